@@ -43,10 +43,9 @@ _GLLM_EVALUATORS = {
         )
     },
 }
-_GLLM_METRICS = {
+_GLLM_METRICS = {"BaseMetric": f"{_GLLM}.graded:BaseMetric"} | {
     name: f"{_GLLM}.metrics:{name}"
     for name in (
-        "BaseMetric",
         "ClassicalRetrievalMetric",
         "DeepEvalContextualPrecisionMetric",
         "DeepEvalContextualRecallMetric",

@@ -16,9 +16,6 @@ from holodeck_action.llm.providers import REASONING, ModelPlan, resolve_model
 from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.text.foreign import Foreign
 
-DEFAULT_JUDGE = LLMProvider(provider="ollama", name="gpt-oss:20b")
-"""Who grades where neither metric nor suite names a model (DeepEval data model §1.1)."""
-
 TEMPERATURE = 0.0
 """Sent where the reference does not say another one: the same answer should get the same score."""
 

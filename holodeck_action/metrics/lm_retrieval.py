@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from holodeck_action.metrics.base import Building, EvaluationResult
+from holodeck_action.metrics.base import BaseEvaluator, Building, EvaluationResult
+from holodeck_action.metrics.params import EvalParam
 from holodeck_action.metrics.presets.parts import PresetMetric, PresetParts, ScoredPart
 from holodeck_action.metrics.presets.preset import Member, Outcome, PresetEvaluator, PresetResult
 from holodeck_action.suite.base import Flag
@@ -51,17 +53,21 @@ class LmRetrievalMetric(PresetMetric):
         """Return what scores."""
         from holodeck_action.metrics.deepeval.rag import ContextualPrecisionEvaluator, ContextualRecallEvaluator
 
-        evaluators = {PRECISION: ContextualPrecisionEvaluator, RECALL: ContextualRecallEvaluator}
+        kinds = {PRECISION: ContextualPrecisionEvaluator, RECALL: ContextualRecallEvaluator}
+
+        def evaluator_of(name: str, **options: Any) -> BaseEvaluator:
+            found = kinds[name](include_reason=self.include_reason, **options)
+            # DeepEval compares the retrieved texts with the expected output: the answer plays no part.
+            answer = frozenset({EvalParam.ACTUAL_OUTPUT})
+            spec = found.PARAM_SPEC
+            found.PARAM_SPEC = spec._replace(required=spec.required - answer, optional=spec.optional | answer)
+            return found
+
         parts = {name: getattr(self.metrics, name) for name in self.metrics.counted}
         members = [
             Member(
                 name,
-                building.asking(
-                    self.graded_part(part),
-                    evaluators[name],
-                    threshold=part.threshold,
-                    include_reason=self.include_reason,
-                ),
+                building.asking(self.graded_part(part), partial(evaluator_of, name), threshold=part.threshold),
             )
             for name, part in parts.items()
         ]

@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeModel
-from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
+from holodeck_action.metrics.base import EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.deepeval.entities import EvaluationInput
 from holodeck_action.metrics.deepeval.library import module
 from holodeck_action.metrics.deepeval.model import Problem, deepeval_model
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.metrics.judging.libraries import AskedJudge, LibraryError, LocalJudge, evaluated
+from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
 from holodeck_action.metrics.judging.own_judge import TRANSIENT, own_judge
 from holodeck_action.metrics.params import OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
@@ -65,6 +66,23 @@ def evaluation_span(name: str, given: Mapping[str, Any], config: Traces) -> Span
     return span
 
 
+_OF_THE_EXPORT = ("max_queue_size", "max_export_batch_size", "schedule_delay_millis")
+
+
+def check_observability(config: Traces) -> None:
+    """Refuse settings of a run's own export: in a script the program's OpenTelemetry sends the spans.
+
+    Raises:
+        ValueError: one is set.
+    """
+    for name in _OF_THE_EXPORT:
+        if getattr(config, name) is not None:
+            raise ValueError(
+                f"observability_config.{name} has no effect: the program's own tracer provider sends the spans; leave "
+                "it out"
+            )
+
+
 def tell_result(span: Span, result: EvaluationResult) -> None:
     """Add what came of an evaluation to its span."""
     score = result.score
@@ -91,7 +109,7 @@ _HARMLESS = "[\u200bDEEPEVAL:"
 _SHOWN = 200
 
 
-class DeepEvalBaseEvaluator(BaseEvaluator):
+class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
     """An evaluator that asks a judge through a metric of DeepEval: a subclass implements `_create_metric`.
 
     A subclass of your own reads `self._threshold` and `self._model` there, as HoloDeck's documents show.
@@ -99,7 +117,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
     Without a `PARAM_SPEC` of its own it takes all inputs of DeepEval's test cases, and needs the answer.
 
     Attributes:
-        model_config: the model that grades; None where a judge was given.
+        model_config: the model that grades; None without one, and if a judge was given.
         threshold: lowest passing score.
         model: the model as DeepEval's metrics take it.
     """
@@ -111,6 +129,8 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         uses_retrieval_context=True,
     )
     METRIC: ClassVar[str] = "DeepEval"
+    NEEDS_QUESTION: ClassVar[bool] = True
+    """Whether an `EvaluationInput` must have an input that is not empty."""
 
     def __init__(
         self,
@@ -125,7 +145,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         """Configure; nothing is imported or asked.
 
         Args:
-            model_config: the model that grades; Ollama's gpt-oss:20b by default.
+            model_config: the model that grades; it is an error if neither it nor `judge` is given.
             threshold: lowest passing score, 0..1; None for no verdict.
             timeout: seconds one evaluation may take.
             retry_config: retries of transient failures.
@@ -133,15 +153,15 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
             judge: who grades, on a wire that somebody else holds; instead of `model_config`.
 
         Raises:
-            ValueError: a threshold outside 0..1.
+            ValueError: a threshold outside 0..1, or a setting of `observability_config` that has no effect here.
         """
-        super().__init__(timeout=timeout, retry_config=retry_config)
-        self._model_config = model_config or DeepEvalModelConfig()
+        super().__init__(model_config, timeout, retry_config, judge)
+        if observability_config is not None:
+            check_observability(observability_config)
         self._native_model: Any = None
         self._threshold = check_threshold(threshold)
         self._observability_config = observability_config
         self._polarity: Polarity = "maximize"
-        self._judge = judge
 
     @property
     def threshold(self) -> float | None:
@@ -153,17 +173,18 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         """The metric's name in results."""
         return self.METRIC
 
-    @property
-    def model_config(self) -> DeepEvalModelConfig | None:
-        """The model that grades; None where a judge was given."""
-        return self._model_config if self._judge is None else None
+    def graded_by(self, model_config: DeepEvalModelConfig, timeout: float | None) -> Self:
+        """Return a copy that another model grades, `timeout` seconds at most."""
+        found = super().graded_by(model_config, timeout)
+        found._native_model = None
+        return found
 
     @property
     def model(self) -> Any:
         """The model as DeepEval's metrics take it: during an evaluation the judge, else DeepEval's own class.
 
         Raises:
-            EvaluationError: DeepEval, or what its own class for the provider needs, is not there.
+            EvaluationError: there is no model, or DeepEval, or what its own class for the provider needs, is not there.
         """
         return self._model
 
@@ -173,7 +194,7 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         if judge is not None:
             return deepeval_model(judge, self._problem)
         if self._native_model is None:
-            self._native_model = self._model_config.to_deepeval_model()
+            self._native_model = self._configured().to_deepeval_model()
         return self._native_model
 
     def _create_metric(self) -> Any:
@@ -205,12 +226,21 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
         return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
 
     async def evaluate(self, given: EvaluationInput | None = None, /, **kwargs: Any) -> EvaluationResult:
-        """Evaluate one item, given as a value or by keyword; see `BaseEvaluator.evaluate`."""
+        """Evaluate one item, given as a value or by keyword.
+
+        Raises:
+            EvaluationError: the value has no `input` (code `missing_input`); else see `BaseEvaluator.evaluate`.
+        """
+        if given is not None:
+            kwargs = {**given.given(), **kwargs}
+            question = kwargs.get(EvalParam.INPUT) or kwargs.get(EvalParam.QUERY) or ""
+            if self.NEEDS_QUESTION and not str(question).strip():
+                raise self._missing(EvalParam.INPUT)
         if not self._is_ours:
             # Its import takes seconds, which are no time of an evaluation. What goes wrong is told where it is needed.
             with suppress(EvaluationError):
                 module("deepeval.metrics")
-        return await super().evaluate(**{**(given.given() if given is not None else {}), **kwargs})
+        return await super().evaluate(**kwargs)
 
     @final
     async def _with_retries(self, arguments: Mapping[str, Any]) -> EvaluationResult:
@@ -224,11 +254,12 @@ class DeepEvalBaseEvaluator(BaseEvaluator):
 
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        self.check_judge()
         settled = self._settled(kwargs)
         if settled is not None:
             return settled
         case = _fields(kwargs)
-        async with own_judge(self._judge, self._model_config.plan) as judge:
+        async with own_judge(self._judge, self._plan) as judge:
             try:
                 await self._begin(judge)
                 if self._is_ours:

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from holodeck_action.llm.judge import DEFAULT_JUDGE, TEMPERATURE, judge_plan
+from holodeck_action.llm.judge import TEMPERATURE, judge_plan
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.metrics.deepeval.library import module
 from holodeck_action.metrics.errors import EvaluationError
@@ -19,17 +19,22 @@ _AZURE_VERSION = "2024-02-15-preview"
 _KEYS = {ProviderEnum.OPENAI: "OPENAI_API_KEY", ProviderEnum.ANTHROPIC: "ANTHROPIC_API_KEY"}
 
 
+_OF_AZURE = ("api_version", "deployment_name")
+
+
 class DeepEvalModelConfig(BaseModel):
-    """The model that grades; without arguments Ollama's gpt-oss:20b on this machine.
+    """The model that grades; written without arguments it is Ollama's gpt-oss:20b on this machine, as in HoloDeck.
 
     Raises:
-        ValidationError: Azure OpenAI without endpoint, deployment_name or api_key.
+        ValidationError: a provider other than Ollama without model_name, Azure OpenAI without endpoint, deployment_name
+            or api_key, or another provider with a field of Azure OpenAI alone.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
 
     provider: ProviderEnum = ProviderEnum.OLLAMA
-    model_name: str = Field(default=DEFAULT_JUDGE.name, min_length=1)
+    model_name: str = Field(default="gpt-oss:20b", min_length=1)
+    """Required for every provider except Ollama."""
     api_key: str | None = Field(default=None, repr=False)
     """OpenAI and Anthropic take OPENAI_API_KEY and ANTHROPIC_API_KEY where it is absent."""
     endpoint: str | None = None
@@ -42,10 +47,19 @@ class DeepEvalModelConfig(BaseModel):
 
     @model_validator(mode="after")
     def _azure_is_complete(self) -> DeepEvalModelConfig:
-        if self.provider == ProviderEnum.AZURE_OPENAI:
-            for name in ("endpoint", "deployment_name", "api_key"):
-                if not getattr(self, name):
-                    raise ValueError(f"{name} is required for Azure OpenAI")
+        azure = self.provider == ProviderEnum.AZURE_OPENAI
+        for name in ("endpoint", "deployment_name", "api_key") if azure else ():
+            if not getattr(self, name):
+                raise ValueError(f"{name} is required for Azure OpenAI")
+        for name in () if azure else _OF_AZURE:
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} has no effect: only Azure OpenAI has it, not {self.provider.value}")
+        return self
+
+    @model_validator(mode="after")
+    def _the_model_is_named(self) -> DeepEvalModelConfig:
+        if self.provider != ProviderEnum.OLLAMA and "model_name" not in self.model_fields_set:
+            raise ValueError(f"model_name is required for {self.provider.value}")
         return self
 
     def plan(self, environ: Mapping[str, str]) -> ModelPlan:
@@ -105,6 +119,8 @@ class DeepEvalModelConfig(BaseModel):
                     **common,
                 )
             case ProviderEnum.ANTHROPIC:
+                if self.endpoint:
+                    common["base_url"] = self.endpoint
                 return models.AnthropicModel(model=self.model_name, **common)
             case _:
                 common.pop("api_key", None)

@@ -22,7 +22,8 @@ class EvaluationInput(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
-    input: str = Field(default="", validation_alias=AliasChoices("input", "query"))
+    input: str | None = Field(default=None, validation_alias=AliasChoices("input", "query"))
+    """The question. Every metric except faithfulness needs one."""
     actual_output: str = Field(validation_alias=AliasChoices("actual_output", "response"))
     expected_output: str | None = Field(default=None, validation_alias=AliasChoices("expected_output", "ground_truth"))
     context: str | None = None
@@ -70,7 +71,7 @@ class RAGMetricConfig(Struct, frozen=True):
     Attributes:
         threshold: lowest passing score, 0..1.
         include_reason: whether the judge explains the score.
-        model_config: the model that grades; None for the default one.
+        model_config: the model that grades; `from_config` takes it to the evaluator, which is an error without one.
 
     Raises:
         ValueError: the threshold is outside 0..1.

@@ -110,6 +110,13 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
             **options,
         )
 
+    def graded_by(self, model_config: DeepEvalModelConfig, timeout: float | None) -> Self:
+        """Return a copy that another model grades; it writes its own steps unless they were given."""
+        found = super().graded_by(model_config, timeout)
+        found._steps = self._evaluation_steps
+        found._writing = asyncio.Lock()
+        return found
+
     @property
     def name(self) -> str:
         """The metric's own name."""

@@ -166,6 +166,7 @@ class FaithfulnessEvaluator(RagEvaluator):
     """
 
     METRIC = "Faithfulness"
+    NEEDS_QUESTION = False
     CLASS = "FaithfulnessMetric"
     PARAM_SPEC = ParamSpec(
         required=frozenset({EvalParam.ACTUAL_OUTPUT}) | _RETRIEVED,

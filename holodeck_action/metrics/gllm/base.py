@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from holodeck_action.metrics.aggregation import Part, aggregate_explanation, aggregate_score, aggregate_success
 from holodeck_action.metrics.base import BaseEvaluator as Evaluator
+from holodeck_action.metrics.gllm.graded import BaseMetric, aggregates, check_given, contract, metric_of
 from holodeck_action.metrics.gllm.inputs import given_inputs, shown_name
-from holodeck_action.metrics.gllm.judging import DefaultValues, Models
-from holodeck_action.metrics.gllm.metrics import BaseMetric, aggregates, check_given, contract, metric_of
+from holodeck_action.metrics.gllm.judging import DefaultValues, Grading, Models, check_reach
 from holodeck_action.metrics.params import aggregate_fields
 from holodeck_action.metrics.presets.preset import Member, PresetEvaluator
 
@@ -52,15 +52,23 @@ class BaseEvaluator:
         Args:
             name: its name.
             metrics: the metrics.
-            batch_status_check_interval: seconds, above 0.
-            batch_max_iterations: above 0.
+            batch_status_check_interval: the default: judges are asked one by one, and no batch job is waited for.
+            batch_max_iterations: the default, too.
             metrics_aggregator: None, or a `MetricsAggregator`.
 
         Raises:
-            ValueError: a setting that is none.
+            ValueError: a setting that is none, or that would have no effect.
         """
         if not batch_status_check_interval > 0 or not batch_max_iterations > 0:
             raise ValueError("batch_status_check_interval and batch_max_iterations must be positive")
+        for option, value, default in (
+            ("batch_status_check_interval", batch_status_check_interval, CHECK_S),
+            ("batch_max_iterations", batch_max_iterations, CHECKS),
+        ):
+            if value != default:
+                raise ValueError(f"{option} has no effect: judges are asked one by one, in no batch job; leave it out")
+        if metrics is not None and not metrics:
+            raise ValueError(f"metrics of {name} must hold at least one metric")
         if metrics_aggregator is not None and type(metrics_aggregator) is not MetricsAggregator:
             raise ValueError("how scores become one is fixed: metrics_aggregator must be None or a MetricsAggregator")
         self.name = name
@@ -74,6 +82,10 @@ class BaseEvaluator:
     def evaluator(self) -> PresetEvaluator:
         """What evaluates: this package's evaluator of the same kind."""
         return self.PRESET(self.name, self._members(), parallel=self.run_parallel, timeout=None)
+
+    def parts(self) -> list[BaseMetric]:
+        """Return everything that it evaluates by, the parts of its evaluators included."""
+        return self.metrics
 
     def _members(self) -> list[Member]:
         return [metric.member() for metric in self.metrics]
@@ -98,9 +110,12 @@ class BaseEvaluator:
             `aggregate_score` and the result of each metric under its name; for a list one per item in its order.
 
         Raises:
-            EvaluationError: see this package's `BaseEvaluator.evaluate`; for a list, the error of the first item in its
-                order that has one, once all are done.
+            EvaluationError: a metric has no model to ask (code `no_judge`), before any is asked; else see
+                `metrics.base.BaseEvaluator.evaluate`; for a list, the error of the first item in its order that has
+                one, once all are done.
         """
+        for part in self.parts():
+            part.check_judge()
         if not isinstance(data, list):
             return await self._evaluate(data)
         found = await asyncio.gather(*map(self._evaluate, data), return_exceptions=True)
@@ -167,9 +182,27 @@ class BaseEvaluator:
 
 
 class JudgedEvaluator(BaseEvaluator):
-    """An evaluator whose metrics models grade."""
+    """An evaluator whose metrics models grade: its own models where a metric has none."""
 
-    def __init__(self, name: str, models: Models, run_parallel: bool, *arguments: Any) -> None:
-        super().__init__(name, *arguments)
+    def __init__(
+        self,
+        name: str,
+        models: Models,
+        grading: Grading,
+        run_parallel: bool,
+        metrics: Sequence[AnyMetric],
+        *arguments: Any,
+    ) -> None:
+        super().__init__(name, metrics, *arguments)
         self.models = models
         self.run_parallel = run_parallel
+        self.metrics = [metric.graded_by(grading) for metric in self.metrics]
+        self._given = grading
+
+    def _check_reach(self) -> None:
+        """Refuse options that no part takes; the last step of a constructor.
+
+        Raises:
+            ValueError: see `check_reach`.
+        """
+        check_reach(self.name, self._given, [grading for part in self.parts() for grading in part.gradings()])

@@ -1,17 +1,20 @@
 """The evaluators of gllm-evals with their constructors: each runs what the YAML type of its kind runs.
 
-`batch_status_check_interval` and `batch_max_iterations` are checked and kept: judges are asked one by one here, and no
-batch job of a provider is waited for.
+Options for judges reach every metric that leaves them open, also one that is passed in. An option that would have no
+effect is refused, and so are other values of `batch_status_check_interval` and `batch_max_iterations` than the default:
+judges are asked one by one here, and no batch job of a provider is waited for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast, get_args
+from copy import copy
+from typing import Any, ClassVar, Self, cast, get_args
 
+from holodeck_action.metrics import query_transformation
 from holodeck_action.metrics.agent import TOOL_CORRECTNESS
 from holodeck_action.metrics.aggregation import Part, aggregate_explanation
-from holodeck_action.metrics.generation import GenerationEvaluator, GenerationMetric
+from holodeck_action.metrics.generation import GenerationEvaluator
 from holodeck_action.metrics.gllm.base import (
     CHECK_S,
     CHECKS,
@@ -20,24 +23,34 @@ from holodeck_action.metrics.gllm.base import (
     JudgedEvaluator,
     MetricsAggregator,
 )
-from holodeck_action.metrics.gllm.inputs import AgentData, RAGData, RetrievalData
-from holodeck_action.metrics.gllm.judging import DefaultValues, Grading, Model, Models
+from holodeck_action.metrics.gllm.graded import BaseMetric, metric_of
+from holodeck_action.metrics.gllm.inputs import AgentData, ExpectedData, RAGData, RetrievalData, RetrievedData
+from holodeck_action.metrics.gllm.judging import DefaultValues, Grading, Model, Models, grading_of
 from holodeck_action.metrics.gllm.metrics import (
-    BaseMetric,
     ClassicalRetrievalMetric,
+    CriterionMetric,
+    DeepEvalContextualPrecisionMetric,
+    DeepEvalContextualRecallMetric,
     DeepEvalToolCorrectnessMetric,
+    GEvalCoherenceMetric,
+    GEvalCompletenessMetric,
+    GEvalConsistencyMetric,
+    GEvalFluencyMetric,
+    GEvalGroundednessMetric,
+    GEvalRedundancyMetric,
     GEvalRefusalMetric,
+    GEvalRelevanceMetric,
     LangChainAgentTrajectoryAccuracyMetric,
-    members_of,
-    metric_of,
 )
 from holodeck_action.metrics.lm_retrieval import LMBasedRetrievalEvaluator as RetrievalPreset
-from holodeck_action.metrics.lm_retrieval import LmRetrievalMetric
 from holodeck_action.metrics.params import EvalParam, one_of
+from holodeck_action.metrics.presets.parts import CriterionPart
 from holodeck_action.metrics.presets.preset import Member, PresetEvaluator, TextEvaluator
 from holodeck_action.metrics.query_transformation import QueryTransformationMetric
 from holodeck_action.metrics.retrieval import RetrievalName
-from holodeck_action.metrics.summarization import SummarizationMetric
+
+_K = 20
+"""The cut-off rank that gllm-evals has."""
 
 
 class CompositeEvaluator(BaseEvaluator):
@@ -63,7 +76,7 @@ class ClassicalRetrievalEvaluator(BaseEvaluator):
     def __init__(
         self,
         metrics: Sequence[str | ClassicalRetrievalMetric] | None = None,
-        k: int | list[int] = 20,
+        k: int | list[int] = _K,
         metrics_aggregator: MetricsAggregator | None = None,
     ) -> None:
         """Configure.
@@ -77,6 +90,10 @@ class ClassicalRetrievalEvaluator(BaseEvaluator):
             ValueError: a name or rank that is none.
         """
         ranks = k if isinstance(k, list) else [k]
+        if not ranks:
+            raise ValueError("k must hold at least one rank")
+        if metrics and k != _K and all(isinstance(metric, BaseMetric) for metric in metrics):
+            raise ValueError("k has no effect: each of the metrics has its own rank; leave it out")
         found: list[AnyMetric] = []
         for metric in get_args(RetrievalName) if metrics is None else metrics:
             if isinstance(metric, BaseMetric):
@@ -91,7 +108,7 @@ class ClassicalRetrievalEvaluator(BaseEvaluator):
 class BaseGenerationEvaluator(JudgedEvaluator):
     """An answer by completeness, groundedness and redundancy, unless it refuses."""
 
-    input_type: ClassVar[type | None] = RAGData
+    input_type: ClassVar[type | None] = ExpectedData
 
     def __init__(
         self,
@@ -123,11 +140,26 @@ class BaseGenerationEvaluator(JudgedEvaluator):
         Raises:
             ValueError: a setting that is none.
         """
-        grading = Grading(models, aggregation_method, max_concurrent_judges, fallback_models)
-        found = list(members_of(GenerationMetric(), grading).values()) if metrics is None else metrics
+        grading = grading_of(models, aggregation_method, max_concurrent_judges, fallback_models)
+        if metrics is None:
+            metrics = [GEvalCompletenessMetric(), GEvalGroundednessMetric(), GEvalRedundancyMetric()]
         batch = (batch_status_check_interval, batch_max_iterations)
-        super().__init__("generation", models, run_parallel, found, *batch, metrics_aggregator)
-        self.refusal_metric = refusal_metric or GEvalRefusalMetric(models, fallback_models)
+        super().__init__("generation", models, grading, run_parallel, metrics, *batch, metrics_aggregator)
+        if refusal_metric is not None and not isinstance(refusal_metric, GEvalRefusalMetric):
+            raise ValueError(f"refusal_metric must be a GEvalRefusalMetric, not {type(refusal_metric).__name__}")
+        self.refusal_metric = (refusal_metric or GEvalRefusalMetric()).graded_by(grading)
+        self._check_reach()
+
+    def graded_by(self, grading: Grading) -> Self:
+        """Return the evaluator with another one's options for what its metrics leave open."""
+        found = copy(self)
+        found.metrics = [metric.graded_by(grading) for metric in self.metrics]
+        found.refusal_metric = self.refusal_metric.graded_by(grading)
+        return found
+
+    def parts(self) -> list[BaseMetric]:
+        """Return its metrics, and what finds out whether an answer refuses."""
+        return [*self.metrics, self.refusal_metric]
 
     @property
     def evaluator(self) -> PresetEvaluator:
@@ -160,16 +192,23 @@ class SummarizationEvaluator(JudgedEvaluator):
         fallback_models: Sequence[Model] | None = None,
     ) -> None:
         """Configure; see `BaseGenerationEvaluator` for the arguments."""
-        grading = Grading(models, aggregation_method, fallback_models=fallback_models)
-        found = list(members_of(SummarizationMetric(), grading).values()) if metrics is None else metrics
+        grading = grading_of(models, aggregation_method, fallback_models=fallback_models)
+        if metrics is None:
+            metrics = [
+                GEvalCoherenceMetric(),
+                GEvalConsistencyMetric(),
+                GEvalFluencyMetric(),
+                GEvalRelevanceMetric(),
+            ]
         batch = (batch_status_check_interval, batch_max_iterations)
-        super().__init__("summarization", models, run_parallel, found, *batch, metrics_aggregator)
+        super().__init__("summarization", models, grading, run_parallel, metrics, *batch, metrics_aggregator)
+        self._check_reach()
 
 
 class LMBasedRetrievalEvaluator(JudgedEvaluator):
     """The retrieved texts by contextual precision and recall; results have `relevancy_rating` and `score`, too."""
 
-    input_type = RAGData
+    input_type = RetrievedData
     PRESET = RetrievalPreset
 
     def __init__(
@@ -194,16 +233,20 @@ class LMBasedRetrievalEvaluator(JudgedEvaluator):
         Raises:
             ValueError: a setting that is none, or no metric of an enabled name.
         """
-        pool = members_of(LmRetrievalMetric(), Grading(models, fallback_models=fallback_models))
-        pool |= {metric.name: metric for metric in map(metric_of, metrics or ())}
+        built_in = (DeepEvalContextualPrecisionMetric(), DeepEvalContextualRecallMetric())
+        pool = {metric.name: metric for metric in map(metric_of, (*built_in, *(metrics or ())))}
         if enabled_metrics is not None:
             names = [name if isinstance(name, str) else getattr(name, "NAME", "") for name in enabled_metrics]
             unknown = [name for name in names if name not in pool]
             if unknown or not names:
                 raise ValueError(f"enabled_metrics must name some of {', '.join(pool)}, not {enabled_metrics!r:.200}")
             pool = {name: metric for name, metric in pool.items() if name in names}
-        super().__init__("lm_retrieval", models, run_parallel, list(pool.values()), CHECK_S, CHECKS, metrics_aggregator)
+        grading = grading_of(models, fallback_models=fallback_models)
+        batch = (CHECK_S, CHECKS)
+        used = list(pool.values())
+        super().__init__("lm_retrieval", models, grading, run_parallel, used, *batch, metrics_aggregator)
         self.enabled_metrics = enabled_metrics
+        self._check_reach()
 
     def _left_out(self) -> tuple[str, ...]:
         return ()
@@ -256,23 +299,42 @@ class QTEvaluator(JudgedEvaluator):
             "groundedness": groundedness_metric,
             "redundancy": redundancy_metric,
         }
+        pool = {name: _criterion_metric(name) if given is None else metric_of(given) for name, given in own.items()}
+        without_levels = [
+            name for name in score_mapping or () if not isinstance(pool.get(name), CriterionMetric | None)
+        ]
+        if without_levels:
+            raise ValueError(f"score_mapping has no effect on {without_levels[0]}_metric, which has no levels")
         config = QueryTransformationMetric.model_validate(
-            {"score_mapping": dict(score_mapping or {}), "score_weights": dict(score_weights or {})}
+            {
+                "metrics": {name: each.part for name, each in pool.items() if isinstance(each, CriterionMetric)},
+                "score_mapping": dict(score_mapping or {}),
+                "score_weights": dict(score_weights or {}),
+            }
         )
-        found = members_of(config, Grading(models, aggregation_method, max_concurrent_judges, fallback_models))
-        found |= {name: metric_of(metric) for name, metric in own.items() if metric is not None}
+        for name, each in pool.items():
+            if isinstance(each, CriterionMetric):
+                pool[name] = each.scored(getattr(config.score_mapping, name))
+        grading = grading_of(models, aggregation_method, max_concurrent_judges, fallback_models)
         batch = (batch_status_check_interval, batch_max_iterations)
-        super().__init__("query_transformation", models, run_parallel, list(found.values()), *batch, metrics_aggregator)
-        self._by_name = found
+        used = list(pool.values())
+        super().__init__("query_transformation", models, grading, run_parallel, used, *batch, metrics_aggregator)
+        self._by_name = dict(zip(pool, self.metrics, strict=True))
         self._weights: dict[str, float] = config.score_weights.model_dump()
-        self.completeness_metric = found["completeness"]
-        self.groundedness_metric = self.hallucination_metric = found["groundedness"]
-        self.redundancy_metric = found["redundancy"]
+        self.completeness_metric = self._by_name["completeness"]
+        self.groundedness_metric = self.hallucination_metric = self._by_name["groundedness"]
+        self.redundancy_metric = self._by_name["redundancy"]
         self.score_mapping = score_mapping
         self.score_weights = score_weights
+        self._check_reach()
 
     def _members(self) -> list[Member]:
         return [metric.member(name, weight=self._weights[name]) for name, metric in self._by_name.items()]
+
+
+def _criterion_metric(name: str) -> CriterionMetric:
+    criterion = next(each for each in query_transformation.CRITERIA if each.name == name)
+    return CriterionMetric(criterion, CriterionPart(), Grading())
 
 
 class AgentEvaluator(JudgedEvaluator):
@@ -304,14 +366,25 @@ class AgentEvaluator(JudgedEvaluator):
         Raises:
             ValueError: a setting that is none.
         """
-        self.tool_correctness_metric = tool_correctness_metric or DeepEvalToolCorrectnessMetric(models=models)
-        self.generation_evaluator = generation_evaluator or GEvalGenerationEvaluator(
-            models, aggregation_method=aggregation_method, fallback_models=fallback_models
-        )
-        self.trajectory_accuracy_metric = trajectory_accuracy_metric
+        for option, given, kind in (
+            ("tool_correctness_metric", tool_correctness_metric, DeepEvalToolCorrectnessMetric),
+            ("generation_evaluator", generation_evaluator, BaseGenerationEvaluator),
+            ("trajectory_accuracy_metric", trajectory_accuracy_metric, LangChainAgentTrajectoryAccuracyMetric),
+        ):
+            if given is not None and not isinstance(given, kind):
+                raise ValueError(f"{option} must be a {kind.__name__}, not {type(given).__name__}")
+        grading = grading_of(models, aggregation_method, fallback_models=fallback_models)
+        self.tool_correctness_metric = tool_correctness_metric or DeepEvalToolCorrectnessMetric()
+        self.generation_evaluator = (generation_evaluator or GEvalGenerationEvaluator()).graded_by(grading)
         metrics: list[AnyMetric] = [self.tool_correctness_metric]
         metrics += [] if trajectory_accuracy_metric is None else [trajectory_accuracy_metric]
-        super().__init__("agent", models, True, metrics, CHECK_S, CHECKS, metrics_aggregator)
+        super().__init__("agent", models, grading, True, metrics, CHECK_S, CHECKS, metrics_aggregator)
+        self.trajectory_accuracy_metric = self.metrics[1] if trajectory_accuracy_metric else None
+        self._check_reach()
+
+    def parts(self) -> list[BaseMetric]:
+        """Return its metrics, and those of the answer."""
+        return [*self.metrics, *self.generation_evaluator.parts()]
 
     def _members(self) -> list[Member]:
         return [self.tool_correctness_metric.member(), Member("generation", self.generation_evaluator.evaluator)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, Required, TypedDict
 
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import OTHER_NAME, EvalParam
@@ -42,6 +42,21 @@ class _Answered(TypedDict):
 class RAGData(_Answered, total=False):
     """An answer, with the expected one and the retrieved texts."""
 
+    expected_output: str
+    retrieved_context: str | Sequence[str]
+
+
+class ExpectedData(_Answered, total=False):
+    """An answer with the expected one, and the retrieved texts if there are any."""
+
+    expected_output: Required[str]
+    retrieved_context: str | Sequence[str]
+
+
+class RetrievedData(TypedDict):
+    """Retrieved texts, with the answer that they must make possible."""
+
+    input: str
     expected_output: str
     retrieved_context: str | Sequence[str]
 

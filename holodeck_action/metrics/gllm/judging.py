@@ -1,8 +1,8 @@
-"""Who grades, as gllm-evals is told: one model, the same one several times, or several; and those that stand in."""
+"""Who grades in gllm-evals: one model, the same one several times, or several; and the models that stand in."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, cast, get_args
 
@@ -42,87 +42,155 @@ class DefaultValues:
     BATCH_MAX_ITERATIONS = 120
 
 
-class _Judge(Struct, frozen=True):
-    label: str
-    config: DeepEvalModelConfig
+_OPTIONS: Mapping[str, str] = {
+    "models": "models",
+    "aggregation_method": "aggregation",
+    "max_concurrent_judges": "at_once",
+    "fallback_models": "fallbacks",
+}
+"""The field of `Grading` for each argument."""
 
 
-class Grading:
-    """Finds who grades the metrics of an evaluator."""
+class Grading(Struct, frozen=True):
+    """Who grades a metric, and how several verdicts become one; what is None is left to the metric's evaluator.
 
-    def __init__(
-        self,
-        models: Models = None,
-        aggregation_method: str | None = None,
-        max_concurrent_judges: int | None = None,
-        fallback_models: Sequence[Model] | None = None,
-    ) -> None:
-        """Configure; nothing is asked.
+    Attributes:
+        models: the judges.
+        aggregation: how several verdicts become one; the majority's if nobody decides.
+        at_once: judges asked at once; all if nobody decides.
+        fallbacks: stand in for a judge that gives no verdict, in this order; none if nobody decides.
+    """
 
-        Args:
-            models: one or several; Ollama's gpt-oss:20b when absent.
-            aggregation_method: how several verdicts become one, a value of `AggregationMethod`; the majority's when
-                absent.
-            max_concurrent_judges: judges asked at once; all when absent.
-            fallback_models: stand in for a judge that gives no verdict, in this order.
+    models: tuple[DeepEvalModelConfig, ...] | None = None
+    aggregation: Aggregation | None = None
+    at_once: int | None = None
+    fallbacks: tuple[DeepEvalModelConfig, ...] | None = None
 
-        Raises:
-            ValueError: a model that is none, or another method.
-        """
-        known: dict[DeepEvalModelConfig, _Judge] = {}
-        self._judges = [_judge(model, known) for model in _listed(models)]
-        self._fallbacks = [_judge(model, known) for model in fallback_models or ()]
-        method = str(aggregation_method or DefaultValues.AGGREGATION_METHOD)
-        self._aggregation = cast(Aggregation, one_of("aggregation_method", method, get_args(Aggregation)))
-        if max_concurrent_judges is not None and max_concurrent_judges < 1:
-            raise ValueError(f"max_concurrent_judges must be at least 1, not {max_concurrent_judges}")
-        self._at_once = max_concurrent_judges
+    def or_else(self, other: Grading) -> Grading:
+        """Return these options, and those of `other` for what is left open."""
+        own = {field: getattr(self, field) for field in _OPTIONS.values()}
+        return Grading(**{name: getattr(other, name) if value is None else value for name, value in own.items()})
 
     def grade(self, _: Metric, build: OfJudge) -> BaseEvaluator:
-        """Return the evaluator of a metric: one that asks a model, or a panel of them."""
-        retries = RetryConfig()
-        if len(self._judges) < 2 and not self._fallbacks:
-            config = self._judges[0].config if self._judges else None
-            return build(None, {"timeout": TIMEOUT_S, "retry_config": retries, "model_config": config})
-        judges = self._judges or [_judge(DeepEvalModelConfig(), {})]
-        seats = seats_of(
-            judges,
-            self._fallbacks,
-            lambda judge: build(None, {"timeout": None, "retry_config": retries, "model_config": judge.config}),
+        """Return the evaluator of a metric, as `Building.judged` does."""
+        return self.evaluator(
+            lambda model, timeout: build(
+                None, {"timeout": timeout, "retry_config": RetryConfig(), "model_config": model}
+            ),
+            TIMEOUT_S,
         )
-        return PanelEvaluator(seats, aggregation=self._aggregation, max_concurrent=self._at_once, timeout=TIMEOUT_S)
+
+    def evaluator(
+        self, build: Callable[[DeepEvalModelConfig | None, float | None], BaseEvaluator], timeout: float | None
+    ) -> BaseEvaluator:
+        """Return what asks one model, or a panel of several.
+
+        Args:
+            build: makes the evaluator that asks one model within some seconds.
+            timeout: seconds that one evaluation may take.
+        """
+        models = self.models or ()
+        if len(models) < 2 and not (models and self.fallbacks):
+            return build(models[0] if models else None, timeout)
+        known: dict[DeepEvalModelConfig, _Judge] = {}
+        judges, fallbacks = (
+            [known.setdefault(config, _Judge(config)) for config in configs]
+            for configs in (models, self.fallbacks or ())
+        )
+        seats = seats_of(judges, fallbacks, lambda judge: build(judge.config, None))
+        aggregation = self.aggregation or DefaultValues.AGGREGATION_METHOD.value
+        return PanelEvaluator(seats, aggregation=aggregation, max_concurrent=self.at_once, timeout=timeout)
 
 
-def _listed(models: Models) -> Sequence[Model]:
-    if models is None:
-        return ()
-    return list(models) if isinstance(models, list | tuple) else [models]  # type: ignore[list-item]
+class _Judge(Struct, frozen=True):
+    config: DeepEvalModelConfig
+
+    @property
+    def label(self) -> str:
+        return f"{self.config.provider.value}/{self.config.model_name}"
 
 
-def _judge(model: Model, known: dict[DeepEvalModelConfig, _Judge]) -> _Judge:
-    config = _config(model)
-    return known.setdefault(config, _Judge(f"{config.provider.value}/{config.model_name}", config))
+def grading_of(
+    models: Models = None,
+    aggregation_method: str | None = None,
+    max_concurrent_judges: int | None = None,
+    fallback_models: Sequence[Model] | None = None,
+) -> Grading:
+    """Return who grades by the arguments that evaluators and metrics share.
+
+    Raises:
+        ValueError: a model that is none, no model at all in `models`, another method, or fewer than one judge.
+    """
+    listed = None if models is None else list(models) if isinstance(models, list | tuple) else [models]
+    if listed == []:
+        raise ValueError("models must hold at least one model")
+    if aggregation_method is not None:
+        one_of("aggregation_method", str(aggregation_method), get_args(Aggregation))
+    if max_concurrent_judges is not None and max_concurrent_judges < 1:
+        raise ValueError(f"max_concurrent_judges must be at least 1, not {max_concurrent_judges}")
+    return Grading(
+        None if listed is None else tuple(_config("models", model) for model in listed),
+        None if aggregation_method is None else cast(Aggregation, str(aggregation_method)),
+        max_concurrent_judges,
+        None if fallback_models is None else tuple(_config("fallback_models", model) for model in fallback_models),
+    )
 
 
-def _config(model: Model) -> DeepEvalModelConfig:
+def check_reach(name: str, given: Grading, reached: Iterable[Grading]) -> None:
+    """Refuse an option of an evaluator that none of its metrics takes.
+
+    Args:
+        name: of the evaluator.
+        given: its options.
+        reached: the options with which its metrics are graded.
+
+    Raises:
+        ValueError: every metric has another value of its own, or none asks a model.
+    """
+    all_reached = list(reached)
+    for option, field in _OPTIONS.items():
+        value = getattr(given, field)
+        # The majority decides by default: that it was written cannot be seen, and changes nothing.
+        if not value or value == DefaultValues.AGGREGATION_METHOD:
+            continue
+        if all(getattr(each, field) != value for each in all_reached):
+            raise ValueError(
+                f"{option} of {name} has no effect: its metrics ask no model, or have their own {option}; leave it out"
+            )
+
+
+def _config(option: str, model: Any) -> DeepEvalModelConfig:
     if isinstance(model, DeepEvalModelConfig):
         return model
     if isinstance(model, LLMProvider):
-        azure = model.provider == "azure_openai"
-        given = {
-            "api_key": None if model.api_key is None else model.api_key.get_secret_value(),
-            "endpoint": model.endpoint,
-            "api_version": model.api_version,
-            "deployment_name": model.name if azure else None,
-            "temperature": model.temperature if "temperature" in model.model_fields_set else None,
-        }
-        written: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        return DeepEvalModelConfig(provider=ProviderEnum(model.provider), model_name=model.name, **written)
+        return _of_provider(option, model)
     if isinstance(model, str):
         provider, _, name = model.partition("/")
         if name and provider in {*ProviderEnum}:
             return DeepEvalModelConfig(provider=ProviderEnum(provider), model_name=name)
     raise ValueError(
-        "models must be DeepEvalModelConfig, LLMProvider or a text such as openai/gpt-4o (providers: "
+        f"{option} must be DeepEvalModelConfig, LLMProvider or a text such as openai/gpt-4o (providers: "
         f"{', '.join(ProviderEnum)}), not {model!r:.80}"
     )
+
+
+_TAKEN = frozenset(("provider", "name", "api_key", "endpoint", "api_version", "temperature"))
+"""Fields of `LLMProvider` that a judge here has, too."""
+
+
+def _of_provider(option: str, model: LLMProvider) -> DeepEvalModelConfig:
+    unused = sorted(model.model_fields_set - _TAKEN)
+    if unused:
+        raise ValueError(f"{option}: {unused[0]} of LLMProvider has no effect on a judge here; leave it out")
+    if model.provider not in {*ProviderEnum}:
+        raise ValueError(f"{option}: provider must be one of {', '.join(ProviderEnum)}, not {model.provider}")
+    azure = model.provider == "azure_openai"
+    given = {
+        "api_key": None if model.api_key is None else model.api_key.get_secret_value(),
+        "endpoint": model.endpoint,
+        "api_version": model.api_version,
+        "deployment_name": model.name if azure else None,
+        "temperature": model.temperature if "temperature" in model.model_fields_set else None,
+    }
+    written: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return DeepEvalModelConfig(provider=ProviderEnum(model.provider), model_name=model.name, **written)

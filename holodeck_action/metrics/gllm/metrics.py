@@ -3,137 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from holodeck_action.metrics import generation, summarization
 from holodeck_action.metrics.agent import TOOL_CORRECTNESS, TRAJECTORY
-from holodeck_action.metrics.base import BaseEvaluator, Building
+from holodeck_action.metrics.base import BaseEvaluator
 from holodeck_action.metrics.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
-from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.generation import GenerationMetric
-from holodeck_action.metrics.gllm.inputs import given_inputs, has, shown_name
-from holodeck_action.metrics.gllm.judging import Grading, Model, Models
+from holodeck_action.metrics.gllm.graded import BaseMetric, GradedMetric, building_of, built
+from holodeck_action.metrics.gllm.judging import Grading, Model, Models, grading_of
 from holodeck_action.metrics.lm_retrieval import LmRetrievalMetric
-from holodeck_action.metrics.params import EvalParam
-from holodeck_action.metrics.presets.parts import PresetMetric
-from holodeck_action.metrics.presets.preset import Member, Outcome, PresetEvaluator
-from holodeck_action.metrics.query_transformation import QueryTransformationMetric
+from holodeck_action.metrics.presets.parts import Criterion, CriterionPart
+from holodeck_action.metrics.presets.preset import PresetEvaluator
 from holodeck_action.metrics.refusal import RefusalMetric
 from holodeck_action.metrics.retrieval import RetrievalEvaluator, RetrievalMetric, RetrievalName
-from holodeck_action.metrics.summarization import SummarizationMetric
 from holodeck_action.metrics.trajectory_accuracy import TrajectoryAccuracyMetric
-from holodeck_action.suite.metric_base import Metric
+
+_ANY_PRESET = generation.GenerationMetric()
+"""Makes evaluators of criteria; who grades them is the building's to decide."""
 
 
-class BaseMetric:
-    """A metric: a name, and the evaluator that grades.
+class CriterionMetric(GradedMetric):
+    """A metric that models grade by criteria, in levels."""
 
-    Attributes:
-        name: its name in results.
-        evaluator: what grades.
-        asserts: whether its result has a verdict.
-    """
+    def __init__(
+        self, criterion: Criterion, part: CriterionPart, grading: Grading, scores: Mapping[int, float] | None = None
+    ) -> None:
+        """Configure; nothing is asked.
 
-    def __init__(self, name: str, evaluator: BaseEvaluator, *, asserts: bool = True) -> None:
-        self.name = name
-        self.evaluator = evaluator
-        self.asserts = asserts
-
-    @property
-    def required_fields(self) -> set[str]:
-        """The names of the inputs without which it cannot evaluate."""
-        return {shown_name(param) for param in self.evaluator.PARAM_SPEC.required}
-
-    def member(self, name: str | None = None, *, neutral: bool = False, weight: float = 1.0) -> Member:
-        """Return it as a part of an evaluator."""
-        return Member(name or self.name, self.evaluator, neutral=neutral, weight=weight, asserts=self.asserts)
-
-    def can_evaluate(self, data: object) -> bool:
-        """Tell whether an item has all that it needs."""
-        given = given_inputs(data)
-        return all(has(given, param) for param in self.evaluator.PARAM_SPEC.required)
-
-    async def evaluate(self, data: object) -> dict[str, Any]:
-        """Evaluate one item; the result holds score, success, threshold, explanation and what the metric found.
-
-        Raises:
-            TimeoutError: it took too long.
-            EvaluationError: see `BaseEvaluator.evaluate`.
+        Args:
+            criterion: what is asked where the part does not replace it.
+            part: threshold, and criteria, steps, inputs and levels of one's own.
+            grading: who grades.
+            scores: what each level is worth; evenly spread when absent.
         """
-        given = given_inputs(data)
-        check_given(self.name, self.evaluator, given)
-        result = await self.evaluator.evaluate(**given)
-        return contract(Outcome(self.member(), result, None).data())
+        self.part = part
+        self.threshold = part.threshold
+        self._criterion = criterion
+        self._scores = scores
+        super().__init__(criterion.name, grading)
+
+    def scored(self, scores: Mapping[int, float] | None) -> Self:
+        """Return the metric with other scores of its levels; None for evenly spread ones."""
+        return self if scores is None else self._changed(_scores=scores)
+
+    def _build(self) -> BaseEvaluator:
+        return _ANY_PRESET.by_criteria(self.part, self._criterion, building_of(self.grading), self._scores)
 
 
-def check_given(name: str, evaluator: BaseEvaluator, given: Mapping[str, Any]) -> None:
-    """Refuse an item that lacks an input, by the name that gllm-evals has for it.
-
-    Raises:
-        EvaluationError: it does (code `missing_input`).
-    """
-    for param in EvalParam:
-        if param in evaluator.PARAM_SPEC.required and not has(given, param):
-            raise EvaluationError(
-                f"{name} needs {shown_name(param)}, which was not given",
-                code="missing_input",
-                context={"parameter": shown_name(param)},
-            )
-
-
-def contract(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a metric found with `success`; one that is several metrics has the aggregates, too."""
-    told = {name: contract(value) if _is_part(value) else value for name, value in found.items()}
-    told["success"] = found["passed"]
-    if any(map(_is_part, found.values())):
-        told |= aggregates(found["score"], found["passed"], found["explanation"])
-    return told
-
-
-def aggregates(score: Any, passed: bool | None, explanation: str) -> dict[str, Any]:
-    """Return the result of several metrics as gllm-evals names it."""
-    return {"aggregate_explanation": explanation, "aggregate_success": passed, "aggregate_score": score}
-
-
-def _is_part(value: Any) -> bool:
-    return isinstance(value, Mapping) and {"score", "passed", "explanation"} <= value.keys()
-
-
-def metric_of(given: BaseMetric | BaseEvaluator) -> BaseMetric:
-    """Return a metric, also for an evaluator of this package.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    if isinstance(given, BaseMetric):
-        return given
-    if isinstance(given, BaseEvaluator):
-        return BaseMetric(given.metric_name, given, asserts=getattr(given, "threshold", None) is not None)
-    raise ValueError(f"a metric must be one of this package, not {type(given).__name__}")
-
-
-def built(config: Metric, grading: Grading, k: int | None = None) -> BaseEvaluator:
-    """Return the evaluator of an entry, graded by these models; `k` is its cut-off rank."""
-    found = config.evaluator(Building({"timeout": None}, grading.grade, _no_members, k))
-    assert isinstance(found, BaseEvaluator)
-    return found
-
-
-def members_of(config: PresetMetric, grading: Grading) -> dict[str, BaseMetric]:
-    """Return the metrics of a preset's entry by name."""
-    evaluator = built(config, grading)
-    assert isinstance(evaluator, PresetEvaluator)
-    return {member.name: BaseMetric(member.name, member.evaluator) for member in evaluator.members}
-
-
-def _no_members(*_: Any) -> BaseEvaluator:
-    raise AssertionError("only composites create the evaluators of their entries")
-
-
-class _Judged(BaseMetric):
-    """A metric that models grade: one part of a preset, with the part's settings."""
+class _Criteria(CriterionMetric):
+    """A criterion of a preset."""
 
     NAME: ClassVar[str]
-    CONFIG: ClassVar[type[GenerationMetric | SummarizationMetric | LmRetrievalMetric | QueryTransformationMetric]]
+    CRITERIA: ClassVar[Sequence[Criterion]]
 
     def __init__(
         self,
@@ -142,122 +63,179 @@ class _Judged(BaseMetric):
         aggregation_method: str | None = None,
         max_concurrent_judges: int | None = None,
         fallback_models: Sequence[Model] | None = None,
-        **settings: Any,
+        *,
+        criteria: str | None = None,
+        evaluation_steps: Sequence[str] | None = None,
+        evaluation_params: Sequence[str] | None = None,
+        rubric: Sequence[str] | None = None,
     ) -> None:
         """Configure; nothing is asked.
 
         Args:
-            models: who grades.
+            models: who grades; the evaluator's models when absent, and so the next options but one.
             threshold: lowest passing score, 0..1; the highest one where low is good.
             aggregation_method: how the verdicts of several judges become one.
             max_concurrent_judges: judges asked at once.
             fallback_models: stand in for a judge that gives no verdict.
-            **settings: as in YAML: `criteria`, `evaluation_steps`, `evaluation_params`, `rubric`.
+            criteria: your own criteria; the built-in steps and levels then do not apply.
+            evaluation_steps: your own steps.
+            evaluation_params: what the judge sees.
+            rubric: a description of an answer of each level, from the lowest.
 
         Raises:
             ValueError: a setting that is none.
         """
-        grading = Grading(models, aggregation_method, max_concurrent_judges, fallback_models)
-        parts: dict[str, Any] = {name: {"enabled": False} for name in self.CONFIG().metrics.COUNTED}
-        parts[self.NAME] = {"threshold": threshold, **settings}
-        config = self.CONFIG.model_validate({"metrics": parts})
-        super().__init__(self.NAME, members_of(config, grading)[self.NAME].evaluator)
+        given: dict[str, Any] = {"criteria": criteria}
+        for name, texts in (
+            ("evaluation_steps", evaluation_steps),
+            ("evaluation_params", evaluation_params),
+            ("rubric", rubric),
+        ):
+            given[name] = None if texts is None else list(texts)
+        written = {name: value for name, value in given.items() if value is not None}
+        part = CriterionPart.model_validate({"threshold": threshold, **written})
+        criterion = next(each for each in self.CRITERIA if each.name == self.NAME)
+        grading = grading_of(models, aggregation_method, max_concurrent_judges, fallback_models)
+        super().__init__(criterion, part, grading)
+
+
+class _Retrieved(GradedMetric):
+    """A metric of retrieved texts, by DeepEval."""
+
+    NAME: ClassVar[str]
+
+    def __init__(
+        self,
+        models: Models = None,
+        threshold: float = 0.5,
+        aggregation_method: str | None = None,
+        max_concurrent_judges: int | None = None,
+        fallback_models: Sequence[Model] | None = None,
+    ) -> None:
+        """Configure; nothing is asked. For the arguments see `GEvalCompletenessMetric`."""
         self.threshold = threshold
+        super().__init__(self.NAME, grading_of(models, aggregation_method, max_concurrent_judges, fallback_models))
+
+    def _build(self) -> BaseEvaluator:
+        parts: dict[str, Any] = {name: {"enabled": False} for name in LmRetrievalMetric().metrics.COUNTED}
+        parts[self.NAME] = {"threshold": self.threshold}
+        found = built(LmRetrievalMetric.model_validate({"metrics": parts}), self.grading)
+        assert isinstance(found, PresetEvaluator)
+        return found.members[0].evaluator
 
 
-class GEvalCompletenessMetric(_Judged):
+class GEvalCompletenessMetric(_Criteria):
     """How much of the expected output the answer says."""
 
-    NAME, CONFIG = "completeness", GenerationMetric
+    NAME, CRITERIA = "completeness", generation.CRITERIA
 
 
-class GEvalGroundednessMetric(_Judged):
+class GEvalGroundednessMetric(_Criteria):
     """Whether retrieved texts, else the expected output, bear the answer out."""
 
-    NAME, CONFIG = "groundedness", GenerationMetric
+    NAME, CRITERIA = "groundedness", generation.CRITERIA
 
 
-class GEvalRedundancyMetric(_Judged):
+class GEvalRedundancyMetric(_Criteria):
     """How much of the answer is said twice or was not asked for; low is good."""
 
-    NAME, CONFIG = "redundancy", GenerationMetric
+    NAME, CRITERIA = "redundancy", generation.CRITERIA
 
 
-class GEvalCoherenceMetric(_Judged):
+class GEvalCoherenceMetric(_Criteria):
     """Whether a summary hangs together."""
 
-    NAME, CONFIG = "coherence", SummarizationMetric
+    NAME, CRITERIA = "coherence", summarization.CRITERIA
 
 
-class GEvalConsistencyMetric(_Judged):
+class GEvalConsistencyMetric(_Criteria):
     """Whether a summary says nothing that its source does not."""
 
-    NAME, CONFIG = "consistency", SummarizationMetric
+    NAME, CRITERIA = "consistency", summarization.CRITERIA
 
 
-class GEvalFluencyMetric(_Judged):
+class GEvalFluencyMetric(_Criteria):
     """Whether a summary is well written."""
 
-    NAME, CONFIG = "fluency", SummarizationMetric
+    NAME, CRITERIA = "fluency", summarization.CRITERIA
 
 
-class GEvalRelevanceMetric(_Judged):
+class GEvalRelevanceMetric(_Criteria):
     """Whether a summary holds what matters of its source."""
 
-    NAME, CONFIG = "relevance", SummarizationMetric
+    NAME, CRITERIA = "relevance", summarization.CRITERIA
 
 
-class DeepEvalContextualPrecisionMetric(_Judged):
+class DeepEvalContextualPrecisionMetric(_Retrieved):
     """Whether relevant texts are ranked first."""
 
-    NAME, CONFIG = "contextual_precision", LmRetrievalMetric
+    NAME = "contextual_precision"
 
 
-class DeepEvalContextualRecallMetric(_Judged):
+class DeepEvalContextualRecallMetric(_Retrieved):
     """How much of the expected output the retrieved texts support."""
 
-    NAME, CONFIG = "contextual_recall", LmRetrievalMetric
+    NAME = "contextual_recall"
 
 
-class GEvalRefusalMetric(BaseMetric):
+class GEvalRefusalMetric(GradedMetric):
     """Whether the answer refuses: 1 when it does not."""
 
     def __init__(self, models: Models = None, fallback_models: Sequence[Model] | None = None) -> None:
         """Configure; `models` grade, `fallback_models` stand in for them."""
-        grading = Grading(models, fallback_models=fallback_models)
-        super().__init__("refusal", built(RefusalMetric(), grading))
+        super().__init__("refusal", grading_of(models, fallback_models=fallback_models))
+
+    def _build(self) -> BaseEvaluator:
+        return built(RefusalMetric(), self.grading)
 
 
 class DeepEvalToolCorrectnessMetric(BaseMetric):
     """DeepEval's own number of the tool calls; no model is asked."""
 
-    def __init__(self, threshold: float = 0.5, models: Models = None, **options: Any) -> None:
+    def __init__(
+        self,
+        threshold: float = 0.5,
+        models: Models = None,
+        *,
+        evaluation_params: Sequence[str] = (),
+        should_exact_match: bool = False,
+        should_consider_ordering: bool = False,
+        strict_mode: bool = False,
+    ) -> None:
         """Configure.
 
         Args:
             threshold: lowest passing score, 0..1.
-            models: not asked: no tools are given to choose from.
-            **options: as in YAML: `evaluation_params`, `should_exact_match`, `should_consider_ordering`, `strict_mode`.
+            models: refused: there is nothing to ask a model.
+            evaluation_params: see `DeepEvalToolCorrectnessEvaluator`, and so the rest.
+            should_exact_match: see there.
+            should_consider_ordering: see there.
+            strict_mode: see there.
 
         Raises:
-            ValueError: a setting that is none.
+            ValueError: a setting that is none, or models.
         """
-        Grading(models)
-        evaluator = DeepEvalToolCorrectnessEvaluator(threshold=threshold, **options)
+        if models is not None:
+            raise ValueError("models has no effect: tool calls are compared without a model; leave it out")
+        evaluator = DeepEvalToolCorrectnessEvaluator(
+            evaluation_params, should_exact_match, should_consider_ordering, strict_mode, threshold
+        )
         super().__init__(TOOL_CORRECTNESS, evaluator)
         self.threshold = evaluator.threshold
 
 
-class LangChainAgentTrajectoryAccuracyMetric(BaseMetric):
+class LangChainAgentTrajectoryAccuracyMetric(GradedMetric):
     """Whether the way to the answer makes sense; a judge looks at the whole trajectory."""
 
     def __init__(
         self, models: Models = None, threshold: float = 0.5, fallback_models: Sequence[Model] | None = None
     ) -> None:
         """Configure; `models` grade, scores from `threshold` pass, `fallback_models` stand in."""
-        grading = Grading(models, fallback_models=fallback_models)
-        super().__init__(TRAJECTORY, built(TrajectoryAccuracyMetric(threshold=threshold), grading))
         self.threshold = threshold
+        super().__init__(TRAJECTORY, grading_of(models, fallback_models=fallback_models))
+
+    def _build(self) -> BaseEvaluator:
+        return built(TrajectoryAccuracyMetric(threshold=self.threshold), self.grading)
 
 
 class ClassicalRetrievalMetric(BaseMetric):

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 
 from pydantic import BaseModel, ConfigDict
 
-from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
+from holodeck_action.metrics.base import EvaluationResult, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
 from holodeck_action.metrics.result import check_threshold
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class YesNo(BaseModel):
 Verdict = TypeVar("Verdict", bound=BaseModel)
 
 
-class AskingEvaluator(BaseEvaluator):
+class AskingEvaluator(ModelJudgedEvaluator):
     """An evaluator that asks a judge a question of ours."""
 
     def __init__(
@@ -48,14 +49,12 @@ class AskingEvaluator(BaseEvaluator):
         """Configure; nothing is asked.
 
         Args:
-            model_config: the model that grades; Ollama's gpt-oss:20b by default.
+            model_config: the model that grades; it is an error if neither it nor `judge` is given.
             timeout: seconds one evaluation may take.
             retry_config: retries of transient failures.
             judge: who grades, on a wire that somebody else holds; instead of `model_config`.
         """
-        super().__init__(timeout=timeout, retry_config=retry_config)
-        self._model_config = model_config
-        self._judge = judge
+        super().__init__(model_config, timeout, retry_config, judge)
 
     def is_transient(self, error: Exception) -> bool:
         """Tell whether trying again may help: what the provider may get over."""
@@ -71,11 +70,10 @@ class AskingEvaluator(BaseEvaluator):
 
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
         from holodeck_action.metrics.judging.own_judge import own_judge
 
-        config = self._model_config or DeepEvalModelConfig()
-        async with own_judge(self._judge, config.plan) as judge:
+        self.check_judge()
+        async with own_judge(self._judge, self._plan) as judge:
             return await self._asked(judge, kwargs)
 
     async def _asked(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:

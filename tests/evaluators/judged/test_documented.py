@@ -156,7 +156,7 @@ def test_the_apis_geval(tmp_path: Path, models: FakeModels) -> None:
     assert (request.provider, request.model, request.body["temperature"]) == ("openai", "gpt-4o", 0.0)
 
 
-def test_the_apis_geval_without_a_model_asks_ollama(tmp_path: Path, models: FakeModels) -> None:
+def test_the_apis_geval_with_the_default_configuration_asks_ollama(tmp_path: Path, models: FakeModels) -> None:
     assert (
         printed(
             tmp_path,
@@ -164,9 +164,11 @@ def test_the_apis_geval_without_a_model_asks_ollama(tmp_path: Path, models: Fake
             """
         import asyncio, json
         import holodeck_action.compat
+        from holodeck.lib.evaluators.deepeval.config import DeepEvalModelConfig
         from holodeck.lib.evaluators.deepeval.geval import GEvalEvaluator
 
-        evaluator = GEvalEvaluator(name="Professionalism", criteria="professional language")
+        config = DeepEvalModelConfig()
+        evaluator = GEvalEvaluator(name="Professionalism", criteria="professional language", model_config=config)
 
         async def main():
             results = [await evaluator.evaluate(input="Write me an email", actual_output="Dear Sir") for _ in "ab"]
@@ -205,7 +207,7 @@ async def main():
     relevancy = await AnswerRelevancyEvaluator(model_config=config, threshold=0.7).evaluate(
         input="What is the return policy?", actual_output="We offer 30-day returns at no extra cost."
     )
-    contextual = await ContextualRelevancyEvaluator(threshold=0.6).evaluate(
+    contextual = await ContextualRelevancyEvaluator(config, threshold=0.6).evaluate(
         input="What is the pricing?",
         actual_output="Basic plan is $10/month.",
         retrieval_context=["Pricing: Basic $10, Pro $25", "Company founded in 2020"],
@@ -216,7 +218,7 @@ async def main():
         expected_output="X is the correct definition.",
         retrieval_context=["Irrelevant info", "X is the definition"],
     )
-    recall = await ContextualRecallEvaluator(threshold=0.8).evaluate(
+    recall = await ContextualRecallEvaluator(config, threshold=0.8).evaluate(
         query="List all features",
         response="Features are A and B",
         ground_truth="Features are A, B, and C",
@@ -286,9 +288,11 @@ def test_without_a_reason_it_is_the_arithmetic(tmp_path: Path, models: FakeModel
         import holodeck_action.compat
         from holodeck.lib.evaluators.deepeval.{module} import {name}
         from holodeck.lib.evaluators.base import RetryConfig
+        from holodeck.lib.evaluators.deepeval.config import DeepEvalModelConfig
 
         async def main():
-            evaluator = {name}(include_reason=False, timeout=30.0, retry_config=RetryConfig(max_retries=1))
+            retries = RetryConfig(max_retries=1)
+            evaluator = {name}(DeepEvalModelConfig(), include_reason=False, timeout=30.0, retry_config=retries)
             result = await evaluator.evaluate(
                 input="What is X?", actual_output="X is.", expected_output="X.", retrieval_context=["X is.", "Else."]
             )
@@ -310,6 +314,7 @@ def test_the_apis_evaluator_of_ones_own(tmp_path: Path, models: FakeModels) -> N
         import asyncio, json
         import holodeck_action.compat
         from holodeck.lib.evaluators.deepeval.base import DeepEvalBaseEvaluator
+        from holodeck.lib.evaluators.deepeval.config import DeepEvalModelConfig
         from holodeck.lib.evaluators.param_spec import EvalParam, ParamSpec
 
         class MyMetricEvaluator(DeepEvalBaseEvaluator):
@@ -321,7 +326,7 @@ def test_the_apis_evaluator_of_ones_own(tmp_path: Path, models: FakeModels) -> N
                 return AnswerRelevancyMetric(threshold=self._threshold, model=self._model)
 
         async def main():
-            evaluator = MyMetricEvaluator(threshold=0.7)
+            evaluator = MyMetricEvaluator(DeepEvalModelConfig(), threshold=0.7)
             result = await evaluator.evaluate(
                 input="What is Python?", actual_output="Python is a programming language."
             )
@@ -422,7 +427,7 @@ def test_a_failure_is_the_documented_error(tmp_path: Path, models: FakeModels) -
 TRACED = """
 import asyncio, json
 import holodeck_action.compat
-from holodeck.lib.evaluators.deepeval import FaithfulnessEvaluator, GEvalEvaluator
+from holodeck.lib.evaluators.deepeval import DeepEvalModelConfig, GEvalEvaluator
 from holodeck.models.observability import TracingConfig
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -446,9 +451,10 @@ configs = {
 async def main():
     for name, config in configs.items():
         with trace.get_tracer("mine").start_as_current_span(name):
-            await GEvalEvaluator("Tone", "polite", evaluation_steps=["Look"], observability_config=config).evaluate(
-                **case
+            evaluator = GEvalEvaluator(
+                "Tone", "polite", None, ["Look"], DeepEvalModelConfig(), observability_config=config
             )
+            await evaluator.evaluate(**case)
 
 asyncio.run(main())
 spans = kept.get_finished_spans()

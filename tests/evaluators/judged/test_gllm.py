@@ -3,58 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-import holodeck_action.compat
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.suite.providers import ProviderEnum
-from tests.evaluators.judged.preset_judge import PresetJudge, Truth
+from tests.evaluators.judged.gllm import ANSWER, GOOD, evaluated, judge, metric, model, models, named
+from tests.evaluators.judged.preset_judge import PresetJudge
 from tests.llm.models import FakeModels, Fault
 
-assert holodeck_action.compat
-KEY = "sk-gllm"
-GOOD = {"completeness": 3, "groundedness": 3, "redundancy": 1}
-SUMMED = {"coherence": 3, "consistency": 3, "fluency": 2, "relevance": 3}
-ANSWER = {"input": "Where [a]?", "actual_output": "Here [a].", "expected_output": "Here [a]."}
-
-
-@pytest.fixture
-def judge() -> PresetJudge:
-    return PresetJudge({"a": Truth({**GOOD, **SUMMED}, chunks=("no", "yes"), sentences=("yes", "no"), trajectory="no")})
-
-
-@pytest.fixture
-def models(judge: PresetJudge, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(judge)
-        monkeypatch.setenv("OLLAMA_BASE_URL", models.ollama_url)
-        yield models
-        assert models.violations == []
-
-
-@pytest.fixture
-def model(models: FakeModels) -> DeepEvalModelConfig:
-    return DeepEvalModelConfig(
-        provider=ProviderEnum.OPENAI, model_name="judge", api_key=KEY, endpoint=models.openai_url
-    )
-
-
-def named(name: str, module: str = "gllm_evals.evaluator") -> Any:
-    return getattr(importlib.import_module(module), name)
-
-
-def metric(name: str) -> Any:
-    return named(name, "gllm_evals.metrics")
-
-
-def evaluated(evaluator: Any, data: Any) -> Any:
-    return asyncio.run(evaluator.evaluate(data))
+__all__ = ["judge", "model", "models"]
 
 
 def message(name: str, number: int, **args: Any) -> dict[str, Any]:
@@ -93,6 +53,10 @@ def test_the_sample_of_the_agent_evaluator(models: FakeModels) -> None:
     sample: dict[str, Any] = {}
     exec(AGENT_SAMPLE, sample)
     data = {**ANSWER, "agent_trajectory": MADE, "expected_agent_trajectory": EXPECTED}
+    with pytest.raises(EvaluationError, match="has no model: give `models` to it or its evaluator"):
+        asyncio.run(sample["main"](data))
+    # The document leaves the model to its package's default; here it is named.
+    exec(AGENT_SAMPLE.replace("AgentEvaluator(\n", "AgentEvaluator(\n    models='ollama/judge',\n"), sample)
     result = asyncio.run(sample["main"](data))
     assert json.loads(json.dumps(result)) == result
     assert set(result) == {
@@ -113,7 +77,7 @@ def test_the_sample_of_the_agent_evaluator(models: FakeModels) -> None:
     assert answer["aggregate_explanation"].startswith("passed: completeness 1")
     assert {answer[name]["success"] for name in GOOD} == {True}
     assert (result["aggregate_score"], result["aggregate_success"]) == (0.75, True), "the trajectory takes no part"
-    assert {request.model for request in models.requests} == {"gpt-oss:20b"}
+    assert {request.model for request in models.requests} == {"judge"}
 
 
 def test_no_trajectory_no_judgement_of_it(judge: PresetJudge, model: DeepEvalModelConfig) -> None:

@@ -51,7 +51,7 @@ def test_a_result_is_a_dict_that_json_takes() -> None:
 SUBCLASS = """
 import asyncio, json, os
 import holodeck_action.compat
-from holodeck.lib.evaluators.deepeval import DeepEvalBaseEvaluator
+from holodeck.lib.evaluators.deepeval import DeepEvalBaseEvaluator, DeepEvalModelConfig
 
 class MyMetricEvaluator(DeepEvalBaseEvaluator):
     def _create_metric(self):
@@ -59,7 +59,7 @@ class MyMetricEvaluator(DeepEvalBaseEvaluator):
 
         return AnswerRelevancyMetric(threshold=self._threshold, model=self._model)
 
-evaluator = MyMetricEvaluator(threshold=0.7)
+evaluator = MyMetricEvaluator(DeepEvalModelConfig(), threshold=0.7)
 result = asyncio.run(evaluator.evaluate(query="What is Python?", response="A programming language.", ground_truth="A"))
 os.environ["OPENAI_API_KEY"] = "sk-own"
 from deepeval.config.settings import get_settings
@@ -109,7 +109,7 @@ def test_values_of_the_data_model_configure_and_are_evaluated(config: Any, model
 
 
 @pytest.mark.proves("EvaluationInput: input actual_output expected_output context retrieval_context metadata")
-def test_every_input_reaches_the_test_case() -> None:
+def test_every_input_reaches_the_test_case(config: Any) -> None:
     api = "holodeck.lib.evaluators.deepeval"
     seen: list[Any] = []
 
@@ -125,12 +125,77 @@ def test_every_input_reaches_the_test_case() -> None:
     given = named(api, "EvaluationInput")(
         query="q", response="a", ground_truth="t", context="c", retrieval_context=["r"], metadata={"m": 1}
     )
-    assert asyncio.run(Looks().evaluate(given))["reasoning"] == "looked"
+    assert asyncio.run(Looks(config).evaluate(given))["reasoning"] == "looked"
     (found,) = seen
     assert (found.input, found.actual_output, found.expected_output) == ("q", "a", "t")
     assert (found.context, found.retrieval_context) == (["c"], ["r"])
     assert given.metadata == {"m": 1}
     assert not found.metadata
+
+
+NEEDS_QUESTION: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("GEvalEvaluator", {"name": "Tone", "criteria": "polite", "evaluation_steps": ["Look."]}),
+    ("AnswerRelevancyEvaluator", {}),
+    ("ContextualPrecisionEvaluator", {}),
+    ("ContextualRecallEvaluator", {}),
+    ("ContextualRelevancyEvaluator", {}),
+)
+
+
+@pytest.mark.parametrize(("name", "arguments"), NEEDS_QUESTION)
+@pytest.mark.parametrize("question", [{}, {"input": ""}, {"query": " "}])
+def test_a_value_without_a_question_is_graded_for_faithfulness_alone(
+    config: Any, models: FakeModels, name: str, arguments: dict[str, Any], question: dict[str, str]
+) -> None:
+    api = "holodeck.lib.evaluators.deepeval"
+    given = named(api, "EvaluationInput")(
+        response="X is.", ground_truth="X.", retrieval_context=["X is.", "Else."], **question
+    )
+    with pytest.raises(named(api, "DeepEvalError").__base__, match="needs input") as refused:
+        asyncio.run(named(api, name)(model_config=config, **arguments).evaluate(given))
+    assert refused.value.code == "missing_input"
+    assert models.requests == []
+    faithful = named(api, "FaithfulnessEvaluator")(model_config=config)
+    assert asyncio.run(faithful.evaluate(given))["passed"]
+
+
+@pytest.mark.parametrize(("name", "arguments"), [*NEEDS_QUESTION, ("FaithfulnessEvaluator", {})])
+def test_without_a_model_an_evaluator_is_an_error(models: FakeModels, name: str, arguments: dict[str, Any]) -> None:
+    api = "holodeck.lib.evaluators.deepeval"
+    case = {"input": "X?", "actual_output": "", "expected_output": "X.", "retrieval_context": ["X is."]}
+    with pytest.raises(named(api, "DeepEvalError").__base__, match="no model: give it a model_config") as refused:
+        asyncio.run(named(api, name)(**arguments).evaluate(**case))
+    assert refused.value.code == "no_judge"
+    assert models.requests == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"provider": "openai"}, "model_name is required for openai"),
+        ({"provider": "openai", "model_name": "m", "deployment_name": "d"}, "deployment_name has no effect"),
+        ({"api_version": "2024-10-21"}, "api_version has no effect"),
+    ],
+)
+def test_a_configuration_holds_nothing_without_effect(fields: dict[str, str], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        named("holodeck.lib.evaluators.deepeval", "DeepEvalModelConfig")(**fields)
+
+
+def test_an_endpoint_counts_for_deepevals_own_class_of_anthropic() -> None:
+    kind = named("holodeck.lib.evaluators.deepeval", "DeepEvalModelConfig")
+    config = kind(provider="anthropic", model_name="claude-x", api_key="k", endpoint="http://127.0.0.1:1/claude")
+    assert str(config.to_deepeval_model().load_model().base_url) == "http://127.0.0.1:1/claude/"
+
+
+@pytest.mark.parametrize(
+    "setting", [{"max_queue_size": 9}, {"max_export_batch_size": 9}, {"schedule_delay_millis": 900}]
+)
+def test_settings_of_an_export_have_no_effect_on_an_evaluator(config: Any, setting: dict[str, int]) -> None:
+    traces = named("holodeck.models.observability", "TracingConfig")(**setting)
+    (name,) = setting
+    with pytest.raises(ValueError, match=f"observability_config.{name} has no effect"):
+        named("holodeck.lib.evaluators.deepeval", "FaithfulnessEvaluator")(config, observability_config=traces)
 
 
 def test_an_evaluator_of_ones_own_on_azures_base() -> None:
