@@ -1,16 +1,18 @@
-"""The evaluators and configurations of HoloDeck's documents, and the arguments that they take."""
+"""The classes of HoloDeck's and gllm-evals' documents, and the arguments that they take."""
 
 from __future__ import annotations
 
+import enum
 import importlib
 import inspect
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, is_typeddict
 
 from pydantic import BaseModel
 
 from holodeck_action.compat import NAMES
 from holodeck_action.metrics.base import BaseEvaluator
+from holodeck_action.metrics.deepeval.entities import GEvalConfig, RAGMetricConfig
 
 BASES = ("AzureAIEvaluator", "BaseEvaluator", "DeepEvalBaseEvaluator")
 
@@ -47,6 +49,28 @@ def _declaring(kind: type[Any], argument: str) -> type[Any]:
     return next(base for base in reversed(kind.__mro__) if base in CLASSES and argument in _taken(base))
 
 
-ARGUMENTS = tuple(
-    dict.fromkeys(f"{_declaring(kind, argument).__name__}.{argument}" for kind in CLASSES for argument in _taken(kind))
+def _classes_below(root: str) -> Iterator[type[Any]]:
+    for module, names in NAMES.items():
+        if module.partition(".")[0] == root:
+            for name in names:
+                found = getattr(importlib.import_module(module), name)
+                if isinstance(found, type) and not issubclass(found, enum.Enum) and not is_typeddict(found):
+                    yield found
+
+
+SERVED: tuple[type[Any], ...] = tuple(
+    dict.fromkeys(kind for root in NAMES if "." not in root for kind in _classes_below(root))
 )
+"""Every class of the documents that a program can construct."""
+
+GLLM_ARGUMENTS = tuple(
+    f"gllm.{kind.__name__}.{argument}"
+    for kind in dict.fromkeys(_classes_below("gllm_evals"))
+    for argument in inspect.signature(kind).parameters
+)
+CONFIG_ARGUMENTS = tuple(
+    f"{kind.__name__}.{field}" for kind in (GEvalConfig, RAGMetricConfig) for field in kind.__struct_fields__
+)
+
+_HOLODECK = (f"{_declaring(kind, argument).__name__}.{argument}" for kind in CLASSES for argument in _taken(kind))
+ARGUMENTS = (*dict.fromkeys(_HOLODECK), *GLLM_ARGUMENTS, *CONFIG_ARGUMENTS)

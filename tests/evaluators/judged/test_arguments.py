@@ -18,6 +18,7 @@ from holodeck_action.metrics.azure.base import ModelConfig
 from holodeck_action.metrics.azure.metrics import FluencyEvaluator
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationError, RetryConfig
 from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.deepeval.entities import GEvalConfig, RAGMetricConfig
 from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
 from holodeck_action.metrics.deepeval.rag import (
     AnswerRelevancyEvaluator,
@@ -123,6 +124,26 @@ def passed(servers: Servers, given: Mapping[str, Any]) -> Any:
 
 def name(servers: Servers, given: Mapping[str, Any]) -> Any:
     return geval(servers, given)[0].name
+
+
+def of_config(what: Callable[[GEvalEvaluator, EvaluationResult], Any]) -> Look:
+    """One thing about an evaluator that a `GEvalConfig` makes, and its result."""
+
+    def look(servers: Servers, given: Mapping[str, Any]) -> Any:
+        whole = {"name": "Tone", "criteria": "mild", "evaluation_steps": ["Read it."], **given}
+        evaluator = GEvalEvaluator.from_config(GEvalConfig(**whole), model_config=config(servers, {}))
+        return what(evaluator, result_of(evaluator, input="a harsh question", actual_output="an answer"))
+
+    return look
+
+
+def of_rag_config(servers: Servers, given: Mapping[str, Any]) -> Any:
+    """Verdict, explanation and judge of an evaluator that a `RAGMetricConfig` makes."""
+    servers.named.answer(half_relevant)
+    whole = {**given, "model_config": config(servers, given.get("model_config", {}))}
+    evaluator = AnswerRelevancyEvaluator.from_config(RAGMetricConfig(**whole))
+    result = result_of(evaluator, input="a question", actual_output="an answer")
+    return result.passed, result.reasoning == "as it is", result.metadata["judge"]
 
 
 def score_of_a_shared_judge(servers: Servers, given: Mapping[str, Any]) -> Any:
@@ -344,6 +365,39 @@ TRIES: dict[str, Try] = {
         score, {"rubric": rubric_of(["rude", "cool", "kind", "warm"])}, (0.8, pytest.approx(2 / 3))
     ),
     "GEvalEvaluator.polarity": Try(passed, {"polarity": "minimize"}, (True, False)),
+    "GEvalConfig.name": Try(of_config(lambda made, found: made.name), {"name": "Manners"}, ("Tone", "Manners")),
+    "GEvalConfig.criteria": Try(
+        of_config(lambda made, found: found.score),
+        {"evaluation_steps": None, "criteria": "harsh"},
+        (0.8, 0.2),
+        {"evaluation_steps": None},
+    ),
+    "GEvalConfig.evaluation_steps": Try(
+        of_config(lambda made, found: found.score), {"evaluation_steps": ["Be harsh."]}, (0.8, 0.2)
+    ),
+    "GEvalConfig.evaluation_params": Try(
+        of_config(lambda made, found: found.score), {"evaluation_params": ["actual_output", "input"]}, (0.8, 0.2)
+    ),
+    "GEvalConfig.threshold": Try(of_config(lambda made, found: found.passed), {"threshold": 0.9}, (True, False)),
+    "GEvalConfig.strict_mode": Try(
+        of_config(lambda made, found: found.score),
+        {"evaluation_steps": ["Say 1."], "strict_mode": True},
+        (0.1, 1.0),
+        {"evaluation_steps": ["Say 1."]},
+    ),
+    "RAGMetricConfig.threshold": Try(
+        of_rag_config, {"threshold": 0.9}, ((True, True, "openai/mild-judge"), (False, True, "openai/mild-judge"))
+    ),
+    "RAGMetricConfig.include_reason": Try(
+        of_rag_config,
+        {"include_reason": False},
+        ((True, True, "openai/mild-judge"), (True, False, "openai/mild-judge")),
+    ),
+    "RAGMetricConfig.model_config": Try(
+        of_rag_config,
+        {"model_config": {"model_name": "other"}},
+        ((True, True, "openai/mild-judge"), (True, True, "openai/other")),
+    ),
     "FaithfulnessEvaluator.include_reason": Try(reasons(FaithfulnessEvaluator), {"include_reason": False}, (1, 0)),
     "AnswerRelevancyEvaluator.include_reason": Try(relevancy, {"include_reason": False}, ((0.5, True), (0.5, False))),
     "AnswerRelevancyEvaluator.strict_mode": Try(relevancy, {"strict_mode": True}, ((0.5, True), (0.0, True))),
