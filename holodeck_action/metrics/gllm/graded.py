@@ -113,25 +113,29 @@ def _is_part(value: Any) -> bool:
 
 
 def metric_of(given: BaseMetric | BaseEvaluator) -> BaseMetric:
-    """Return a metric, also for an evaluator of this package.
+    """Return a metric that takes an evaluator's options, also for an evaluator of this package.
 
     Raises:
         ValueError: it is neither.
     """
-    if isinstance(given, BaseMetric):
-        return given
-    if not isinstance(given, BaseEvaluator):
+    if isinstance(given, BaseEvaluator):
+        asserts = getattr(given, "threshold", None) is not None
+        return metric_of(BaseMetric(given.metric_name, given, asserts=asserts))
+    if not isinstance(given, BaseMetric):
         raise ValueError(f"metrics must be of this package, not {type(given).__name__}")
-    if isinstance(given, ModelJudgedEvaluator) and not given.has_judge:
-        return _EvaluatorMetric(given)
-    asserts = getattr(given, "threshold", None) is not None
-    kind = _AzureMetric if isinstance(given, AzureAIEvaluator) else BaseMetric
-    return kind(given.metric_name, given, asserts=asserts)
+    evaluator = given.evaluator
+    if isinstance(given, GradedMetric | _AzureMetric):
+        return given
+    if isinstance(evaluator, ModelJudgedEvaluator) and not evaluator.has_judge:
+        return _EvaluatorMetric(given.name, evaluator, asserts=given.asserts)
+    if isinstance(evaluator, AzureAIEvaluator):
+        return _AzureMetric(given.name, evaluator, asserts=given.asserts)
+    return given
 
 
-def building_of(grading: Grading, k: int | None = None) -> Building:
-    """Return what evaluators are built with; `k` is the cut-off rank."""
-    return Building({"timeout": None}, grading.grade, _no_members, k)
+def building_of(grading: Grading) -> Building:
+    """Return the means to build evaluators that these models grade."""
+    return Building({"timeout": None}, grading.grade, _no_members)
 
 
 def built(config: Metric, grading: Grading) -> BaseEvaluator:
@@ -184,12 +188,11 @@ class GradedMetric(BaseMetric):
 class _EvaluatorMetric(GradedMetric):
     """An evaluator of this package that asks a model."""
 
-    def __init__(self, evaluator: ModelJudgedEvaluator) -> None:
+    def __init__(self, name: str, evaluator: ModelJudgedEvaluator, *, asserts: bool) -> None:
         self._given = evaluator
         config = evaluator.model_config
         self._own = Grading(None if config is None else (config,))
-        asserts = getattr(evaluator, "threshold", None) is not None
-        super().__init__(evaluator.metric_name, self._own, asserts=asserts)
+        super().__init__(name, self._own, asserts=asserts)
 
     def _build(self) -> BaseEvaluator:
         if self.grading == self._own:

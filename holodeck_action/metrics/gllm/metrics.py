@@ -69,10 +69,10 @@ class _Criteria(CriterionMetric):
         evaluation_params: Sequence[str] | None = None,
         rubric: Sequence[str] | None = None,
     ) -> None:
-        """Configure; nothing is asked.
+        """Configure; nothing is asked. An option of judges that is None is left to the evaluator.
 
         Args:
-            models: who grades; the evaluator's models when absent, and so the next options but one.
+            models: who grades.
             threshold: lowest passing score, 0..1; the highest one where low is good.
             aggregation_method: how the verdicts of several judges become one.
             max_concurrent_judges: judges asked at once.

@@ -124,8 +124,12 @@ def test_an_evaluator_of_holodeck_takes_the_models_too(models: FakeModels, model
     tone = named("GEvalEvaluator", "holodeck.lib.evaluators.deepeval")(
         "Tone", "polite", evaluation_steps=["List the subjects and conditions that the actual output asks for."]
     )
-    evaluated(named("SummarizationEvaluator")(other(model), metrics=[tone]), ANSWER)
+    wrapped = metric("BaseMetric")("wrapped", tone)
+    found = evaluated(named("SummarizationEvaluator")(other(model), metrics=[tone, wrapped]), ANSWER)
     assert {request.model for request in models.requests} == {"other"}
+    assert found["wrapped"]["score"] == found["GEval"]["score"]
+    with pytest.raises(EvaluationError, match="wrapped has no model"):
+        evaluated(named("CompositeEvaluator")([wrapped]), ANSWER)
 
 
 @pytest.mark.parametrize("kind", JUDGED)
