@@ -117,6 +117,7 @@ def test_whatever_a_client_does_gets_an_answer_and_an_end(sent: Sent) -> None:
         "get": "405",
         "two at once": 2,
         "unread answers": "closed",
+        "others wait": False,
         "after all of it": "200",
     }
     assert _tools(turn) == ["find_order"]

@@ -277,7 +277,7 @@ def computed(library: Library, request: Mapping[str, Any]) -> Any:
     with _connected(process) as connection:
         try:
             connection.sendall(pack({"op": "evaluate", "library": library, **request}))
-            while part := connection.recv(1 << 16):
+            while len(received) <= HEADER + _MOST_MESSAGE and (part := connection.recv(1 << 16)):
                 received += part
         except OSError:
             # It has ended: what is missing tells.

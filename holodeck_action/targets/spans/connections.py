@@ -153,6 +153,8 @@ class _Connection:
             if not going_on or self._state.our_state is not h11.DONE:
                 return
             self._state.start_next_cycle()
+            # A thousand requests may have come at once.
+            await asyncio.sleep(0)
 
     async def end(self) -> None:
         """Close the connection once the client has taken the answer: what it still sends would reset it."""

@@ -138,6 +138,7 @@ class _Request(_Part):
     resource_spans: list[_ResourceSpans] | None = None
 
 
+_JSON = Decoder(_Request)
 _VALUE: Message = Message(
     _AnyValue,
     {
@@ -191,7 +192,7 @@ def exported_spans(body: Foreign, kind: str, encoding: str) -> Export:
     _allowance.set(allowance)
     unpacked = Foreign(body.parse(partial(_unpacked, encoding=encoding)))
     if kind == JSON:
-        request = unpacked.parse(Decoder(_Request).decode)
+        request = unpacked.parse(_JSON.decode)
     else:
         request = unpacked.parse(partial(_from_protobuf, spend=allowance.spend))
     return _export(request)
