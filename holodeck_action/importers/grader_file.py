@@ -7,13 +7,14 @@ import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
 from holodeck_action.importers.accounting import Outcome
 from holodeck_action.importers.names import Names
+from holodeck_action.text.foreign import read_file
 
 MODULE = "imported_graders"
 """Name of the module that the suite's folder gets."""
@@ -168,7 +169,7 @@ def _same(one: Any, other: Any) -> bool:
 
 @cache
 def _shipped(module: str) -> tuple[Sequence[ast.stmt], str]:
-    source = (files("holodeck_action.importers") / module).read_text(encoding="utf-8")
+    source = read_file(Path(__file__).parent / module).text()
     return ast.parse(source).body, source
 
 
