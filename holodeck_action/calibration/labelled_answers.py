@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.csv_cells import unguarded
 from holodeck_action.text.foreign import read_file
+from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import cut
 
 _PASS = frozenset(("pass", "passed", "yes", "true", "1"))
@@ -288,8 +288,8 @@ class _Row(Struct, frozen=True):
         if text is None:
             return None
         try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
+            found = parse_json(text)
+        except ValueError:
             found = None
         if isinstance(found, list) and all(isinstance(item, str) for item in found):
             return tuple(found)

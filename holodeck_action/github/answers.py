@@ -15,8 +15,7 @@ import httpx2
 from msgspec import Struct
 
 from holodeck_action.github.objects import ErrorKind, ShapeError
-from holodeck_action.text.foreign import Foreign
-from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.foreign import Foreign, ForeignError
 
 _ERROR_BYTES = 64 * 1024
 _ERROR_S = 15.0
@@ -72,8 +71,8 @@ def json_of(content: Foreign) -> Any:
     """
     try:
         # Half a character in a text costs that character, not the answer.
-        return parse_json(content.lossy_text())
-    except ValueError:
+        return content.lossy_json()
+    except ForeignError:
         raise ShapeError("it is no JSON") from None
 
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from holodeck_action.github.annotations import Annotation, Level
 from holodeck_action.github.channels import Channel, Published
+from holodeck_action.results.disk import append
 from holodeck_action.results.exit_codes import OUTCOMES
 from holodeck_action.results.verdict import (
     Counts,
@@ -182,8 +183,7 @@ def append_summary(file: str | None, text: str) -> None:
 
 def _append(path: Path, data: bytes, consequence: str) -> None:
     try:
-        with path.open("ab") as file:
-            file.write(data)
+        append(path, data)
     except OSError as error:
         raise ChannelError(f"{path.name}: cannot be written: {error.strerror}: {consequence}") from error
 

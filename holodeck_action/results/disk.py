@@ -116,6 +116,8 @@ def write_new(path: Path, chunks: Iterable[bytes], disk: Disk = DISK) -> None:
 
 _KEPT = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
+_APPENDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
 
 def open_new(path: Path) -> BinaryIO:
     """Open a file to read and write it, unbuffered, in the place of any other one; a link is replaced, not followed.
@@ -142,12 +144,13 @@ def open_kept(path: Path, *, create: bool = False) -> BinaryIO:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Write at the end of a file that a person or a program outside names.
+    """Write at the end of a file or to a device that a program outside names; a pipe is not waited for.
 
     Raises:
+        RefusedFileError: it is a pipe that nobody reads.
         OSError: it cannot be written.
     """
-    with open(path, "ab") as file:
+    with os.fdopen(open_descriptor(path, _APPENDED), "ab") as file:
         file.write(data)
 
 

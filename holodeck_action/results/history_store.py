@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import gzip
-import io
 import os
 import shutil
 import zlib
@@ -15,7 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from holodeck_action.results.disk import DISK, Disk, write_atomically
+from holodeck_action.results.disk import DISK, Disk, open_folder, write_atomically
 from holodeck_action.results.history import (
     HistoryLine,
     HistoryLines,
@@ -26,7 +24,7 @@ from holodeck_action.results.history import (
 )
 from holodeck_action.results.history_layout import HISTORY_FILE, RECORDS_FOLDER
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.text.foreign import open_file, read_file
+from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_file
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
@@ -141,13 +139,9 @@ def unpack(packed: bytes, place: str) -> bytes:
         HistoryError: they are damaged or too large.
     """
     try:
-        with gzip.open(io.BytesIO(packed)) as file:
-            content = file.read(MOST_RESULTS_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise HistoryError(f"{place}: is damaged: {one_line(str(error))}") from error
-    if len(content) > MOST_RESULTS_BYTES:
-        raise HistoryError(f"{place}: unpacks to more than {MOST_RESULTS_BYTES:,} bytes")
-    return content
+        return Foreign(packed).unpacked(MOST_RESULTS_BYTES).parse(bytes)
+    except ForeignError as error:
+        raise HistoryError(f"{place}: {error}") from error
 
 
 class HistoryFolder:
@@ -228,12 +222,9 @@ class HistoryFolder:
         Raises:
             OSError: others add to it all the time.
         """
-        handle = os.open(self._folder.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with open_folder(self._folder.path) as handle:
             self._lock(handle)
             yield
-        finally:
-            os.close(handle)
 
     def _lock(self, handle: int) -> None:
         for _ in range(_WAITS):

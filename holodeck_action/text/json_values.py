@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -104,27 +103,28 @@ def _is_deep(value: Any) -> bool:
     return True
 
 
+_KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
+    ((bool,), "true or false"),
+    ((str,), "text"),
+    ((int, float), "a number"),
+    ((dict,), "an object"),
+    ((list, tuple), "a list"),
+)
+
+
 def kind_of(value: object) -> str:
     """Name the JSON type of a value, for messages that must not show the value itself."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true or false"
-        case str():
-            return "text"
-        case int() | float():
-            return "a number"
-        case dict():
-            return "an object"
-        case list() | tuple():
-            return "a list"
-        case _:
-            return f"a value of type {type(value).__name__}"
+    if value is None:
+        return "null"
+    named = next((name for kinds, name in _KINDS if isinstance(value, kinds)), None)
+    return named or f"a value of type {type(value).__name__}"
 
 
 def unknown_key(key: object, allowed: Sequence[str]) -> str:
     """Say that a key is none of the allowed ones, with the one that was probably meant or else all of them."""
+    # Worker processes need no more of this module than its parser.
+    import difflib
+
     shown = whole(str(key), 40)
     close = difflib.get_close_matches(shown, allowed, n=1)
     hint = f"did you mean `{close[0]}`?" if close else f"allowed: {', '.join(allowed)}"

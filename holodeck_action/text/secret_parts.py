@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holodeck_action.text.credentials import SHORTEST_PART, credentials_in, pair_of, parts_of_url
+from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.randomness import is_random, prefix_of
 from holodeck_action.text.secrets import is_harmless, is_secret_name
 
@@ -90,8 +90,8 @@ def _inner(settings: Sequence[tuple[str, str]], depth: int) -> Iterator[str]:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(text, constants=True)
+    except ValueError:
         return None
 
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib.metadata import entry_points
 from typing import Any
 
+from holodeck_action.text.json_values import parse_json
 from holodeck_action.workers.code_errors import SENT_WORDS, CallError
 from holodeck_action.workers.frames import MOST_SPAN_BYTES
 
@@ -72,8 +73,8 @@ def _results_of_tools(attributes: Mapping[str, Any]) -> dict[str, Any]:
     messages = attributes.get("gen_ai.input.messages")
     if isinstance(messages, str) and len(messages) < _LONGEST_MESSAGES and _RESPONSE in messages:
         try:
-            messages = json.loads(messages)
-        except (ValueError, RecursionError):
+            messages = parse_json(messages, constants=True)
+        except ValueError:
             messages = None
     if isinstance(messages, (list, tuple)):
         told = [each for each in messages if _RESPONSE in str(each)]

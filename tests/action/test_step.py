@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -174,10 +175,14 @@ def test_a_misspelt_input_is_refused(step: Step) -> None:
     assert "error: input min_pass_rate: there is no such input; did you mean min-pass-rate?" in ended.log.text
 
 
-@pytest.mark.parametrize("broken", ["missing", "unset", "folder"])
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("broken", ["missing", "unset", "folder", "pipe"])
 def test_files_that_cannot_be_written_change_no_verdict(step: Step, broken: str) -> None:
     step.project.numbered(2, frozenset({0}))
-    file = {"missing": str(step.files / "gone" / "file"), "unset": None, "folder": str(step.files)}[broken]
+    pipe = step.files / "pipe"
+    os.mkfifo(pipe)
+    files = {"missing": str(step.files / "gone" / "file"), "unset": None, "folder": str(step.files), "pipe": str(pipe)}
+    file = files[broken]
     ended = step.run(GITHUB_OUTPUT=file, GITHUB_STEP_SUMMARY=file)
     assert ended.code == 1
     notes = [line for line in ended.log.text if line.startswith("note: ") and "GITHUB_EVENT_NAME" not in line]

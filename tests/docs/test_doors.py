@@ -59,6 +59,8 @@ FORBIDDEN = [
     "import ctypes",
     "import multiprocessing",
     "import pickle",
+    "import json; json.loads(path)",
+    "from json import load",
 ]
 ALLOWED = [
     "checkout.open(path, 1)",
@@ -68,6 +70,7 @@ ALLOWED = [
     "import socket; end = socket.SHUT_WR",
     "import httpx2; failed = httpx2.ConnectError",
     "import zlib; zlib.crc32(path)",
+    "import json; json.dumps(path)",
 ]
 
 

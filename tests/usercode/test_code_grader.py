@@ -325,3 +325,32 @@ def test_scores_of_a_grader_whose_code_has_changed_are_not_compared(project: Pro
     assert changed is not None, said["other"]
     assert changed[1] != changed[2]
     assert "its version is" not in said["ends"]
+
+
+FORGING = """
+import os, struct, sys, time
+
+def grade(context):
+    frame = sys._getframe()
+    while not isinstance(frame.f_locals.get("request"), dict):
+        frame = frame.f_back
+    nested = '{"a":' * LEVELS + "1" + "}" * LEVELS
+    body = '{"id": %d, "value": {"score": 1.0, "metadata": %s}}' % (frame.f_locals["request"]["id"], nested)
+    for name in os.listdir("/proc/self/fd"):
+        if os.path.islink(f"/proc/self/fd/{name}") and os.readlink(f"/proc/self/fd/{name}").startswith("socket:"):
+            os.write(int(name), struct.pack(">I", len(body)) + body.encode())
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("levels", [300, 900, 5000])
+def test_a_forged_answer_that_is_nested_too_deeply_is_told(project: Project, levels: int) -> None:
+    project.suite([{"name": "a", "input": "?"}], [{"type": "code", "grader": "forging:grade"}])
+    project.answers([{"case": "a", "response": "!"}])
+    project.policy(target="recorded:answers.jsonl")
+    project.write("forging.py", FORGING.replace("LEVELS", str(levels)))
+    finished = project.run("run", "-o", "out")
+    assert finished.code == 3
+    assert "forging:grade: its process sent what no answer can be: it is nested too deeply; it was ended" in (
+        finished.stdout
+    )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.importers.source import UnfitError, json_problem
 from holodeck_action.importers.written import variable
+from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import one_line
 from holodeck_action.workers.limited import OutOfTimeError, time_limit
 
@@ -153,5 +154,5 @@ def _environment() -> ImmutableSandboxedEnvironment:
 
     made = Nunjucks(undefined=Nothing, keep_trailing_newline=True, finalize=finalize, autoescape=False, optimized=False)
     made.filters["dump"] = lambda value: json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    made.filters["load"] = json.loads
+    made.filters["load"] = parse_json
     return made

@@ -8,7 +8,6 @@ of OTLP/HTTP.
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
@@ -20,7 +19,7 @@ from msgspec.json import Decoder
 from holodeck_action.targets.spans import protobuf
 from holodeck_action.targets.spans.protobuf import Message, Nested, boolean, double, fixed_64, hexadecimal, signed, text
 from holodeck_action.targets.spans.span import LONGEST_ID, Span
-from holodeck_action.text.foreign import Foreign
+from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.workers.instrumentation import kept_attributes, kept_event
 
 T = TypeVar("T")
@@ -213,16 +212,10 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
         return body
     if encoding not in ("gzip", "deflate"):
         raise ValueError("its content-encoding is none of gzip, deflate and identity")
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
-        found = unpacker.decompress(body, MOST_BODY)
-    except zlib.error:
-        raise ValueError("the compressed body is broken") from None
-    if not unpacker.eof:
-        raise ValueError(f"the compressed body breaks off, or has more than {MOST_BODY:,} bytes")
-    if unpacker.unused_data:
-        raise ValueError("there is more behind the compressed body")
-    return found
+        return Foreign(body).unpacked(MOST_BODY).parse(bytes)
+    except ForeignError as error:
+        raise ValueError(f"the compressed body {error}") from None
 
 
 def _export(request: _Request) -> Export:

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any
 
+from holodeck_action.text.json_values import parse_json
 from holodeck_action.workers.code_errors import CallError
 
 MODULES = {"langgraph": "langgraph", "openai-agents": "openai_agents", "pydantic-ai": "pydantic_ai"}
@@ -76,7 +77,8 @@ def jsonable(value: Any) -> Any:
     dump = getattr(type(value), "model_dump", None)
     if dump is not None:
         return value.model_dump(mode="json")
-    return json.loads(json.dumps(value, default=lambda other: jsonable(other) if _dumps(other) else str(other)))
+    text = json.dumps(value, default=lambda other: jsonable(other) if _dumps(other) else str(other))
+    return parse_json(text, constants=True)
 
 
 def _dumps(value: Any) -> bool:
@@ -87,5 +89,5 @@ def arguments(given: Any) -> dict[str, Any]:
     """Return the arguments of a tool call, which models write as JSON; what is no object is kept as `arguments`."""
     if isinstance(given, str):
         with suppress(ValueError):
-            given = json.loads(given) if given else {}
+            given = parse_json(given, constants=True) if given else {}
     return dict(jsonable(given)) if isinstance(given, Mapping) else {"arguments": jsonable(given)}
