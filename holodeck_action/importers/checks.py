@@ -167,10 +167,12 @@ def is_not_json(ctx: GraderContext, value: Any) -> bool:
 
 
 def fits(found: Any, schema: Any) -> bool:
-    """Whether a value fits a JSON schema (draft 7)."""
+    """Whether a value fits a JSON schema (draft 7), which must hold all that it refers to: nothing is downloaded."""
     from jsonschema import Draft7Validator
+    from referencing import Registry
 
-    return bool(Draft7Validator(schema, format_checker=Draft7Validator.FORMAT_CHECKER).is_valid(found))
+    checker = Draft7Validator.FORMAT_CHECKER
+    return bool(Draft7Validator(schema, registry=Registry(), format_checker=checker).is_valid(found))
 
 
 def contains_json(ctx: GraderContext, value: Any) -> bool:

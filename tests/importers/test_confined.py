@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +176,22 @@ def test_a_prompt_that_looks_like_no_file_is_a_text(checkout: Project) -> None:
     assert checkout.run("import", "promptfoo", "c.yaml", "-o", "new").code == 0
     assert "input: /help hello" in written(checkout)
     assert "input: ../.." in written(checkout)
+
+
+def test_a_schema_that_refers_to_an_address_downloads_nothing(project: Project) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        schema = {"$ref": f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"}
+        check = {"type": "is-json", "value": schema}
+        project.write(
+            "c.json",
+            json.dumps(
+                {"prompts": ["{{q}}"], "providers": ["echo"], "tests": [{"vars": {"q": "{}"}, "assert": [check]}]}
+            ),
+        )
+        assert project.run("import", "promptfoo", "c.json", "-o", "new").code == 0
+        suite = project.folder / "new" / "agent.yaml"
+        finished = project.run("run", str(suite), "-o", "out")
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert finished.code in (1, 3), finished.stderr
