@@ -6,7 +6,6 @@ groups: everything that arrived since the last flush is written and fsynced toge
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -205,9 +204,6 @@ def set_aside(path: Path) -> tuple[str, ...]:
     Raises:
         OSError: the file cannot be renamed.
     """
-    if path.is_fifo():
-        # Opening it would wait for a reader.
-        raise FileExistsError(errno.EEXIST, "it is a pipe", str(path))
     if path.is_symlink() or not path.is_file() or not path.stat().st_size:
         return ()
     path.replace(path.with_name(PREVIOUS_FILE))

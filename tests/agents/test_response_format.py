@@ -323,7 +323,7 @@ def test_tools_come_before_the_structured_answer(project: Project, models: FakeM
     ("content", "complaint"),
     [
         (None, "the file does not exist (allowed: a path relative to agent.yaml)"),
-        ("{", "the file is not JSON (line 1: Expecting property name enclosed in double quotes)"),
+        ("{", "the file is not valid JSON: Expecting property name enclosed in double quotes at column 2"),
         ('["type"]', "the file holds no JSON schema (it must be an object)"),
         (
             '{"type": "strin"}',

@@ -464,7 +464,7 @@ def test_a_name_that_another_tool_has_is_refused(project: Project, models: FakeM
     ("content", "told"),
     [
         (b"{", "it is no JSON"),
-        (b"\xff\xfe", "it is not UTF-8 text (byte 0)"),
+        (b"\xff\xfe", "it is not UTF-8 text (line 1)"),
         (b"[]", "holds no text"),
         (json.dumps([FAQ[0], FAQ[0]]).encode(), 'two records have the id "reset"'),
         (json.dumps([FAQ[0], {"id": 1}]).encode(), 'record 2 has no field "question" (vector_field) (it has id)'),
