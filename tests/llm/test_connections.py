@@ -49,6 +49,13 @@ class Server:
                 return
 
 
+def forget_servers() -> None:
+    """Collect what servers of tests leave of connections that were broken off while they were accepted."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
 @asynccontextmanager
 async def listening(talk: Talk, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     talking = 0
@@ -172,6 +179,7 @@ def test_a_call_that_is_given_up_while_it_connects_leaves_nothing_open() -> None
             assert len(os.listdir("/proc/self/fd")) <= before + 5
 
     run(work)
+    forget_servers()
 
 
 def test_an_address_of_another_protocol_is_refused() -> None:
@@ -204,10 +212,7 @@ def test_a_call_that_is_given_up_leaves_no_socket_open(steps: int) -> None:
             await asyncio.gather(sending, return_exceptions=True)
             await connections.close()
 
-        with warnings.catch_warnings():
-            # The servers of earlier tests.
-            warnings.simplefilter("ignore", ResourceWarning)
-            gc.collect()
+        forget_servers()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ResourceWarning)
             asyncio.run(give_up())
