@@ -10,7 +10,7 @@ import os
 import re
 import ssl
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -49,8 +49,10 @@ class Server:
                 return
 
 
-def forget_servers() -> None:
+@pytest.fixture(autouse=True)
+def forget_servers() -> Iterator[None]:
     """Collect what servers of tests leave of connections that were broken off while they were accepted."""
+    yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
@@ -179,7 +181,6 @@ def test_a_call_that_is_given_up_while_it_connects_leaves_nothing_open() -> None
             assert len(os.listdir("/proc/self/fd")) <= before + 5
 
     run(work)
-    forget_servers()
 
 
 def test_an_address_of_another_protocol_is_refused() -> None:
@@ -212,7 +213,6 @@ def test_a_call_that_is_given_up_leaves_no_socket_open(steps: int) -> None:
             await asyncio.gather(sending, return_exceptions=True)
             await connections.close()
 
-        forget_servers()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", ResourceWarning)
             asyncio.run(give_up())
