@@ -192,6 +192,13 @@ def noise_text(metric: MetricView) -> str:
     )
 
 
+def duration_text(milliseconds: float) -> str:
+    """Return a duration: below a second in milliseconds, such as `27 ms`, else in seconds, such as `1.7 s`."""
+    if milliseconds < 1:
+        return f"{milliseconds:.2g} ms"
+    return f"{milliseconds:.0f} ms" if milliseconds < 999.5 else f"{milliseconds / 1000:.1f} s"
+
+
 def usd_text(value: float) -> str:
     """Return US dollars with four decimals."""
     return f"${value:.4f}"

@@ -15,6 +15,7 @@ from holodeck_action.reports.phrases import (
     SIGNS,
     WORDS,
     calls_text,
+    duration_text,
     ends_text,
     estimate_text,
     panel_text,
@@ -168,8 +169,8 @@ def percent(value: float | None) -> str:
 
 
 def seconds(milliseconds: float | None) -> str:
-    """Show milliseconds in seconds, `–` for none."""
-    return UNKNOWN if milliseconds is None else f"{milliseconds / 1000:.1f} s"
+    """Show a duration in seconds, or below one in milliseconds; `–` for none."""
+    return UNKNOWN if milliseconds is None else duration_text(milliseconds)
 
 
 def usd(value: float | None) -> str:
