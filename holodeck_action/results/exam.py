@@ -146,8 +146,7 @@ class ExamTally:
         mark = self._head.marks.get(name)
         if mark is not None:
             return ChangedPlace("", mark)
-        marks = self._base.marks if self._own is None else self._own.marks
-        return ChangedPlace("", marks.get(name), name in marks)
+        return ChangedPlace("", self._base.marks.get(name), name in self._base.marks)
 
     def _summary(self, before: GateSummary | None, now: GateSummary | None) -> Iterator[ExamChange]:
         if before is not None and now is None:

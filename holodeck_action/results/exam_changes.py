@@ -15,6 +15,8 @@ Way = Literal["laxer", "changed", "unknown"]
 """Which way a term changed: `changed` where nobody can tell, `unknown` where the base does not tell its term."""
 _PLAIN = re.compile(r"\w[\w./-]{0,59}", re.ASCII)
 _NAMED = 3
+MOST_NAMED = 20
+"""Cases that a message with room names."""
 MOST_CHANGES = 4
 """Changes that a first line names."""
 

@@ -6,7 +6,7 @@ Cases, metrics and gates of such a record are those of the other suite. These ar
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,8 +14,17 @@ from holodeck_action.results.evaluation import Criteria
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import Baseline, Gates
+from holodeck_action.suite.values import Case
 
 _DIGITS = 16
+
+
+class OwnPlan(Struct, frozen=True):
+    """What would be in force if the suite ran by itself: its cases with their trials, gates and `baseline`."""
+
+    cases: Sequence[Case]
+    gates: Gates
+    baseline: Baseline
 
 
 class OwnTurn(Struct, frozen=True, omit_defaults=True):
@@ -58,7 +67,6 @@ class OwnTerms(Struct, frozen=True):
         configurations: what decides the scores of its judged metrics, by name.
         criteria: those of its metrics, each once.
         cases: its cases.
-        marks: as in `Record`.
     """
 
     gates: Gates
@@ -67,7 +75,6 @@ class OwnTerms(Struct, frozen=True):
     configurations: Mapping[str, Configuration]
     criteria: tuple[Criteria, ...]
     cases: tuple[OwnCase, ...]
-    marks: Mapping[str, SourceMark]
 
 
 def text_digest(text: str) -> str:
