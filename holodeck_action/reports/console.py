@@ -144,7 +144,7 @@ def _card_lines(report: Report) -> Iterator[str]:
 def _calls_lines(report: Report) -> Iterator[str]:
     """Yield a line on the run's own model calls, where it made some."""
     if report.run is not None and report.run.model_calls is not None:
-        yield calls_text(report.run.model_calls)
+        yield calls_text(report.run.model_calls, report.spend)
 
 
 def _omitted_line(report: Report) -> str:
