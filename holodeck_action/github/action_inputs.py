@@ -260,6 +260,12 @@ RUN_INPUTS: tuple[Input, ...] = (
         "What happens when a case that passed on the base fails [default: fail].",
     ),
     Input(
+        "on-loosened",
+        "on_loosened",
+        REACTION,
+        "What happens when gates, thresholds, cases or judges are less strict than those of the base [default: warn].",
+    ),
+    Input(
         "history",
         "history",
         HISTORY,

@@ -16,6 +16,7 @@ from holodeck_action.reports.comparison import (
     state_text,
     unpaired_lines,
 )
+from holodeck_action.reports.exam import exam_lines, exam_sentence
 from holodeck_action.reports.history import CASES_SHOWN, flaky_text, remarks
 from holodeck_action.reports.phrases import (
     calls_text,
@@ -105,7 +106,7 @@ def _suite(report: Report) -> Suite:
         "counts": {name: count for name, count in asdict(report.counts).items() if name in _COUNTED},
         "pass_rate": report.pass_rate,
         "gates": [{"name": gate.name, "state": gate.state, "sentence": gate_sentence(gate)} for gate in report.gates],
-        "notices": list(report.notices),
+        "notices": [*filter(None, [exam_sentence(report.comparison)]), *report.notices],
         "remarks": list(_remarks(report)),
         "file": f"{folder}/{report.file}" if folder else report.file,
     }
@@ -117,6 +118,7 @@ def _remarks(report: Report) -> Iterator[Remarks]:
     history = report.history
     told: dict[str, list[str]] = {
         "Not compared with a base": [report.base_missing] if found is None and report.base_missing else [],
+        "Asked for otherwise than on the base": exam_lines(found),
         "Comparison": [] if found is None else list(_of_comparison(found)),
         "Close to the threshold": [
             f"{metric.name}: {noise_text(metric)}" for metric in report.metrics if metric.within_noise
