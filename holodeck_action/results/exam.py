@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -61,30 +62,32 @@ class ExamTally:
         self._changed: dict[tuple[Way, str], list[ChangedPlace]] = {}
         self._titles: dict[str, str] = {}
         self._quarantined = {entry.case for entry in (*base.quarantine, *head.quarantine)}
-        self._removed: list[CaseTerms] = []
-        self._added: dict[str, CaseTerms] = {}
-        self._more = 0
+        # By place: of large runs, cases are read again.
+        self._removed = array("Q")
+        self._added: dict[str, int] = {}
         self._judged: tuple[set[str], set[str]] = (set(), set())
 
-    def add(self, now: CaseRecord, before: CaseRecord | None) -> None:
-        """Add a case of the head, and the one with the same id of the base; None where that has none."""
+    def add(self, now: CaseRecord, before: CaseRecord | None, place: int) -> None:
+        """Add a case of the head, which has it at a place, and the one with the same id of the base; None for none."""
         if now.id in self._quarantined and before is not None:
             self._titles[now.id] = now.name or now.id
         self._add_judged(now, self._judged[1])
-        terms = recorded_terms(now)
         if before is None:
-            self._more += 1
-            self._added.setdefault(terms.content_hash, terms)
+            self._added.setdefault(now.content_hash, place)
             return
         self._add_judged(before, self._judged[0])
+        own = self._own_cases.get(before.id, before)
         if self._told and (now.trials or self._head.run.shard is None):
-            for change in case_changes(self._terms_of(before), terms):
+            # The texts of cases that are the same need no look.
+            content = own.content_hash != now.content_hash
+            terms = recorded_terms(now, content=content)
+            for change in case_changes(self._terms_of(before, content=content), terms):
                 self._changed.setdefault((change.way, change.said), []).extend(change.places)
 
-    def add_removed(self, before: CaseRecord) -> None:
-        """Add a case that only the base has."""
+    def add_removed(self, before: CaseRecord, place: int) -> None:
+        """Add a case that only the base has, at a place."""
         self._add_judged(before, self._judged[0])
-        self._removed.append(self._terms_of(before))
+        self._removed.append(place)
 
     def found(self) -> ExamChanges | None:
         """Return what became of the terms; None where nothing did, and nothing is unknown."""
@@ -103,9 +106,11 @@ class ExamTally:
         """How the base was compared; the defaults where it was compared with nothing, since others are refused then."""
         return baseline_of(self._base)
 
-    def _terms_of(self, before: CaseRecord) -> CaseTerms:
+    def _terms_of(self, before: CaseRecord, *, content: bool = True) -> CaseTerms:
         own = self._own_cases.get(before.id)
-        return recorded_terms(before) if own is None or self._own is None else own_terms(own, self._own)
+        if own is None or self._own is None:
+            return recorded_terms(before, content=content)
+        return own_terms(own, self._own)
 
     def _add_judged(self, case: CaseRecord, names: set[str]) -> None:
         names.update(
@@ -188,9 +193,10 @@ class ExamTally:
         left_out = "removes"
         if filters and filters != self._base.provenance.filters:
             left_out = f"leaves out (by its filters: {listing(sorted(filters))})"
-        for gone in self._removed:
-            again = self._added.get(gone.content_hash)
-            if again is not None:
+        for gone in (self._terms_of(self._base.cases[place]) for place in self._removed):
+            place = self._added.get(gone.content_hash)
+            if place is not None:
+                again = recorded_terms(self._head.cases[place])
                 renamed = f"renames {plain_name(gone.title)} to"
                 yield ExamChange("changed", renamed, (ChangedPlace(again.title, again.source),))
                 if self._told:
@@ -198,7 +204,7 @@ class ExamTally:
             else:
                 yield ExamChange("laxer", left_out, (ChangedPlace(gone.title, gone.source, True),))
         others = self._base.provenance.filters
-        if self._more and others and filters != others:
+        if self._added and others and filters != others:
             said = (
                 f"leaves unknown what the base asked of the cases that its filters ({listing(sorted(others))}) left out"
             )
