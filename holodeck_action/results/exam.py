@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any
 
 from holodeck_action.results.exam_cases import (
@@ -24,6 +25,7 @@ from holodeck_action.results.exam_changes import (
 )
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.record import BaseRun, CaseRecord, Record
+from holodeck_action.results.survey import expired
 from holodeck_action.results.terms import EXPIRES, REACTIONS, compared_fields
 from holodeck_action.suite.base_sources import MERGE_BASE
 from holodeck_action.suite.policy import Baseline, GateMetric, Gates, GateSummary, Reaction
@@ -60,8 +62,8 @@ class ExamTally:
         self._told = base.own is not None or not (against.source == MERGE_BASE or against.source.startswith(_BESIDE))
         self._own_cases = {case.id: case for case in base.own.cases} if base.own is not None else {}
         self._changed: dict[tuple[Way, str], list[ChangedPlace]] = {}
-        self._titles: dict[str, str] = {}
-        self._quarantined = {entry.case for entry in (*base.quarantine, *head.quarantine)}
+        self._asked: dict[str | None, CaseTerms] = {}
+        self._quarantined: set[str | None] = {entry.case for entry in (*base.quarantine, *head.quarantine)}
         # By place: of large runs, cases are read again.
         self._removed = array("Q")
         self._added: dict[str, int] = {}
@@ -69,8 +71,10 @@ class ExamTally:
 
     def add(self, now: CaseRecord, before: CaseRecord | None, place: int) -> None:
         """Add a case of the head, which has it at a place, and the one with the same id of the base; None for none."""
-        if now.id in self._quarantined and before is not None:
-            self._titles[now.id] = now.name or now.id
+        if before is not None:
+            # Entries name cases by id or name.
+            for key in {now.id, now.name} & self._quarantined:
+                self._asked[key] = recorded_terms(now, content=False)
         self._add_judged(now, self._judged[1])
         if before is None:
             self._added.setdefault(now.content_hash, place)
@@ -162,14 +166,15 @@ class ExamTally:
                     yield ExamChange(change.way, change.said, (self._key("gates.summary"),))
 
     def _quarantine(self) -> Iterator[ExamChange]:
-        known = {entry.case: entry for entry in self._base.quarantine}
+        """Yield what became of the quarantine of cases that the base has, too, as far as it is in force."""
+        today = date.fromisoformat(self._head.run.started_at[:10])
+        known = {self._asked[entry.case].id: entry for entry in self._base.quarantine if entry.case in self._asked}
         for entry in self._head.quarantine:
-            # A case that the base does not have was never asked for.
-            title = self._titles.get(entry.case)
-            if title is None:
+            case = self._asked.get(entry.case)
+            if case is None or expired(entry, today):
                 continue
-            place = ChangedPlace(title, self._head.marks.get(f"quarantine.{entry.case}"))
-            old = known.get(entry.case)
+            place = ChangedPlace(case.title, self._head.marks.get(f"quarantine.{entry.case}"))
+            old = known.get(case.id)
             if old is None:
                 yield ExamChange("laxer", "quarantines", (place,))
             elif EXPIRES.way(old.expires, entry.expires) == "laxer":

@@ -362,6 +362,20 @@ def test_what_is_removed_is_reported_and_what_is_added_is_not() -> None:
     assert ways(bare, found) == {"unknown"}
 
 
+def test_a_quarantine_counts_while_it_is_in_force_by_id_or_name() -> None:
+    found = full()
+
+    def entry(case_name: str, expires: date = DAY) -> QuarantineEntry:
+        return QuarantineEntry(case=case_name, reason="r", owner="o", expires=expires)
+
+    bare = replace(found, quarantine=())
+    assert ways(bare, replace(bare, quarantine=(entry("c1"),))) == {"laxer"}
+    assert ways(replace(bare, quarantine=(entry("c1"),)), replace(bare, quarantine=(entry("case-1"),))) == set()
+    # The run is of 2026-11-21.
+    assert ways(bare, replace(bare, quarantine=(entry("c1", date(2026, 11, 20)),))) == set()
+    assert ways(bare, replace(bare, quarantine=(entry("c1", date(2026, 11, 21)),))) == {"laxer"}
+
+
 def test_a_renamed_case_is_one_change_and_still_compared() -> None:
     found = full()
     renamed = replace(found.cases[1], id="other", name="other", weight=2.0)
