@@ -169,7 +169,7 @@ def _matched(base: Record, head: Record, exam: ExamTally) -> _Matched:
         metrics.add_head(case, place)
         at = alone.pop(case.id, None)
         known = None if at is None else base.cases[at]
-        exam.add(case, known)
+        exam.add(case, known, place)
         if at is None or known is None:
             unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it"))
             continue
@@ -186,7 +186,7 @@ def _matched(base: Record, head: Record, exam: ExamTally) -> _Matched:
     for at in alone.values():
         gone = base.cases[at]
         metrics.add_base(gone, at)
-        exam.add_removed(gone)
+        exam.add_removed(gone, at)
         unpaired.append(UnpairedCase(gone.id, title(gone), "removed", "only the base has it"))
     return _Matched(
         Made(len(head_places), lambda at: SameCase(base.cases[base_places[at]], head.cases[head_places[at]])),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Any
 
 from holodeck_action.results.exam_cases import (
@@ -23,6 +25,7 @@ from holodeck_action.results.exam_changes import (
 )
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.record import BaseRun, CaseRecord, Record
+from holodeck_action.results.survey import expired
 from holodeck_action.results.terms import EXPIRES, REACTIONS, compared_fields
 from holodeck_action.suite.base_sources import MERGE_BASE
 from holodeck_action.suite.policy import Baseline, GateMetric, Gates, GateSummary, Reaction
@@ -59,32 +62,36 @@ class ExamTally:
         self._told = base.own is not None or not (against.source == MERGE_BASE or against.source.startswith(_BESIDE))
         self._own_cases = {case.id: case for case in base.own.cases} if base.own is not None else {}
         self._changed: dict[tuple[Way, str], list[ChangedPlace]] = {}
-        self._titles: dict[str, str] = {}
-        self._quarantined = {entry.case for entry in (*base.quarantine, *head.quarantine)}
-        self._removed: list[CaseTerms] = []
-        self._added: dict[str, CaseTerms] = {}
-        self._more = 0
+        self._asked: dict[str | None, CaseTerms] = {}
+        self._quarantined: set[str | None] = {entry.case for entry in (*base.quarantine, *head.quarantine)}
+        # By place: of large runs, cases are read again.
+        self._removed = array("Q")
+        self._added: dict[str, int] = {}
         self._judged: tuple[set[str], set[str]] = (set(), set())
 
-    def add(self, now: CaseRecord, before: CaseRecord | None) -> None:
-        """Add a case of the head, and the one with the same id of the base; None where that has none."""
-        if now.id in self._quarantined and before is not None:
-            self._titles[now.id] = now.name or now.id
+    def add(self, now: CaseRecord, before: CaseRecord | None, place: int) -> None:
+        """Add a case of the head, which has it at a place, and the one with the same id of the base; None for none."""
+        if before is not None:
+            # Entries name cases by id or name.
+            for key in {now.id, now.name} & self._quarantined:
+                self._asked[key] = recorded_terms(now, content=False)
         self._add_judged(now, self._judged[1])
-        terms = recorded_terms(now)
         if before is None:
-            self._more += 1
-            self._added.setdefault(terms.content_hash, terms)
+            self._added.setdefault(now.content_hash, place)
             return
         self._add_judged(before, self._judged[0])
+        own = self._own_cases.get(before.id, before)
         if self._told and (now.trials or self._head.run.shard is None):
-            for change in case_changes(self._terms_of(before), terms):
+            # The texts of cases that are the same need no look.
+            content = own.content_hash != now.content_hash
+            terms = recorded_terms(now, content=content)
+            for change in case_changes(self._terms_of(before, content=content), terms):
                 self._changed.setdefault((change.way, change.said), []).extend(change.places)
 
-    def add_removed(self, before: CaseRecord) -> None:
-        """Add a case that only the base has."""
+    def add_removed(self, before: CaseRecord, place: int) -> None:
+        """Add a case that only the base has, at a place."""
         self._add_judged(before, self._judged[0])
-        self._removed.append(self._terms_of(before))
+        self._removed.append(place)
 
     def found(self) -> ExamChanges | None:
         """Return what became of the terms; None where nothing did, and nothing is unknown."""
@@ -103,9 +110,11 @@ class ExamTally:
         """How the base was compared; the defaults where it was compared with nothing, since others are refused then."""
         return baseline_of(self._base)
 
-    def _terms_of(self, before: CaseRecord) -> CaseTerms:
+    def _terms_of(self, before: CaseRecord, *, content: bool = True) -> CaseTerms:
         own = self._own_cases.get(before.id)
-        return recorded_terms(before) if own is None or self._own is None else own_terms(own, self._own)
+        if own is None or self._own is None:
+            return recorded_terms(before, content=content)
+        return own_terms(own, self._own)
 
     def _add_judged(self, case: CaseRecord, names: set[str]) -> None:
         names.update(
@@ -157,14 +166,15 @@ class ExamTally:
                     yield ExamChange(change.way, change.said, (self._key("gates.summary"),))
 
     def _quarantine(self) -> Iterator[ExamChange]:
-        known = {entry.case: entry for entry in self._base.quarantine}
+        """Yield what became of the quarantine of cases that the base has, too, as far as it is in force."""
+        today = date.fromisoformat(self._head.run.started_at[:10])
+        known = {self._asked[entry.case].id: entry for entry in self._base.quarantine if entry.case in self._asked}
         for entry in self._head.quarantine:
-            # A case that the base does not have was never asked for.
-            title = self._titles.get(entry.case)
-            if title is None:
+            case = self._asked.get(entry.case)
+            if case is None or expired(entry, today):
                 continue
-            place = ChangedPlace(title, self._head.marks.get(f"quarantine.{entry.case}"))
-            old = known.get(entry.case)
+            place = ChangedPlace(case.title, self._head.marks.get(f"quarantine.{entry.case}"))
+            old = known.get(case.id)
             if old is None:
                 yield ExamChange("laxer", "quarantines", (place,))
             elif EXPIRES.way(old.expires, entry.expires) == "laxer":
@@ -188,9 +198,10 @@ class ExamTally:
         left_out = "removes"
         if filters and filters != self._base.provenance.filters:
             left_out = f"leaves out (by its filters: {listing(sorted(filters))})"
-        for gone in self._removed:
-            again = self._added.get(gone.content_hash)
-            if again is not None:
+        for gone in (self._terms_of(self._base.cases[place]) for place in self._removed):
+            place = self._added.get(gone.content_hash)
+            if place is not None:
+                again = recorded_terms(self._head.cases[place])
                 renamed = f"renames {plain_name(gone.title)} to"
                 yield ExamChange("changed", renamed, (ChangedPlace(again.title, again.source),))
                 if self._told:
@@ -198,7 +209,7 @@ class ExamTally:
             else:
                 yield ExamChange("laxer", left_out, (ChangedPlace(gone.title, gone.source, True),))
         others = self._base.provenance.filters
-        if self._more and others and filters != others:
+        if self._added and others and filters != others:
             said = (
                 f"leaves unknown what the base asked of the cases that its filters ({listing(sorted(others))}) left out"
             )

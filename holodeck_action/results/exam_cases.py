@@ -54,9 +54,9 @@ class CaseTerms(Struct, frozen=True):
         return self.name or self.id
 
 
-def recorded_terms(case: CaseRecord) -> CaseTerms:
-    """Return what a case asked for, by its record."""
-    turns = tuple(map(_recorded_turn, case.trials[0].turns)) if case.trials else None
+def recorded_terms(case: CaseRecord, *, content: bool = True) -> CaseTerms:
+    """Return what a case asked for, by its record; without `content` no digests of texts, which take a while."""
+    turns = tuple(_recorded_turn(turn, content=content) for turn in case.trials[0].turns) if case.trials else None
     return _terms(case, turns)
 
 
@@ -79,14 +79,17 @@ def _terms(case: CaseRecord | OwnCase, turns: tuple[TurnTerms, ...] | None) -> C
     )
 
 
-def _recorded_turn(turn: TurnRecord) -> TurnTerms:
+def _recorded_turn(turn: TurnRecord, *, content: bool) -> TurnTerms:
+    metrics = _by_name((each.evaluator_name, each.criteria) for each in turn.evaluations)
+    if not content:
+        return TurnTerms("", None, None, metrics)
     known = turn.error is None and turn.skipped is None
     known = known and all(assertion.matched is not None for assertion in turn.tool_assertions)
     return TurnTerms(
         text_digest(turn.input),
         None if turn.ground_truth is None else text_digest(turn.ground_truth),
         tuple(assertion.expected for assertion in turn.tool_assertions) if known else None,
-        _by_name((each.evaluator_name, each.criteria) for each in turn.evaluations),
+        metrics,
     )
 
 
@@ -99,7 +102,7 @@ def _by_name(criteria: Iterator[tuple[str, Criteria]]) -> Mapping[str, Sequence[
     found: dict[str, list[Criteria]] = {}
     for name, each in criteria:
         found.setdefault(name, []).append(each)
-    return {name: sorted(each, key=_laxity) for name, each in found.items()}
+    return {name: sorted(each, key=_laxity) if len(each) > 1 else each for name, each in found.items()}
 
 
 def _laxity(criteria: Criteria) -> tuple[bool, bool, float]:
@@ -190,6 +193,8 @@ def _removed(name: str, old: Criteria) -> Iterator[_Found]:
 
 def criteria_changes(name: str, before: Criteria, now: Criteria) -> Iterator[_Found]:
     """Yield what became of the criteria of a metric: which way, the phrase, and where they stand."""
+    if before == now:
+        return
     shown = plain_name(name)
     for field, term in compared_fields(Criteria):
         then, new = getattr(before, field), getattr(now, field)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal, get_args
 
 from msgspec import Struct
@@ -203,6 +204,7 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
 """Each field of what a record keeps of its terms."""
 
 
+@cache
 def compared_fields(kind: type) -> Sequence[tuple[str, Compared]]:
     """Return the fields of a kind that are compared one by one, in the order of their declaration."""
     return [(name, term) for name, term in DECLARED[kind].items() if not isinstance(term, Parts | Joint | Aside)]

@@ -76,3 +76,26 @@ def test_the_pull_request_cannot_ignore_it_for_itself(hub: FakeGitHub, project: 
     ended = shop.pull(loosen(shop, source="artifact", on_loosened="ignore"), inputs={"baseline": ""})
     assert ended.code == 1, ended.text
     assert "sets on\\_loosened to ignore instead of fail" in ended.summary
+
+
+def test_of_several_suites_the_first_lines_name_the_one(hub: FakeGitHub, project: Project) -> None:
+    shop = Kept(hub, project, "artifact")
+    for name in ("a", "b"):
+        inner = Project(project.folder / name)
+        inner.folder.mkdir()
+        suite(inner, name=name)
+    (project.folder / "agent.yaml").unlink()
+    given = {"suite": "a\nb"}
+    shop.push(inputs=given)
+    shop.upload()
+    Project(project.folder / "b").policy(target="recorded:answers.jsonl", gates={"min_pass_rate": 0.5})
+    head = shop.git.commit({"topic": "1"}, shop.main)
+    shop.repository.add_pull(7, head_sha=head, head_repository=REPOSITORY, branch="topic", files=FILES)
+    permissions = {**WRITES, "actions": "read"}
+    ended = shop.pull(head, inputs={**given, "comment": "always", "check": "true"}, permissions=permissions)
+    assert ended.code == 0, ended.text
+    said = "lowers min\\_pass\\_rate from 1 to 0.5 at `holodeck-action.yaml:4` in b"
+    assert only_comment(shop.repository).splitlines()[2].endswith(said)
+    (check,) = (found for found in shop.repository.check_runs(head))
+    assert said in check["output"]["summary"].splitlines()[0]
+    assert said in ended.summary.splitlines()[0]
