@@ -14,7 +14,9 @@ from holodeck_action.github.objects import ApiError
 from holodeck_action.github.stored_objects import TreeEntry
 from holodeck_action.github.stored_results import (
     Ancestry,
+    Candidate,
     NoResultsError,
+    Search,
     StoredResults,
     SuitePlace,
     checked,
@@ -64,7 +66,9 @@ class BranchResults:
                 problems.append(shown(str(error)))
                 continue
             if found is not None:
-                return found_results(found, commit, ancestry, self._now(), problems)
+                search = Search()
+                search.add(Candidate(found, commit, suite.fit(found.results.record)))
+                return found_results(search, search.found[0], ancestry, self._now(), problems)
         if problems:
             raise NoResultsError(f"no results on the branch {self._name} can be used: {problems[0]}")
         raise NoResultsError(f"the branch {self._name} has no results of this suite for {ancestry.named}: {_ADDED}")

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holodeck_action.github.objects import ShapeError, object_id, optional_field, required_field, required_hash
 from holodeck_action.github.payload import is_number
+from holodeck_action.results.asker import workflow_path
 
 
 class Commit(Struct, frozen=True):
@@ -49,11 +50,19 @@ class Artifact(Struct, frozen=True):
 
 
 class WorkflowRun(Struct, frozen=True):
-    """A run of a workflow: what started it, and its status, such as `completed`."""
+    """A run of a workflow.
+
+    Attributes:
+        id: its number.
+        event: what started it.
+        status: such as `completed`.
+        workflow: path of the workflow's file in its repository; empty where GitHub does not say.
+    """
 
     id: int
     event: str
     status: str
+    workflow: str
 
 
 class TreeEntry(Struct, frozen=True):
@@ -104,7 +113,8 @@ def artifact(data: Any) -> Artifact | None:
 def workflow_run(data: Any) -> WorkflowRun:
     """Read a run of a workflow."""
     status = optional_field(data, "status", str) or ""
-    return WorkflowRun(object_id(data), required_field(data, "event", str), status)
+    path = workflow_path(optional_field(data, "path", str) or "")
+    return WorkflowRun(object_id(data), required_field(data, "event", str), status, path)
 
 
 def reference(data: Any) -> str:
