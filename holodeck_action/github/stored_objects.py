@@ -66,9 +66,10 @@ class WorkflowRun(Struct, frozen=True):
 
 
 class TreeEntry(Struct, frozen=True):
-    """What stands in a folder: `type` is `blob`, `tree` or `commit`, `size` the bytes of a file."""
+    """What stands in a folder: `mode` as in Git, `type` is `blob`, `tree` or `commit`, `size` the bytes of a file."""
 
     path: str
+    mode: str
     type: str
     sha: str
     size: int
@@ -154,6 +155,7 @@ def _entry(data: Any) -> TreeEntry:
         raise ShapeError("`tree` has what is no object")
     return TreeEntry(
         path=required_field(data, "path", str),
+        mode=required_field(data, "mode", str),
         type=required_field(data, "type", str),
         sha=required_hash(data, "sha"),
         size=optional_field(data, "size", int) or 0,

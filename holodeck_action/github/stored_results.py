@@ -208,8 +208,9 @@ def found_results(
             f"the base is commit {commit[:12]}, {away} before {ancestry.wanted.commit[:12]}, which has no {such}"
         )
     others = [item for item in search.found if item.fit != best.fit]
-    if str(best.fit):
-        notices.append(f"the results of the base are those of {best.fit}: none of this job and target were found")
+    # That the base branch has a job or a workflow of its own is usual.
+    if best.fit.target:
+        notices.append(f"the results of the base are those of {best.fit}: none of this target were found")
     if others:
         of = ", ".join(sorted({str(item.fit) or "a job that is not known" for item in others}))
         notices.append(f"{len(others) + 1} results of this suite were found; passed over: {len(others)} of {of}")

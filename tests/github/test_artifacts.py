@@ -390,8 +390,7 @@ def test_results_of_another_target_are_used_where_there_are_no_others(shop: Shop
     shop.pull(shop.branch_off())
     assert kept(shop) == theirs
     assert shop.base().notices == (
-        "the results of the base are those of another workflow and another target: none of this job and target were "
-        "found",
+        "the results of the base are those of another workflow and another target: none of this target were found",
     )
 
 
