@@ -271,6 +271,8 @@ class RunInfo(Struct, frozen=True, omit_defaults=True):
 
     `model_calls` is None where no calls of ours were made. `base_digest` is the digest of the base's
     results file; None where there is no base. `shard` is the part of the run that this is; None for a whole run.
+    `workflow` is the path of the workflow's file, `job` the id of the job, with the `comment-id` that tells parts of a
+    matrix apart; empty where they are not known.
     """
 
     run_id: str
@@ -282,6 +284,8 @@ class RunInfo(Struct, frozen=True, omit_defaults=True):
     model_calls: ModelCalls | None = written(None)
     base_digest: str | None = written(None)
     shard: Shard | None = None
+    workflow: str = ""
+    job: str = ""
 
 
 class CustomSummary(Struct, frozen=True):

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holodeck_action import __version__
 from holodeck_action.results.answer_notices import about_answers, is_about
+from holodeck_action.results.asker import NO_ASKER, Asker
 from holodeck_action.results.canonical import chosen_cases
 from holodeck_action.results.record import (
     SCHEMA_VERSION,
@@ -51,6 +52,7 @@ class RunPlan(Struct, frozen=True):
         stopped: why those answers are not whole; None when they are.
         notices: what the reader should know besides, each one sentence.
         shard: which part of the cases `available` holds; None for all.
+        asker: the job of a workflow that this is.
     """
 
     cases: Sequence[Case]
@@ -66,6 +68,7 @@ class RunPlan(Struct, frozen=True):
     stopped: str | None = None
     notices: tuple[str, ...] = ()
     shard: Shard | None = None
+    asker: Asker = NO_ASKER
 
 
 async def run_suite(
@@ -153,6 +156,8 @@ async def run_suite(
             python=platform.python_version(),
             resumed_trials=len(resumed),
             shard=shard,
+            workflow=redactor.text(plan.asker.workflow),
+            job=redactor.text(plan.asker.job),
         ),
         stopped=stopped,
         chosen=chosen_cases(redactor.case_id(case.id, case.content_hash) for case in plan.cases),
