@@ -125,8 +125,8 @@ def judged_alike(same: SameCase, own: CaseVerdict, silent: Set[str], *, base_sto
     base, head = same.base, same.head
     if not base.trials or not head.trials:
         # A case that was not run has no criteria that both could be judged by.
-        theirs = judge_case(base, stop_when_decided=base_stops)
-        return CasePair(same, theirs, own, min(base.repeat, head.repeat), own.outcome == "quarantined")
+        before = judge_case(base, stop_when_decided=base_stops)
+        return CasePair(same, before, own, min(base.repeat, head.repeat), own.outcome == "quarantined")
     trials = min(base.repeat, head.repeat)
     needed = math.ceil(head.min_pass * trials / head.repeat)
     criteria = {
