@@ -17,6 +17,7 @@ from holodeck_action.results.comparison import (
     Consumed,
     Difference,
     MetricComparison,
+    Unknown,
     UnpairedCase,
 )
 from holodeck_action.results.consumption import Consumption, Timings, Total
@@ -107,6 +108,8 @@ def compare(
             *metrics.notices,
             *_left_out(found.metrics, metrics),
         ),
+        unknown_now=found.unknown_now,
+        unknown_base=found.unknown_base,
         exam=exam.found(),
     )
 
@@ -219,12 +222,16 @@ class _Found:
         self.metrics: dict[str, MetricValues] = {}
         self.comparable = 0
         self.repeated_otherwise = False
+        self.unknown_now, self.unknown_base = Unknown(), Unknown()
 
     def add(self, pair: CasePair, place: int, metrics: ComparableMetrics) -> None:
         if pair.missing:
+            self._add_unknown(pair, metrics, counted=False)
             self.missing.append(_not_evaluated(pair, pair.missing))
             return
         reason = self.changes.add(pair, place) if pair.decided else ""
+        regressed = (pair.base.judged, pair.head.judged) == ("passed", "failed")
+        self._add_unknown(pair, metrics, counted=regressed and not reason)
         if reason:
             self.unexplained.append(_not_evaluated(pair, reason))
             return
@@ -235,6 +242,24 @@ class _Found:
         add_metrics(self.metrics, pair)
         self.comparable += _comparable(pair, metrics)
         self.repeated_otherwise = self.repeated_otherwise or pair.same.base.repeat != pair.same.head.repeat
+
+    def _add_unknown(self, pair: CasePair, metrics: ComparableMetrics, *, counted: bool) -> None:
+        """Count a case of which one side is unknown; of both, the base leaves it open.
+
+        Args:
+            pair: the case.
+            metrics: which of its metrics can be compared.
+            counted: whether it is counted as worse already.
+        """
+        base, head = pair.unknown_sides(metrics.asserting - metrics.incomparable.keys())
+        if pair.quarantined or not (base or head):
+            return
+        better = (pair.head.judged == "passed" and not head) or (pair.base.judged == "failed" and not base)
+        worse = int(not counted and not better and pair.same.head.asserting)
+        if base:
+            self.unknown_base = Unknown(self.unknown_base.cases + 1, self.unknown_base.worse + worse)
+        else:
+            self.unknown_now = Unknown(self.unknown_now.cases + 1, self.unknown_now.worse + worse)
 
 
 def _run(record: Record, source: str, digest: str, distance: int | None = None) -> ComparedRun:

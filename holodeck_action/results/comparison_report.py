@@ -60,6 +60,9 @@ def report_comparison(
     if violated:
         outcome, code = "failed", ExitCode.VIOLATED
         reason = "; ".join(map(gate_sentence, violated))
+    elif open_gates := [gate for gate in judged.gates if gate.state == "undetermined"]:
+        outcome, code = "incomplete", ExitCode.INCOMPLETE
+        reason = "; ".join(map(gate_sentence, open_gates))
     elif not comparison.paired:
         outcome, code = "incomplete", ExitCode.INCOMPLETE
         reason = "no case is the same in both runs, so nothing is compared"
