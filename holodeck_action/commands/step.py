@@ -97,7 +97,7 @@ def outputs(
         SuiteResult(
             counts=suite.report.counts,
             pass_rate=suite.report.pass_rate,
-            cost_usd=suite.report.spend.cost_usd,
+            cost_usd=None if suite.report.spend.unpriced else suite.report.spend.cost_usd,
             results=_results(suite.folder),
             report=_written(suite.folder, REPORT_FILE) if reports_made else None,
             html=_written(suite.folder, PAGE_FILE) if reports_made else None,

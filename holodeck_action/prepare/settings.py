@@ -39,6 +39,7 @@ _BASELINE_FLAGS = {
     "on_regressed": "on_regressed",
     "on_inconclusive": "on_inconclusive",
     "on_case_regression": "on_case_regression",
+    "on_loosened": "on_loosened",
 }
 """Fields of `Baseline` by the flags that set them."""
 _DEFAULT_BASELINE = Baseline.model_construct()
@@ -91,6 +92,7 @@ class Flags(Struct, frozen=True):
     on_regressed: Reaction | None = None
     on_inconclusive: Reaction | None = None
     on_case_regression: Reaction | None = None
+    on_loosened: Reaction | None = None
     against: str | None = None
     against_target: str | None = None
     against_model: str | None = None

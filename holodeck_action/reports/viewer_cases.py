@@ -20,6 +20,7 @@ from holodeck_action.reports.viewer_data import (
     Vote,
 )
 from holodeck_action.results.case_verdicts import judge_trial
+from holodeck_action.results.consumption import cost_of
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, ToolInvocation, TrialRecord, TurnRecord
 from holodeck_action.results.report_building import problems_of
@@ -64,16 +65,6 @@ def tokens_of(turns: Iterable[TurnRecord]) -> int | None:
     return sum(known) if known else None
 
 
-def cost_of(turns: Iterable[TurnRecord]) -> float | None:
-    """Return the US dollars of agent and judges, over what is known; None where nothing is."""
-    known: list[float] = []
-    for turn in turns:
-        if turn.usage is not None and turn.usage.cost_usd is not None:
-            known.append(turn.usage.cost_usd)
-        known += [evaluation.cost_usd for evaluation in turn.evaluations if evaluation.cost_usd is not None]
-    return math.fsum(known) if known else None
-
-
 def _latency(turn: TurnRecord) -> float | None:
     if turn.response is None or turn.timing is None:
         return None
@@ -98,7 +89,7 @@ def _trial(trial: TrialRecord, verdict: TrialVerdict, reason: str) -> Trial:
         "reason": cut(reason),
         "turns": [_turn(turn, judged) for turn, judged in zip(trial.turns, verdict.turns, strict=True)],
         "latency_ms": latency_of(trial.turns),
-        "cost_usd": cost_of(trial.turns),
+        "cost_usd": cost_of(trial.turns).whole,
         "tokens": tokens_of(trial.turns),
         "error": None if trial.error is None else cut(trial.error.message),
     }

@@ -21,13 +21,14 @@ from holodeck_action.results.comparison import (
 )
 from holodeck_action.results.consumption import Consumption, Timings, Total
 from holodeck_action.results.differences import MetricValues, PassTally, add_metrics, difference, with_states
+from holodeck_action.results.exam import ExamTally
 from holodeck_action.results.pairing import CasePair, SameCase, judged_alike, title
 from holodeck_action.results.record import BaseRun, CaseRecord, Record
 from holodeck_action.results.sequences import Made
 from holodeck_action.results.statistics import equal_quantile
 from holodeck_action.results.stored_cases import case_ids
 from holodeck_action.results.verdict import CaseVerdict
-from holodeck_action.suite.policy import Baseline
+from holodeck_action.suite.policy import Baseline, Gates
 
 
 class Digests(NamedTuple):
@@ -48,6 +49,7 @@ def compare(
     against: BaseRun,
     judged: Sequence[CaseVerdict],
     digests: Digests = NO_DIGESTS,
+    gates: Gates | None = None,
 ) -> Comparison:
     """Compare a run with its base, case by case.
 
@@ -62,8 +64,10 @@ def compare(
         against: where the base comes from.
         judged: the verdicts on the head's cases, in their order.
         digests: of both records, where they are asked for.
+        gates: those that the head is judged by; None for those of its record.
     """
-    matched = _matched(base, head)
+    exam = ExamTally(base, head, against, head.gates if gates is None else gates, settings)
+    matched = _matched(base, head, exam)
     same, metrics = matched.same, matched.metrics
 
     def pair_at(at: int) -> CasePair:
@@ -103,6 +107,7 @@ def compare(
             *metrics.notices,
             *_left_out(found.metrics, metrics),
         ),
+        exam=exam.found(),
     )
 
 
@@ -154,7 +159,7 @@ class _Matched(Struct, frozen=True):
     head_took: _Took
 
 
-def _matched(base: Record, head: Record) -> _Matched:
+def _matched(base: Record, head: Record, exam: ExamTally) -> _Matched:
     """Match the cases of two records, and look at what each of them asks."""
     metrics, base_took, head_took = MetricsTally(base, head), _Took(), _Took()
     alone = {name: place for place, name in enumerate(case_ids(base.cases))}
@@ -163,10 +168,11 @@ def _matched(base: Record, head: Record) -> _Matched:
     for place, case in enumerate(head.cases):
         metrics.add_head(case, place)
         at = alone.pop(case.id, None)
-        if at is None:
+        known = None if at is None else base.cases[at]
+        exam.add(case, known)
+        if at is None or known is None:
             unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it"))
             continue
-        known = base.cases[at]
         metrics.add_base(known, at)
         if known.content_hash != case.content_hash:
             reason = "its questions or expectations are not those of the base"
@@ -180,6 +186,7 @@ def _matched(base: Record, head: Record) -> _Matched:
     for at in alone.values():
         gone = base.cases[at]
         metrics.add_base(gone, at)
+        exam.add_removed(gone)
         unpaired.append(UnpairedCase(gone.id, title(gone), "removed", "only the base has it"))
     return _Matched(
         Made(len(head_places), lambda at: SameCase(base.cases[base_places[at]], head.cases[head_places[at]])),

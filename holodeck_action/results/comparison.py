@@ -13,7 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.exam_changes import ExamChanges
 from holodeck_action.results.sequences import Made, OneByOne
+from holodeck_action.results.serialization import written
 from holodeck_action.suite.errors import SourceMark
 
 ChangeState = Literal["regressed", "non_inferior", "inconclusive"]
@@ -197,7 +199,7 @@ class Consumed(Struct, frozen=True, omit_defaults=True):
     p95_first_token_ms: float | None = None
 
 
-class Comparison(Struct, frozen=True):
+class Comparison(Struct, frozen=True, omit_defaults=True):
     """What changed between two runs.
 
     Attributes:
@@ -213,6 +215,7 @@ class Comparison(Struct, frozen=True):
         base_consumed: what the base took.
         head_consumed: what the head took.
         notices: what the reader should know, each one sentence.
+        exam: how the terms of the head differ from the base's; None where none is less strict, other or unknown.
     """
 
     base: ComparedRun
@@ -226,7 +229,8 @@ class Comparison(Struct, frozen=True):
     unpaired: tuple[UnpairedCase, ...]
     base_consumed: Consumed
     head_consumed: Consumed
-    notices: tuple[str, ...] = ()
+    notices: tuple[str, ...] = written(())
+    exam: ExamChanges | None = None
 
     def measures(self, *, gating: bool = False) -> Iterator[tuple[str, Difference]]:
         """Yield the pass rate and every metric that can be compared, by name; with `gating` those alone that gate."""

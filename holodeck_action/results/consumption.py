@@ -43,7 +43,8 @@ class Latencies(Struct, frozen=True):
 class Spend(Struct, frozen=True, omit_defaults=True):
     """What the models used, US dollars and tokens, over what is known; None where nothing is, which is not zero.
 
-    `models` holds what each model took of which replies give the name, in order of name.
+    `models` holds what each model took of which replies give the name, in order of name. `unpriced` counts the answers
+    of agents and judges whose cost is not known, so that `cost_usd` is a lower bound.
     """
 
     prompt_tokens: int | None
@@ -52,6 +53,7 @@ class Spend(Struct, frozen=True, omit_defaults=True):
     judge_cost_usd: float | None
     cost_usd: float | None
     models: tuple[ModelUsage, ...] = ()
+    unpriced: int = 0
 
 
 class Amounts:
@@ -77,6 +79,11 @@ class Amounts:
     def known(self) -> float | None:
         """The sum of what is known; None where nothing is."""
         return math.fsum(self._known) if self._known else None
+
+    @property
+    def whole(self) -> float | None:
+        """The sum; None if an amount is not known, or there is none."""
+        return None if self.unknown else self.known
 
 
 class Consumption:
@@ -145,7 +152,25 @@ class Consumption:
             judge_cost_usd=judge,
             cost_usd=math.fsum(both) if both else None,
             models=tuple(self._models[name].usage for name in sorted(self._models)),
+            unpriced=self._cost.unknown,
         )
+
+
+def cost_of(turns: Iterable[TurnRecord]) -> Amounts:
+    """Return the US dollars of the agent and the judges, an amount for each of their answers."""
+    costs = Amounts()
+    for turn in turns:
+        add_costs(costs, turn)
+    return costs
+
+
+def add_costs(costs: Amounts, turn: TurnRecord) -> None:
+    """Add the US dollars of a turn's agent and judges, an amount for each of their answers."""
+    if turn.skipped is None:
+        costs.add(None if turn.usage is None else turn.usage.cost_usd)
+    for evaluation in turn.evaluations:
+        if evaluation.cost_usd is not None or _judge(evaluation) is not None:
+            costs.add(evaluation.cost_usd)
 
 
 def reused_of(cases: Iterable[CaseRecord]) -> int:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
 from holodeck_action.results.judge_card import CardSummary, Configuration
+from holodeck_action.results.own_terms import OwnTerms
 from holodeck_action.results.sequences import OneByOne
 from holodeck_action.results.serialization import written
 from holodeck_action.suite.errors import SourceMark
@@ -331,14 +332,15 @@ class RecordedBaseline(Struct, frozen=True):
     missing: str = ""
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, omit_defaults=True):
     """A whole run.
 
     `stopped` says why the run ended before its plan was done (signal, deadline); None for a run that ended by itself.
     `stop_when_decided` tells which trials count. `summary` is None where no callable of
     the suite summarises it. `configurations` says what decided the scores of the metrics that models graded, by name;
     `cards` what their judge cards tell, in order of name. `chosen` says which cases there must be; None in a record of
-    the first version.
+    the first version. `marks` says where the policy file sets gates, `baseline`, `trials` and quarantine, by names such
+    as `gates.min_pass_rate` and `quarantine.CASE`. `own` holds the terms of a suite that was run by those of another.
     """
 
     schema_version: int
@@ -349,13 +351,15 @@ class Record(Struct, frozen=True):
     stop_when_decided: bool
     cases: OneByOne[CaseRecord]
     run: RunInfo
-    stopped: str | None = None
-    notices: tuple[str, ...] = ()
-    summary: CustomSummary | None = None
-    configurations: Mapping[str, Configuration] = field(default_factory=dict)
-    cards: tuple[CardSummary, ...] = ()
-    chosen: Chosen | None = None
-    baseline: RecordedBaseline | None = None
+    stopped: str | None = written(None)
+    notices: tuple[str, ...] = written(())
+    summary: CustomSummary | None = written(None)
+    configurations: Mapping[str, Configuration] = written({})
+    cards: tuple[CardSummary, ...] = written(())
+    chosen: Chosen | None = written(None)
+    baseline: RecordedBaseline | None = written(None)
+    marks: Mapping[str, SourceMark] = field(default_factory=dict)
+    own: OwnTerms | None = None
 
     @property
     def ended_early(self) -> str | None:

@@ -28,6 +28,7 @@ from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.kept_trials import KeptTrials
 from holodeck_action.runner.schedule import Lane, Stop, TrialKey, Trials, run_cases
 from holodeck_action.suite.applicability import skip_reason
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.text.redaction import Redactor
@@ -156,7 +157,15 @@ async def run_suite(
         stopped=stopped,
         chosen=chosen_cases(redactor.case_id(case.id, case.content_hash) for case in plan.cases),
         notices=(*before, *redactor.value((*about, *suite.notices))),
+        marks=marks_of(suite, redactor),
     )
+
+
+def marks_of(suite: Suite, redactor: Redactor) -> dict[str, SourceMark]:
+    """Return where the policy file sets gates, `baseline`, `trials` and quarantine, by names as in `Record.marks`."""
+    marks = {redactor.text(name): mark for name, mark in sorted(suite.gate_marks.items())}
+    entries = zip(_quarantine(suite, redactor), suite.quarantine_marks, strict=False)
+    return marks | {f"quarantine.{entry.case}": mark for entry, mark in entries}
 
 
 def _quarantine(suite: Suite, redactor: Redactor) -> tuple[QuarantineEntry, ...]:
