@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct, to_builtins
 
-from holodeck_action.results.evaluation import Evaluation, Score
+from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, TrialRecord, TurnRecord
 from holodeck_action.results.serialization import omitted
 
@@ -81,8 +81,11 @@ def _columns(kind: type[Struct], renamed: Mapping[str, str], rows: str | None) -
     )
 
 
+_SCORE = get_type_hints(Evaluation)["score"]
+
+
 def _column(name: str, key: str, hint: Any, left_out: bool) -> Column:
-    if hint == Score:
+    if hint == _SCORE:
         return Column(name, key, "score", left_out)
     hint = _present(hint)
     if isinstance(hint, type) and issubclass(hint, Struct):
