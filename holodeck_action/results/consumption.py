@@ -15,6 +15,7 @@ from msgspec import Struct
 from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.facts import LARGEST, Known, Measured, Unknown
 from holodeck_action.results.record import CaseRecord, ModelUsage, TurnRecord, Usage
+from holodeck_action.results.statistics import equal_quantile
 
 _JUDGED_KINDS = (
     *("geval", "rag", "generation", "query_transformation", "summarization", "lm_retrieval", "agent"),
@@ -39,6 +40,10 @@ class Latencies(Struct, frozen=True):
     answered: Sequence[float]
     missing: int
     untold: int = 0
+
+    def quantile(self, share: float) -> float | None:
+        """Return the time within which a share of the answers came; None where one does not tell its time."""
+        return None if self.untold else equal_quantile(self.answered, share)
 
 
 class Spend(Struct, frozen=True, omit_defaults=True):

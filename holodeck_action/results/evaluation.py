@@ -19,6 +19,10 @@ Polarity = Literal["maximize", "minimize", "neutral"]
 Status = Literal["completed", "failed", "skipped", "pending"]
 
 
+MISSING_INPUT = "missing_input"
+"""Code of the error of a metric that needs what nobody told."""
+
+
 class ErrorInfo(Struct, frozen=True):
     """Why something could not be done.
 
@@ -91,3 +95,9 @@ class Evaluation(Struct, frozen=True):
     cost_usd: Amount | None = None
     error: ErrorInfo | None = None
     cached: bool = False
+
+    @property
+    def lacks_fact(self) -> bool:
+        """Whether it did not happen because a fact that it asserts something of is unknown."""
+        missing = self.status == "failed" and self.error is not None and self.error.code == MISSING_INPUT
+        return missing and self.criteria.asserts

@@ -64,6 +64,7 @@ class Survey:
         self._minimized: set[str] = set()
         self._lost: list[str] = []
         self._planned = self._completed = self._losses = self._flaky = self._not_run = 0
+        self._untold = self._undecided = self._unseen = 0
         self.asserting = self.repeated = 0
         self.names: set[str] = set()
         kept: list[CaseVerdict] | None = [] if isinstance(record.cases, tuple) else None
@@ -112,6 +113,13 @@ class Survey:
         self.panels.add(case, verdict)
         self.trials.add(case, verdict)
         self._flaky += verdict.flaky
+        if case.asserting and not verdict.flaky and verdict.passes + verdict.failures < case.repeat and case.repeat > 1:
+            decided = self._record.stop_when_decided and verdict.judged in ("passed", "failed")
+            self._undecided += not decided
+            self._unseen += decided
+        for turn in turns:
+            self._untold += sum(each.lacks_fact for each in turn.evaluations)
+            self._untold += any(assertion.matched is None for assertion in turn.tool_assertions)
         self._count_evaluations(case, verdict)
         if verdict.outcome == "passed":
             for metric in verdict.metrics:
@@ -154,6 +162,9 @@ class Survey:
             latencies=self._timings.answers,
             first_tokens=self._timings.first_tokens,
             unrun=self._not_run,
+            untold=self._untold,
+            unseen=self._unseen,
+            undecided=self._undecided,
             summary=self._record.summary,
             asserting=not self.outcomes or self.asserting > 0,
         )

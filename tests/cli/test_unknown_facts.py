@@ -83,3 +83,36 @@ def test_a_record_with_such_a_number_is_not_read(project: Project) -> None:
     done = project.run("decide", "out/results.json")
     assert done.code == 2
     assert "cost_usd" in done.stderr
+
+
+def test_a_limit_on_flaky_cases_runs_every_trial_and_says_so(project: Project) -> None:
+    project.suite([{"name": "a", "input": "?", "ground_truth": "yes"}])
+    project.answers([{"case": "a", "trial": at, "response": said} for at, said in enumerate(("yes", "no"))])
+    policy = {"target": "recorded:answers.jsonl", "trials": {"repeat": 2, "min_pass": 1}}
+    project.policy(**policy)
+    done, record = project.evaluate()
+    assert (done.code, len(record.cases[0].trials)) == (0, 1)
+    project.policy(**policy, gates={"max_flaky": 0})
+    done, record = project.evaluate()
+    assert (done.code, len(record.cases[0].trials)) == (1, 2)
+    assert "every trial of a case is run: gates.max_flaky looks at" in " ".join(record.notices)
+
+
+def test_no_metric_that_passes_makes_up_for_what_another_one_lacks(project: Project) -> None:
+    evaluations = [{"type": "tool_correctness", "threshold": 0.5}, {"type": "standard", "metric": "equality"}]
+    project.suite(
+        [
+            {"name": "a", "input": "?", "ground_truth": "x", "evaluations": evaluations},
+            {"name": "b", "input": "?", "ground_truth": "x"},
+        ]
+    )
+    gates = {"min_completeness": 0.5}
+    cases = {"a": {"expected_trajectory": [{"name": "find"}]}}
+    project.policy(target="recorded:answers.jsonl", gates=gates, cases=cases)
+    rows: list[dict[str, Any]] = [{"case": name, "response": "x", "tool_invocations": []} for name in "ab"]
+    for told, code, outcome in ((rows, 1, "failed"), ([{**rows[0], "tool_invocations": None}, rows[1]], 3, "error")):
+        project.answers(told)
+        done, _ = project.evaluate()
+        assert done.code == code, done.stdout
+        assert project.verdict()["cases"][0]["outcome"] == outcome
+    assert "lack a fact, which no gate tolerates" in done.stdout
