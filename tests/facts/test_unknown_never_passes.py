@@ -29,7 +29,7 @@ def answer(request):
     return ANSWERS[request["name"]][request["trial"]]
 
 if __name__ == "__main__":
-    print(json.dumps(answer(json.load(sys.stdin))))
+    print(json.dumps(answer(json.loads(sys.stdin.readline()))))
 """
 Answers = dict[str, list[dict[str, Any]]]
 
