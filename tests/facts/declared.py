@@ -59,6 +59,8 @@ def reply(chance: random.Random) -> dict[str, Any]:
         for _ in range(chance.randrange(3))
     ]
     ids = chance.sample(CHUNKS, chance.randrange(4))
+    # One fact in two places: that of the models is what the cost of a turn falls back on.
+    cost = chance.random()
     return {
         "response": chance.choice(("yes", "no")),
         "tool_invocations": calls,
@@ -71,10 +73,10 @@ def reply(chance: random.Random) -> dict[str, Any]:
                 "completion_tokens": chance.randrange(1, 100),
                 "cached_tokens": 0,
                 "reasoning_tokens": 0,
-                "cost_usd": chance.random(),
+                "cost_usd": cost,
             }
         ],
-        "cost_usd": chance.random(),
+        "cost_usd": cost,
         "duration_ms": chance.random() * 100,
         "first_token_ms": chance.random() * 100,
     }
