@@ -113,13 +113,15 @@ class Survey:
         self.panels.add(case, verdict)
         self.trials.add(case, verdict)
         self._flaky += verdict.flaky
-        if case.asserting and not verdict.flaky and verdict.passes + verdict.failures < case.repeat and case.repeat > 1:
+        untold = sum(each.lacks_fact for turn in turns for each in turn.evaluations)
+        untold += sum(any(each.matched is None for each in turn.tool_assertions) for turn in turns)
+        self._untold += untold
+        # With fail_on_error a trial that lacks a fact counts as failed, though it could have passed.
+        unjudged = verdict.passes + verdict.failures < case.repeat or untold > 0
+        if case.asserting and case.repeat > 1 and not verdict.flaky and unjudged:
             decided = self._record.stop_when_decided and verdict.judged in ("passed", "failed")
             self._undecided += not decided
             self._unseen += decided
-        for turn in turns:
-            self._untold += sum(each.lacks_fact for each in turn.evaluations)
-            self._untold += any(assertion.matched is None for assertion in turn.tool_assertions)
         self._count_evaluations(case, verdict)
         if verdict.outcome == "passed":
             for metric in verdict.metrics:
