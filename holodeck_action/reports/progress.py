@@ -13,6 +13,7 @@ from holodeck_action.reports.drawing import console_on, wrapped
 from holodeck_action.reports.phrases import WORDS, usd_text
 from holodeck_action.results.case_verdicts import judge_case
 from holodeck_action.results.consumption import Amounts, add_costs
+from holodeck_action.results.facts import Known
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.results.verdict import CaseVerdict
 from holodeck_action.text.plain import one_line
@@ -170,10 +171,11 @@ class _LoggedCases:
         tally = self._tally
         verdict = tally.add(case, beside=beside)
         # Of the agent's work.
-        took = sum(trial.timing.duration_ms for trial in case.trials if trial.timing)
+        known = [found.value for trial in case.trials if isinstance(found := trial.took_ms, Known)]
+        took = f" ({sum(known):.0f} ms)" if known else ""
         name = one_line(case.name or case.id, 100)
         base = "base: " if beside else ""
-        line = f"[{tally.done}/{tally.total}] {base}{verdict.outcome:<13} {name} ({took:.0f} ms)\n"
+        line = f"[{tally.done}/{tally.total}] {base}{verdict.outcome:<13} {name}{took}\n"
         wrong = verdict.outcome not in _QUIET and not beside
         if wrong or tally.total <= _PARTS:
             self._write(f"{line}    {_reason(verdict)}\n" if wrong else line)

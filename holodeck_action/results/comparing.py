@@ -127,14 +127,14 @@ class _Took:
 
     @property
     def consumed(self) -> Consumed:
-        answered, begun = self._times.answers.answered, self._times.first_tokens.answered
+        answered, begun = self._times.answers, self._times.first_tokens
         tokens = _known(self._took.tokens)
         return Consumed(
             cost_usd=_known(self._took.cost_usd),
             tokens=None if tokens is None else round(tokens),
-            p50_latency_ms=equal_quantile(answered, 0.5),
-            p95_latency_ms=equal_quantile(answered, 0.95),
-            p95_first_token_ms=equal_quantile(begun, 0.95),
+            p50_latency_ms=answered.quantile(0.5),
+            p95_latency_ms=answered.quantile(0.95),
+            p95_first_token_ms=equal_quantile(begun.answered, 0.95),
         )
 
 

@@ -25,7 +25,6 @@ from holodeck_action.results.serialization import from_json, problem_of, to_plai
 from holodeck_action.results.statistics import (
     MANY_ENOUGH,
     effective_sample_size,
-    equal_quantile,
     mean_lower_bound,
     mean_upper_bound,
     wilson_lower_bound,
@@ -209,7 +208,7 @@ def _line(record: Record, verdict: Verdict) -> HistoryLine:
     found = _Tally()
     for case, judged in zip(record.cases, verdict.cases, strict=True):
         found.add(case, judged)
-    scores, latencies = found.metrics.scores, found.timings.answers.answered
+    scores, latencies = found.metrics.scores, found.timings.answers
     cost, tokens = found.consumption.cost_usd, found.consumption.tokens
     kept = _ids(found.quarantined)
     return HistoryLine(
@@ -232,7 +231,7 @@ def _line(record: Record, verdict: Verdict) -> HistoryLine:
         quarantined={name: judged for name, judged in found.quarantined.items() if name in kept},
         cost_usd=_known(cost),
         tokens=None if tokens.unknown else int(tokens.known),
-        p95_latency_ms=equal_quantile(latencies, 0.95),
+        p95_latency_ms=latencies.quantile(0.95),
         suite_digest=record.suite.digest[:_TEXT_LENGTH],
         measure=found.measure.hexdigest(record),
         record_digest=verdict.record_digest,

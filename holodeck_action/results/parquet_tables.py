@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 from msgspec import Struct
 
 from holodeck_action.results.disk import DISK, Disk, share, write_new
-from holodeck_action.results.evaluation import Evaluation, Score
+from holodeck_action.results.evaluation import Evaluation
 from holodeck_action.results.record import CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.results.serialization import from_json, to_json
 from holodeck_action.results.stored_cases import case_lines
@@ -193,7 +193,7 @@ def _columns(kind: type[Struct], renamed: Mapping[str, str], rows: str | None) -
 
 
 def _column(name: str, key: str, hint: Any) -> Column:
-    if hint == Score:
+    if hint == get_type_hints(Evaluation)["score"]:
         return Column(name, key, "score")
     if get_origin(hint) in (Union, types.UnionType):
         (hint,) = (each for each in get_args(hint) if each is not type(None))

@@ -5,6 +5,7 @@ Serialised by `holodeck_action.results.result_files`. Mappings hold JSON values 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
+from holodeck_action.results.facts import Amount, Count, Fact, Known, Measured, Rating, Unknown, listed, measured
 from holodeck_action.results.judge_card import CardSummary, Configuration
 from holodeck_action.results.own_terms import OwnTerms
 from holodeck_action.results.sequences import OneByOne
@@ -32,8 +34,8 @@ class ToolInvocation(Struct, frozen=True):
     name: str
     args: Mapping[str, Any] = field(default_factory=dict)
     result: Any = None
-    bytes: int | None = None
-    duration_ms: float | None = None
+    bytes: Count | None = None
+    duration_ms: Amount | None = None
     error: str | None = None
 
 
@@ -42,7 +44,7 @@ class RetrievedChunk(Struct, frozen=True):
 
     id: str
     text: str | None = None
-    score: float | None = None
+    score: Rating | None = None
 
 
 class ToolAssertion(Struct, frozen=True):
@@ -70,11 +72,11 @@ class ModelUsage(Struct, frozen=True, omit_defaults=True):
     """What one of several models took for a turn; None where unknown, which is not zero; `estimated` as in `Usage`."""
 
     model: str | None = written(None)
-    prompt_tokens: int | None = written(None)
-    completion_tokens: int | None = written(None)
-    cached_tokens: int | None = written(None)
-    reasoning_tokens: int | None = written(None)
-    cost_usd: float | None = written(None)
+    prompt_tokens: Count | None = written(None)
+    completion_tokens: Count | None = written(None)
+    cached_tokens: Count | None = written(None)
+    reasoning_tokens: Count | None = written(None)
+    cost_usd: Amount | None = written(None)
     estimated: bool = False
 
 
@@ -86,11 +88,11 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     what the agent reports.
     """
 
-    prompt_tokens: int | None = written(None)
-    completion_tokens: int | None = written(None)
-    cost_usd: float | None = written(None)
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
+    prompt_tokens: Count | None = written(None)
+    completion_tokens: Count | None = written(None)
+    cost_usd: Amount | None = written(None)
+    cached_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
     models: tuple[ModelUsage, ...] = ()
     estimated: bool = False
 
@@ -100,13 +102,13 @@ class Timing(Struct, frozen=True, omit_defaults=True):
 
     `model_ms` is how long the models of a turn worked, waiting excluded, or what an agent of another target says of its
     own work; that of the original calls where they were recorded or cached. `first_token_ms` is the time until the
-    answer began. None where it is not known.
+    answer began. None where it is not known: `duration_ms` is that of the answers of a transcript.
     """
 
     started_at: str
-    duration_ms: float
-    model_ms: float | None = written(None)
-    first_token_ms: float | None = None
+    duration_ms: Amount | None
+    model_ms: Amount | None = written(None)
+    first_token_ms: Amount | None = None
 
 
 class TurnRecord(Struct, frozen=True, omit_defaults=True):
@@ -142,6 +144,49 @@ class TurnRecord(Struct, frozen=True, omit_defaults=True):
     messages: tuple[Mapping[str, Any], ...] | None = None
     metadata: Mapping[str, Any] | None = None
 
+    @property
+    def calls(self) -> Fact[tuple[ToolInvocation, ...]]:
+        """The tool calls of the turn."""
+        return listed(self.tool_invocations, "the target says nothing of tool calls")
+
+    @property
+    def chunks(self) -> Fact[tuple[RetrievedChunk, ...]]:
+        """What was retrieved in the conversation so far."""
+        return listed(self.retrieved_chunks, "the target says nothing of what it retrieved")
+
+    @property
+    def texts(self) -> Fact[tuple[str, ...]]:
+        """The retrieved texts that metrics are given."""
+        return listed(self.retrieval_context, "the target says nothing of what it retrieved")
+
+    @property
+    def took_ms(self) -> Measured[float]:
+        """How long the answer took: the working time of the models, else the time from the question to the answer."""
+        timing = self.timing
+        if self.response is None or timing is None:
+            return Unknown("there is no answer" if self.response is None else "nobody measured it")
+        return measured(timing.duration_ms if timing.model_ms is None else timing.model_ms, "nobody measured it")
+
+    @property
+    def began_ms(self) -> Measured[float]:
+        """How long it took until the answer began."""
+        if self.response is None or self.timing is None:
+            return Unknown("there is no answer" if self.response is None else "nobody measured it")
+        return measured(self.timing.first_token_ms, "nobody measured it")
+
+    @property
+    def tokens(self) -> Measured[int]:
+        """Tokens of prompts and answers of the agent's models."""
+        used = self.usage or Usage()
+        if used.prompt_tokens is None or used.completion_tokens is None:
+            return Unknown("the target does not tell its tokens")
+        return Known(used.prompt_tokens + used.completion_tokens)
+
+    @property
+    def cost_usd(self) -> Measured[float]:
+        """US dollars of the agent's models."""
+        return measured((self.usage or Usage()).cost_usd, "the target does not tell its cost")
+
 
 class TrialRecord(Struct, frozen=True):
     """One repetition of a case; `error` is set when the trial as a whole failed (its session, its deadline)."""
@@ -150,6 +195,15 @@ class TrialRecord(Struct, frozen=True):
     turns: tuple[TurnRecord, ...]
     error: ErrorInfo | None = None
     timing: Timing | None = None
+
+    @property
+    def took_ms(self) -> Measured[float]:
+        """How long the agent worked on the trial; that of its answers where nobody measured the trial itself."""
+        answered = [turn for turn in self.turns if turn.response is not None]
+        if all(turn.timing is not None and turn.timing.duration_ms is not None for turn in answered):
+            return measured(None if self.timing is None else self.timing.duration_ms, "nobody measured it")
+        known = [turn.took_ms.value for turn in answered if isinstance(turn.took_ms, Known)]
+        return Known(math.fsum(known)) if len(known) == len(answered) else Unknown("nobody measured it")
 
 
 class CaseRecord(Struct, frozen=True):

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from holodeck_action.metrics.tool_assertions import check_tools
 from holodeck_action.results.evaluation import Criteria
+from holodeck_action.results.facts import Nothing
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.own_terms import OwnCase, OwnPlan, OwnTerms, OwnTurn, text_digest
 from holodeck_action.results.record import Record
@@ -76,7 +77,7 @@ def _case(case: Case, table: _Criteria, redactor: Redactor) -> OwnCase:
 
 
 def _turn(turn: Turn, table: _Criteria, redactor: Redactor) -> OwnTurn:
-    expected = () if turn.expected_tools is None else check_tools(turn.expected_tools, ())
+    expected = () if turn.expected_tools is None else check_tools(turn.expected_tools, Nothing())
     return OwnTurn(
         question=text_digest(redactor.text(turn.input)),
         ground_truth=None if turn.ground_truth is None else text_digest(redactor.text(turn.ground_truth)),

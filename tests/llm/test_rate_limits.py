@@ -19,6 +19,7 @@ from holodeck_action.llm.wire import Wire
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.facts import Fact
 from holodeck_action.results.record import ToolAssertion, ToolInvocation, TrialRecord
 from holodeck_action.runner.schedule import Outcome, Slots, Stop, run_cases
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
@@ -46,6 +47,8 @@ from tests.llm.wiring import account, chat, opened, run
 @dataclass
 class Asking:
     """An agent that asks a model once for each turn, and its own session."""
+
+    timed = True
 
     wire: Wire
     base_url: str
@@ -96,7 +99,7 @@ class Content:
     async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
         return ()
 
-    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...] | None) -> tuple[ToolAssertion, ...]:
+    async def check_tools(self, turn: Turn, calls: Fact[tuple[ToolInvocation, ...]]) -> tuple[ToolAssertion, ...]:
         return ()
 
     def uses_context(self, turn: Turn) -> bool:

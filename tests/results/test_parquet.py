@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from holodeck_action.results.canonical import chosen_cases
 from holodeck_action.results.decision import decide
 from holodeck_action.results.evaluation import Criteria, ErrorInfo, Evaluation
+from holodeck_action.results.facts import LARGEST
 from holodeck_action.results.parquet_tables import Column, tables
 from holodeck_action.results.record import (
     CaseRecord,
@@ -39,6 +40,9 @@ from tests.results.records import case, record
 TEXT = st.text(max_size=12) | st.sampled_from(["", "NaN", "\0", '\n"\\', "\u2028é\U0001f600", "null", "1.0"])
 INTEGER = st.integers(-(2**63), 2**63 - 1)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
+COUNT = st.integers(0, LARGEST)
+AMOUNT = st.floats(0, LARGEST)
+RATING = st.floats(-LARGEST, LARGEST)
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | NUMBER | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
@@ -57,27 +61,27 @@ def several(strategy: st.SearchStrategy[Any], most: int = 2) -> st.SearchStrateg
 
 
 ERROR = st.builds(ErrorInfo, TEXT, TEXT, TEXT, OBJECT)
-TIMING = st.builds(Timing, TEXT, NUMBER, maybe(NUMBER), maybe(NUMBER))
+TIMING = st.builds(Timing, TEXT, *[maybe(AMOUNT)] * 3)
 CRITERIA = st.builds(
     Criteria, TEXT, TEXT, maybe(NUMBER), st.booleans(), st.sampled_from(["maximize", "minimize", "neutral"]),
     st.booleans(), OBJECT, maybe(several(TEXT)), maybe(MARK), maybe(TEXT),
 )  # fmt: skip
-SCORE = st.none() | st.booleans() | st.integers() | st.just(10**400) | NUMBER | st.just(-0.0) | TEXT
+SCORE = st.none() | st.booleans() | st.integers(-LARGEST, LARGEST) | RATING | st.just(-0.0) | TEXT
 EVALUATION = st.builds(
-    Evaluation, TEXT, TEXT, TEXT, maybe(TEXT), SCORE, maybe(TEXT), CRITERIA, OBJECT, TEXT, maybe(NUMBER),
-    st.sampled_from(["completed", "failed", "skipped", "pending"]), maybe(NUMBER), maybe(NUMBER), maybe(ERROR),
+    Evaluation, TEXT, TEXT, TEXT, maybe(TEXT), SCORE, maybe(TEXT), CRITERIA, OBJECT, TEXT, maybe(AMOUNT),
+    st.sampled_from(["completed", "failed", "skipped", "pending"]), maybe(NUMBER), maybe(AMOUNT), maybe(ERROR),
     st.booleans(),
 )  # fmt: skip
-MODEL_USAGE = st.builds(ModelUsage, maybe(TEXT), *[maybe(INTEGER)] * 4, maybe(NUMBER), st.booleans())
+MODEL_USAGE = st.builds(ModelUsage, maybe(TEXT), *[maybe(COUNT)] * 4, maybe(AMOUNT), st.booleans())
 USAGE = st.builds(
-    Usage, maybe(INTEGER), maybe(INTEGER), maybe(NUMBER), maybe(INTEGER), maybe(INTEGER), several(MODEL_USAGE),
+    Usage, maybe(COUNT), maybe(COUNT), maybe(AMOUNT), maybe(COUNT), maybe(COUNT), several(MODEL_USAGE),
     st.booleans(),
 )  # fmt: skip
 TURN = st.builds(
     TurnRecord, INTEGER, TEXT, MARK, maybe(TEXT), maybe(TEXT),
-    maybe(several(st.builds(ToolInvocation, TEXT, OBJECT, JSON, maybe(INTEGER), maybe(NUMBER), maybe(TEXT)))),
+    maybe(several(st.builds(ToolInvocation, TEXT, OBJECT, JSON, maybe(COUNT), maybe(AMOUNT), maybe(TEXT)))),
     several(st.builds(ToolAssertion, TEXT, maybe(st.booleans()), INTEGER, maybe(TEXT))), maybe(several(TEXT)),
-    maybe(several(st.builds(RetrievedChunk, TEXT, maybe(TEXT), maybe(NUMBER)))), maybe(several(TEXT)), maybe(USAGE),
+    maybe(several(st.builds(RetrievedChunk, TEXT, maybe(TEXT), maybe(RATING)))), maybe(several(TEXT)), maybe(USAGE),
     several(EVALUATION), maybe(ERROR), maybe(TEXT), maybe(TIMING), maybe(TEXT), maybe(TEXT), maybe(TEXT),
     maybe(several(OBJECT)), maybe(OBJECT),
 )  # fmt: skip

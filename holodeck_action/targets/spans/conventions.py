@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from holodeck_action.results.facts import LARGEST, bounded
 from holodeck_action.targets.spans.span import Span
 from holodeck_action.text.json_values import parse_json
 
@@ -198,7 +198,7 @@ def _chunk(entry: Mapping[str, Any]) -> dict[str, Any]:
         "id": str(name) if name not in (None, "") else (text or "?")[:80],
         "text": None if text == HIDDEN else text,
         "score": score
-        if isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
+        if isinstance(score, int | float) and not isinstance(score, bool) and abs(score) <= LARGEST
         else None,
     }
 
@@ -216,7 +216,7 @@ def _count(span: Span, names: Sequence[str]) -> int | None:
     value = first(span, names)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53 else None
+    return bounded(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _arguments(span: Span, requested: Any) -> dict[str, Any]:
