@@ -45,6 +45,7 @@ class Conversion(Struct, frozen=True):
         folder: where the suites go, absolute.
         cwd: the working folder, absolute.
         allow_missing: whether assertions without an equal are accepted.
+        node: whether Node.js is on the PATH.
     """
 
     program: str
@@ -53,10 +54,11 @@ class Conversion(Struct, frozen=True):
     folder: str
     cwd: str
     allow_missing: bool
+    node: bool = False
 
     def source(self) -> Source:
         """Return the file."""
-        return Source(Path(self.file), self.shown, Path(self.cwd))
+        return Source(Path(self.file), self.shown, Path(self.cwd), node=self.node)
 
 
 class Converted(Struct, frozen=True):
@@ -118,14 +120,20 @@ def convert(asked: Mapping[str, Any], seconds: float) -> str:
 
 
 def _convert(asked: Conversion) -> Converted:
+    # Not needed to ask for a conversion.
+    from holodeck_action.importers.readback import problems_of
+
     source = asked.source()
     try:
         found = _reader(asked.program)(source, Path(asked.folder), allow_missing=asked.allow_missing)
         files = {name: text for suite in found.suites for name, text in files_of(suite).items()}
+        changed = [problem for suite in found.suites for problem in problems_of(suite)]
     except ConfigurationError as error:
         return Converted(problems=error.lines)
     except RecursionError:
         return Converted(problems=[f"{asked.shown}: something in it is nested too deeply"])
+    if changed:
+        return Converted(problems=changed)
     folders = [suite.folder for suite in found.suites]
     return Converted(folders, files, merged(found.rows), [os.fspath(path) for path in source.read])
 
