@@ -111,7 +111,7 @@ class SuiteBuilder:
         for number, test in enumerate(tests, 1):
             if is_for(test.data.get("providers"), self._provider.ids):
                 for index, prompt in enumerate(prompts, 1):
-                    if is_for(test.data.get("prompts"), {prompt.label}):
+                    if prompt.is_meant(test.data.get("prompts")):
                         yield number, test, index, prompt
 
     def _written(

@@ -77,7 +77,7 @@ def _object(schema: dict[str, Any]) -> dict[str, Any]:
         made["type"] = list(dict.fromkeys([*types, "null"]))
     if "$ref" in made and len(made) > 1:
         # What stands next to a reference counts in Ajv.
-        kept = {key: made.pop(key) for key in ("$ref", "$id", "definitions", "$defs") if key in made}
+        kept: dict[str, Any] = {key: made.pop(key) for key in ("$ref", "$id", "definitions", "$defs") if key in made}
         reference = {"$ref": kept.pop("$ref")}
         return {**kept, "allOf": [reference, made]}
     return made
