@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from pathlib import Path
 
 from msgspec import Struct
@@ -59,6 +60,7 @@ def import_suite(asked: Importing, caller: Caller) -> int:
         folder=os.path.abspath(folder),
         cwd=os.fspath(caller.cwd),
         allow_missing=asked.allow_missing,
+        node=shutil.which("node", path=caller.environ.get("PATH")) is not None,
     )
     imported = converted(conversion, caller.environ)
     rows = imported.rows

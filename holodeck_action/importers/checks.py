@@ -5,17 +5,12 @@ Every check takes the grader's context and the expected value. It returns whethe
 
 from __future__ import annotations
 
-import asyncio
 import fnmatch
-import importlib.util
-import inspect
 import json
 import math
 import re
-import subprocess
 from collections import Counter
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Callable, Union
 
 from holodeck.lib.test_runner.code_grader import GraderResult
 
@@ -30,7 +25,8 @@ def graded(found: Found, threshold: float | None = None, *, negated: bool = Fals
     if not isinstance(found, (bool, int, float)):
         if not negated:
             return found
-        return GraderResult(score=found.score, passed=not found.passed, reason=f"negated: {found.reason}")
+        reason = f"negated: {found.reason}"
+        return GraderResult(score=found.score, passed=not found.passed, reason=reason, details=found.details)
     if isinstance(found, bool):
         passed = found is not negated
         reason = f"the check {'holds' if found else 'does not hold'}{', and is negated' if negated else ''}"
@@ -43,22 +39,35 @@ def graded(found: Found, threshold: float | None = None, *, negated: bool = Fals
 
 
 def weighted(parts: list[tuple[float, GraderResult]], threshold: float) -> GraderResult:
-    """Compare the weighted mean of scores with a threshold."""
-    total = sum(weight for weight, _ in parts)
-    score = sum(weight * float(part.score or 0) for weight, part in parts) / total if total else 0.0
+    """Compare the weighted mean of scores, which may lie outside of 0 to 1, with a threshold."""
+    total = summed = 0.0
+    for weight, part in parts:
+        total += weight
+        summed += weight * float((part.details or {}).get("score", part.score or 0))
+    score = summed / total if total > 0 else 0.0
     reasons = "; ".join(f"{part.score:g} (weight {weight:g}): {part.reason}" for weight, part in parts)
     reason = f"the mean score is {score:g}, and {threshold:g} passes: {reasons}"
-    return GraderResult(score=min(1.0, max(0.0, score)), passed=score >= threshold, reason=reason)
+    bounded = min(1.0, max(0.0, score))
+    return GraderResult(score=bounded, passed=score >= threshold, reason=reason, details={"score": score})
 
 
-def only_reported(result: GraderResult) -> GraderResult:
-    """Keep the reason of a verdict that must not fail anything."""
+def only_reported(check: Callable[[], GraderResult]) -> GraderResult:
+    """Keep the reason of a verdict, or of an exception, that must not fail anything."""
+    try:
+        result = check()
+    except Exception as error:  # noqa: BLE001 - what has no weight cannot fail the case
+        return GraderResult(score=None, reason=f"weight 0, cannot fail: {type(error).__name__}: {error}")
     return GraderResult(score=None, reason=f"weight 0, cannot fail: score {result.score:g}; {result.reason}")
 
 
 def not_imported(what: str) -> GraderResult:
     """Refuse to decide: an assertion without an equal must not pass in silence."""
     raise NotImplementedError(f"{what} was not imported: replace this grader, or remove it from agent.yaml")
+
+
+def refused(ctx: GraderContext, value: str) -> bool:
+    """Refuse every answer: the program that the assertion comes from ends the case with an error, too."""
+    raise ValueError(f"no answer can pass: {value}")
 
 
 def equals(ctx: GraderContext, value: str) -> bool:
@@ -90,7 +99,10 @@ def strict_json(text: str) -> Any:
     def refuse(name: str) -> Any:
         raise ValueError(f"{name} is no JSON")
 
-    return json.loads(text, parse_constant=refuse)
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def equals_json(ctx: GraderContext, value: Any) -> bool:
@@ -137,8 +149,10 @@ def starts_with(ctx: GraderContext, value: str) -> bool:
 
 
 def regex(ctx: GraderContext, value: str) -> bool:
-    """Whether the pattern is found in the answer; it was translated from JavaScript."""
-    return re.search(value, ctx.agent_response, re.ASCII) is not None
+    """Whether the pattern, which was translated from JavaScript, is found in the UTF-16 units of the answer."""
+    data = ctx.agent_response.encode("utf-16-le", "surrogatepass")
+    units = "".join(chr(data[at] | data[at + 1] << 8) for at in range(0, len(data), 2))
+    return re.search(value, units, re.ASCII) is not None
 
 
 def full_match(ctx: GraderContext, value: str, ignore_case: bool = False) -> bool:
@@ -146,9 +160,18 @@ def full_match(ctx: GraderContext, value: str, ignore_case: bool = False) -> boo
     return re.fullmatch(value, ctx.agent_response.strip(), re.IGNORECASE if ignore_case else 0) is not None
 
 
+SPACES = "\t\n\x0b\x0c\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
+"""White space of JavaScript."""
+
+
+def words_of(text: str) -> list[str]:
+    """Split a text at white space of JavaScript."""
+    return [word for word in re.split(f"[{SPACES}]+", text) if word]
+
+
 def word_count(ctx: GraderContext, value: dict[str, float]) -> bool:
     """Whether the number of words, which white space separates, is within `min` and `max`."""
-    words = len(ctx.agent_response.split())
+    words = len(words_of(ctx.agent_response))
     return value.get("min", 0) <= words <= value.get("max", math.inf)
 
 
@@ -161,33 +184,60 @@ def is_json(ctx: GraderContext, value: Any) -> bool:
     return value is None or fits(found, value)
 
 
-def is_not_json(ctx: GraderContext, value: Any) -> bool:
-    """Whether the answer is not JSON, or does not fit the schema."""
-    return not is_json(ctx, value)
+def is_email(text: Any) -> bool:
+    """Whether a text is an address: atoms of RFC 5322 with dots, and a domain of two names or more."""
+    atom, name = r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+", "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
+    form = rf"{atom}(?:\.{atom})*@(?:{name}\.)+{name}"
+    return not isinstance(text, str) or re.fullmatch(form, text, re.IGNORECASE | re.ASCII) is not None
 
 
 def fits(found: Any, schema: Any) -> bool:
     """Whether a value fits a JSON schema (draft 7), which must hold all that it refers to: nothing is downloaded."""
-    from jsonschema import Draft7Validator
+    from jsonschema import Draft7Validator, FormatChecker
     from referencing import Registry
 
-    checker = Draft7Validator.FORMAT_CHECKER
+    checker = FormatChecker(("date", "ipv4", "ipv6"))
+    checker.checks("email")(is_email)
     return bool(Draft7Validator(schema, registry=Registry(), format_checker=checker).is_valid(found))
+
+
+def json_objects(text: str, inside: bool) -> list[Any]:
+    """Find the objects of a text from each brace to the one that closes it; None for what is no JSON.
+
+    Braces in texts are counted, too, as promptfoo does. `inside` looks for objects in what is no JSON.
+    """
+    closed: dict[int, int] = {}
+    opened: list[int] = []
+    for brace in re.finditer("[{}]", text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            closed[opened.pop()] = brace.end()
+    found: list[Any] = []
+    at = 0
+    while (at := text.find("{", at)) >= 0:
+        part = text[at : closed.get(at, at)]
+        try:
+            readable = 0 < len(part) < 100_000 and not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f]", part)
+            found.append(strict_json(part) if readable else None)
+        except ValueError:
+            found.append(None)
+        if found[-1] is None and not inside and not part:
+            break
+        at += 1 if found[-1] is None and inside else len(part)
+    return found
 
 
 def contains_json(ctx: GraderContext, value: Any) -> bool:
     """Whether an object of JSON stands in the answer, one that fits the schema (draft 7) if there is one."""
-    text, at = ctx.agent_response, 0
-    while (at := text.find("{", at)) >= 0:
-        try:
-            found, end = json.JSONDecoder().raw_decode(text, at)
-        except ValueError:
-            at += 1
-            continue
-        if value is None or fits(found, value):
-            return True
-        at = end
-    return False
+    objects = json_objects(ctx.agent_response, value is None)
+    return any(found is not None and (value is None or fits(found, value)) for found in objects)
+
+
+def contains_no_json(ctx: GraderContext, value: Any) -> bool:
+    """Whether no such object stands in the answer, and nothing that promptfoo might read as one."""
+    objects = json_objects(ctx.agent_response, False)
+    return all(found is not None and value is not None and not fits(found, value) for found in objects)
 
 
 def levenshtein(ctx: GraderContext, value: str, most: float = 5) -> bool:
@@ -209,7 +259,7 @@ def n_grams(words: list[str], size: int) -> Counter[tuple[str, ...]]:
 
 def bleu(ctx: GraderContext, value: list[str]) -> float:
     """BLEU of lower-cased words that white space separates: effective order up to 4, precision 0 counts as 1e-7."""
-    words, references = ctx.agent_response.lower().split(), [text.lower().split() for text in value]
+    words, references = words_of(ctx.agent_response.lower()), [words_of(text.lower()) for text in value]
     if not words:
         return 0.0
     closest = min((len(reference) for reference in references), key=lambda size: (abs(size - len(words)), size))
@@ -226,7 +276,7 @@ def gleu(ctx: GraderContext, value: list[str]) -> float:
     """Google-BLEU of lower-cased words without final dots: the smaller of precision and recall of n-grams up to 4."""
 
     def words(text: str) -> list[str]:
-        found = [word.rstrip(".") for word in text.lower().split()]
+        found = [word.rstrip(".") for word in words_of(text.lower())]
         return found if any(found) else []
 
     def score(reference: list[str]) -> float:
@@ -291,98 +341,3 @@ def tool_call_f1(ctx: GraderContext, value: list[str]) -> float:
     called, wanted = {call.name for call in ctx.tool_invocations}, set(value)
     shared = len(called & wanted)
     return 2 * shared / (len(called) + len(wanted)) if shared else 0.0
-
-
-def read_result(result: Any, least: float | None = None) -> Found:
-    """Read what the code of an assertion returned: a boolean, a number, their text, or an object with a verdict.
-
-    With `least`, an object whose score is lower does not pass.
-
-    Raises:
-        TypeError: it is none of them.
-    """
-    if isinstance(result, str):
-        word = result.strip().lower()
-        if word in ("true", "false"):
-            return word == "true"
-        result = json.loads(result)
-    if isinstance(result, (bool, int, float)):
-        return result
-    if isinstance(result, dict) and isinstance(result.get("pass", result.get("pass_")), bool) and "score" in result:
-        score = float(result["score"])
-        passed = result.get("pass", result.get("pass_")) and (least is None or score >= least)
-        reason, details = str(result.get("reason", "")), {"score": score}
-        return GraderResult(score=min(1.0, max(0.0, score)), passed=passed, reason=reason, details=details)
-    raise TypeError(f"the code of the assertion returned {type(result).__name__}, not a boolean, number or verdict")
-
-
-def python_file(ctx: GraderContext, value: dict[str, Any]) -> Found:
-    """Call the function of an assertion in a Python file with the answer and its context."""
-    path = Path(__file__).parent / value["file"]
-    spec = importlib.util.spec_from_file_location("imported_assertion", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found = getattr(module, value["function"])(answer(ctx, value), called_with(ctx, value))
-    return read_result(asyncio.run(found) if inspect.iscoroutine(found) else found, value.get("least"))
-
-
-def answer(ctx: GraderContext, value: dict[str, Any]) -> Any:
-    """Return the answer as code gets it: as data where answers follow a schema (`json`), else as text."""
-    try:
-        return json.loads(ctx.agent_response) if value.get("json") else ctx.agent_response
-    except ValueError:
-        return ctx.agent_response
-
-
-def called_with(ctx: GraderContext, value: dict[str, Any]) -> dict[str, Any]:
-    """Return the context that the code of an assertion gets."""
-    return {"prompt": ctx.turn_input, "vars": value.get("vars", {}), "config": value.get("config")}
-
-
-RUN_JAVASCRIPT = """
-const {code, file, name, output, context} = JSON.parse(require('fs').readFileSync(0, 'utf8'));
-const run = async () => {
-  if (file) {
-    const path = require('path').resolve(file);
-    const loaded = await import(require('url').pathToFileURL(path).href);
-    const whole = loaded.default?.default ?? loaded.default ?? loaded;
-    return (name ? loaded[name] ?? whole[name] : whole)(output, context);
-  }
-  if (code.includes('\\n')) return new Function('output', 'context', code)(output, context);
-  if (/^(const|let|var)\\s/.test(code)) return eval(code);
-  return new Function('output', 'context', 'return ' + code.replace(/;+\\s*$/, ''))(output, context);
-};
-const end = (told, status) => { require('fs').writeSync(3, JSON.stringify(told)); process.exit(status); };
-run().then((result) => end({result}, 0)).catch((error) => end({error: String(error)}, 1));
-"""
-
-
-def javascript(ctx: GraderContext, value: dict[str, Any]) -> Found:
-    """Run the JavaScript of an assertion in Node.js, which must be installed."""
-    return read_result(in_node(value, answer(ctx, value), called_with(ctx, value)))
-
-
-def in_node(value: dict[str, Any], output: Any, context: dict[str, Any]) -> Any:
-    """Return what JavaScript returns for an answer.
-
-    Raises:
-        RuntimeError: it throws, or Node.js is missing.
-    """
-    given = {"code": value.get("code"), "file": value.get("file"), "name": value.get("name")}
-    told = json.dumps({**given, "output": output, "context": context})
-    try:
-        # What the code prints is not its result, which comes on a channel of its own.
-        command = ["sh", "-c", 'exec node -e "$0" 3>&1 1>&2', RUN_JAVASCRIPT]
-        done = subprocess.run(
-            command, input=told, capture_output=True, text=True, cwd=Path(__file__).parent, check=False
-        )
-    except OSError as error:
-        raise RuntimeError(f"JavaScript cannot be run: {error}") from None
-    if done.returncode == 127:
-        raise RuntimeError("JavaScript cannot be run: install Node.js, or rewrite the assertion in Python")
-    answer = json.loads(done.stdout or "{}")
-    if "error" in answer or done.returncode != 0:
-        raise RuntimeError(f"the JavaScript of the assertion failed: {answer.get('error') or done.stderr[-500:]}")
-    return answer.get("result")

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from holodeck_action.importers.accounting import Row, merged
+from holodeck_action.importers.proof import Proof, proof_of
 from holodeck_action.importers.source import Source
 from holodeck_action.importers.written import Imported, files_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -45,6 +46,8 @@ class Conversion(Struct, frozen=True):
         folder: where the suites go, absolute.
         cwd: the working folder, absolute.
         allow_missing: whether assertions without an equal are accepted.
+        node: whether Node.js is on the PATH.
+        answers: of a proof: texts that every assertion is given, too.
     """
 
     program: str
@@ -53,10 +56,12 @@ class Conversion(Struct, frozen=True):
     folder: str
     cwd: str
     allow_missing: bool
+    node: bool = False
+    answers: Sequence[str] = ()
 
     def source(self) -> Source:
         """Return the file."""
-        return Source(Path(self.file), self.shown, Path(self.cwd))
+        return Source(Path(self.file), self.shown, Path(self.cwd), node=self.node)
 
 
 class Converted(Struct, frozen=True):
@@ -68,6 +73,7 @@ class Converted(Struct, frozen=True):
         rows: what became of every assertion.
         read: the files that the imported one names and that were read.
         problems: why nothing was converted; empty if it was.
+        proof: what both programs are to grade, where that was asked for.
     """
 
     folders: Sequence[str] = ()
@@ -75,6 +81,7 @@ class Converted(Struct, frozen=True):
     rows: Sequence[Row] = ()
     read: Sequence[str] = ()
     problems: Sequence[str] = ()
+    proof: Proof | None = None
 
 
 def converted(asked: Conversion, environ: Mapping[str, str], seconds: float = SECONDS) -> Converted:
@@ -88,6 +95,21 @@ def converted(asked: Conversion, environ: Mapping[str, str], seconds: float = SE
     Raises:
         ConfigurationError: it cannot be converted, or needs more time or memory than it may.
     """
+    return _computed("convert", asked, environ, seconds)
+
+
+def proved(asked: Conversion, environ: Mapping[str, str]) -> Proof:
+    """Make what both programs are to grade, in a process with limits.
+
+    Raises:
+        ConfigurationError: as for `converted`, or there is nothing to compare.
+    """
+    made = _computed("make_proof", asked, environ, SECONDS).proof
+    assert made is not None
+    return made
+
+
+def _computed(function: str, asked: Conversion, environ: Mapping[str, str], seconds: float) -> Converted:
     # Not needed inside the process.
     from holodeck_action.results.agent_errors import AgentError
     from holodeck_action.text.redaction import Redactor
@@ -99,7 +121,7 @@ def converted(asked: Conversion, environ: Mapping[str, str], seconds: float = SE
         computing = Computing(environ, redact, seconds, __name__)
         try:
             given = msgspec.to_builtins(asked)
-            return await computing.call("convert", {"asked": given}, what=f"{asked.shown}: the import", code="import")
+            return await computing.call(function, {"asked": given}, what=f"{asked.shown}: the import", code="import")
         finally:
             await computing.close()
 
@@ -112,20 +134,38 @@ def converted(asked: Conversion, environ: Mapping[str, str], seconds: float = SE
     return made
 
 
+def make_proof(asked: Mapping[str, Any], seconds: float) -> str:
+    """Return a proof for a `Conversion`, as `convert` does."""
+    given = msgspec.convert(asked, Conversion)
+    try:
+        made = Converted(proof=proof_of(given.source(), Path(given.folder), given.answers))
+    except ConfigurationError as error:
+        made = Converted(problems=error.lines)
+    except RecursionError:
+        made = Converted(problems=[f"{given.shown}: something in it is nested too deeply"])
+    return msgspec.json.encode({"value": made}).decode()
+
+
 def convert(asked: Mapping[str, Any], seconds: float) -> str:
     """Return what a `Conversion` gives, as `{value}` in JSON; called in the process, which ends after `seconds`."""
     return msgspec.json.encode({"value": _convert(msgspec.convert(asked, Conversion))}).decode()
 
 
 def _convert(asked: Conversion) -> Converted:
+    # Not needed to ask for a conversion.
+    from holodeck_action.importers.readback import problems_of
+
     source = asked.source()
     try:
         found = _reader(asked.program)(source, Path(asked.folder), allow_missing=asked.allow_missing)
         files = {name: text for suite in found.suites for name, text in files_of(suite).items()}
+        changed = [problem for suite in found.suites for problem in problems_of(suite)]
     except ConfigurationError as error:
         return Converted(problems=error.lines)
     except RecursionError:
         return Converted(problems=[f"{asked.shown}: something in it is nested too deeply"])
+    if changed:
+        return Converted(problems=changed)
     folders = [suite.folder for suite in found.suites]
     return Converted(folders, files, merged(found.rows), [os.fspath(path) for path in source.read])
 

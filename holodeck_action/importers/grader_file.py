@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,8 @@ from holodeck_action.text.foreign import read_file
 
 MODULE = "imported_graders"
 """Name of the module that the suite's folder gets."""
+CHECKS = ("checks.py", "checks_code.py")
+"""Our modules of which it takes what its graders need."""
 
 
 class Check(Struct, frozen=True):
@@ -116,7 +117,7 @@ class GraderFile:
         graders = "\n\n\n".join(map(_function, self._entries.values()))
         head = f'"""Graders of assertions that were imported from {ascii(self._source)[1:-1]}.\n\n'
         head += 'Each one is named in agent.yaml. Change or replace them as you like.\n"""'
-        made = f"{head}\n\n{library('checks.py', graders)}\n\n\n{graders}\n"
+        made = f"{head}\n\n{library(CHECKS, graders)}\n\n\n{graders}\n"
         # What was copied from the imported file must not have ended a string or a function.
         ast.parse(made)
         return made
@@ -139,17 +140,19 @@ def _function(entry: _Entry) -> str:
     elif check.code:
         least = "" if check.threshold is None else f", {check.threshold!r}"
         given = "answer(ctx, {'json': True})" if check.value.get("json") else "ctx.agent_response"
-        found = f"read_result({name}_code({given}, called_with(ctx, {value})){least})"
+        found = f"python_result({name}_code({given}, called_with(ctx, {value})){least})"
     else:
         options = "".join(f", {option}={given!a}" for option, given in check.options.items())
         found = f"{check.function}(ctx, {value}{options})"
     if not check.parts:
         threshold = "" if check.threshold is None else f", {check.threshold!r}"
         found = f"graded({found}{threshold}{', negated=True' if check.negated else ''})"
-    lines.append(f"    return {f'only_reported({found})' if check.reported else found}")
+    lines.append(f"    return {f'only_reported(lambda: {found})' if check.reported else found}")
     code = ""
     if check.code:
-        code = f"def {name}_code(output, context):\n{textwrap.indent(check.code, '    ')}\n\n\n"
+        # Lines end at line feeds only: other breaks may stand in texts of the code.
+        body = "\n".join(f"    {line}" if line else line for line in check.code.split("\n"))
+        code = f"def {name}_code(output, context):\n{body}\n\n\n"
     return table + code + "\n".join(lines)
 
 
@@ -168,15 +171,15 @@ def _same(one: Any, other: Any) -> bool:
 
 
 @cache
-def _shipped(module: str) -> tuple[Sequence[ast.stmt], str]:
+def _shipped(module: str) -> Sequence[tuple[ast.stmt, str]]:
     source = read_file(Path(__file__).parent / module).text()
-    return ast.parse(source).body, source
+    return [(node, ast.get_source_segment(source, node) or "") for node in ast.parse(source).body]
 
 
-def library(module: str, code: str) -> str:
-    """Return imports and functions of one of our modules that code needs."""
-    body, source = _shipped(module)
-    defined = {name: node for node in body for name in _defined(node)}
+def library(modules: Sequence[str], code: str) -> str:
+    """Return imports, constants and functions of some of our modules that code needs."""
+    body = [each for module in modules for each in _shipped(module)]
+    defined = {name: node for node, _ in body for name in _defined(node)}
     needed: set[str] = set()
     left = _names(ast.parse(code))
     while left:
@@ -184,18 +187,13 @@ def library(module: str, code: str) -> str:
         if name in defined and name not in needed:
             needed.add(name)
             left |= _names(defined[name])
-    chosen = [node for node in body if needed & set(_defined(node))]
-    typing = [node for node in body if isinstance(node, ast.If)]
-    used = {name for node in (*chosen, *typing) for name in _names(node)}
-    imports = [kept for node in body if (kept := _import(node, used)) is not None]
-    blocks = ["\n".join(imports), *(_segment(source, node) for node in typing)]
-    return "\n\n".join(blocks) + "\n\n\n" + "\n\n\n".join(_segment(source, node) for node in chosen)
-
-
-def _segment(source: str, node: ast.stmt) -> str:
-    segment = ast.get_source_segment(source, node)
-    assert segment is not None
-    return segment
+    chosen = [(node, text) for node, text in body if needed & set(_defined(node))]
+    typing = {text: node for node, text in body if isinstance(node, ast.If)}
+    used = {name for node in (*(node for node, _ in chosen), *typing.values()) for name in _names(node)}
+    imports = dict.fromkeys(kept for node, _ in body if (kept := _import(node, used)) is not None)
+    future = sorted(imports, key=lambda line: not line.startswith("from __future__"))
+    blocks = ["\n".join(future), *typing]
+    return "\n\n".join(blocks) + "\n\n\n" + "\n\n\n".join(text for _, text in chosen)
 
 
 def _defined(node: ast.stmt) -> Iterable[str]:

@@ -54,15 +54,17 @@ class OutOfReachError(UnfitError):
 class Source:
     """The imported file, and the files that it names: these are read in its checkout only, and each one once."""
 
-    def __init__(self, path: Path, shown: str, cwd: Path) -> None:
+    def __init__(self, path: Path, shown: str, cwd: Path, *, node: bool = False) -> None:
         """Name the file.
 
         Args:
             path: where it is, absolute. The user names it, so that it may be anywhere.
             shown: how the user wrote it.
             cwd: the absolute working folder.
+            node: whether Node.js is on the PATH.
         """
         self.path = path
+        self.node = node
         self.shown = shown
         checkout = Checkout.of(path.parent, cwd)
         self._checkout = replace(checkout, way_out="allowed: files of the checkout; copy it there")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,18 +18,20 @@ from holodeck_action.text.plain import one_line
 
 SUITE, POLICY, TRANSCRIPT, AGENT = "agent.yaml", "holodeck-action.yaml", "imported_answers.jsonl", "imported_agent.py"
 
-_VARIABLE = re.compile("\x00([A-Za-z_][A-Za-z0-9_]*)\x00")
+_START, _END = "\ufdd0" + "".join(str(byte) for byte in os.urandom(6)) + "_", "\ufdd1"
+"""Around the name of a variable. No imported text can hold it: it is another one in each process that converts."""
+_VARIABLE = re.compile(f"{_START}([A-Za-z_][A-Za-z0-9_]*){_END}")
 
 
 def variable(name: str) -> str:
     """Return a mark for the value of an environment variable, which files of the suite write as `${NAME}`."""
-    return f"\x00{name}\x00"
+    return f"{_START}{name}{_END}"
 
 
 def has_variable(value: Any) -> bool:
     """Whether the value of an environment variable stands anywhere in a value."""
     if isinstance(value, str):
-        return "\x00" in value
+        return _START in value
     if isinstance(value, Mapping):
         return any(map(has_variable, value.values()))
     return isinstance(value, list | tuple) and any(map(has_variable, value))
@@ -103,7 +106,7 @@ class Imported(Struct, frozen=True):
 def files_of(suite: WrittenSuite) -> dict[str, str]:
     """Return the files of a suite: each one's path below the output folder, and its text."""
     made = {SUITE: _suite_text(suite), POLICY: _policy_text(suite)}
-    replies = [row for case in suite.cases for row in _rows(case)]
+    replies = [row for case in suite.cases for row in rows_of(case)]
     if replies:
         made[TRANSCRIPT] = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in replies)
     if suite.graders:
@@ -114,12 +117,26 @@ def files_of(suite: WrittenSuite) -> dict[str, str]:
     return {f"{start}{name}": text for name, text in made.items()}
 
 
-def _rows(case: WrittenCase) -> list[dict[str, Any]]:
+def rows_of(case: WrittenCase) -> list[dict[str, Any]]:
+    """Return the rows of the transcript that answer a case."""
     return [
         {"case": case.name, "turn": index, **turn.reply}
         for index, turn in enumerate(case.turns)
         if turn.reply is not None
     ]
+
+
+def document_of(suite: WrittenSuite) -> dict[str, Any]:
+    """Return the data of agent.yaml, with marks for variables."""
+    made = dict(suite.top)
+    if suite.metrics:
+        made["evaluations"] = {"metrics": list(suite.metrics)}
+    return {**made, "test_cases": [_case(case) for case in suite.cases]}
+
+
+def policy_of(suite: WrittenSuite) -> dict[str, Any]:
+    """Return the data of the policy file, with marks for variables."""
+    return dict(suite.policy)
 
 
 def _suite_text(suite: WrittenSuite) -> str:
@@ -164,11 +181,18 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
+_ESCAPED = re.compile(r"[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+"""What only quotes with escapes keep: tabs, what breaks lines, and what cannot be printed."""
+_NO_BLOCK = re.compile(r" \n| $|^\s")
+
+
 def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
-    block = "\n" in text and not re.search(
-        r"[^\S\n]\n|[^\S\n]$|^\s|[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]", text
-    )
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if block else None)
+    style = None
+    if _ESCAPED.search(text):
+        style = '"'
+    elif "\n" in text:
+        style = '"' if _NO_BLOCK.search(text) else "|"
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _text_node)

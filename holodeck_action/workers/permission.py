@@ -96,6 +96,7 @@ STARTERS = (
     ),
     Starter("packages: `environment`, `--requirements`", "uv, which runs what a package is built with"),
     Starter("the suite beside: `against`, `merge-base`", "all of the above, of another suite or another commit"),
+    Starter("proofs: `import --prove`", "promptfoo, as installed, and the graders that are imported"),
 )
 """Everything that starts code of the checkout. Each needs the permission: what is not listed here does not get one."""
 

@@ -31,18 +31,20 @@ NOWHERE = "http://127.0.0.1:9"
 """Where nobody listens."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
     """A job in a checkout in which something is planted that leaves a trace when it starts.
 
     Attributes:
         workspace: the checkout.
-        arguments: of `run`, which start it where it may start.
+        arguments: of the command, which start it where it may start.
+        command: the one that starts it.
         variables: of the job.
     """
 
     workspace: Project
     arguments: list[str] = field(default_factory=list)
+    command: str = "run"
     variables: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -178,6 +180,16 @@ def beside(job: Job) -> None:
 
 
 Plant = Callable[[Job], None]
+
+
+def proof(job: Job) -> None:
+    job.program("node_modules/.bin/promptfoo")
+    case = "{providerOutput: '1', assert: [{type: is-json}]}"
+    job.workspace.write("promptfooconfig.yaml", f"prompts: [a]\nproviders: [echo]\ntests: [{case}]\n")
+    job.command = "import"
+    job.arguments.extend(("promptfoo", "promptfooconfig.yaml", "--prove"))
+
+
 PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "Python targets: `python:MODULE:CALLABLE`": (python_target, python_target_of_the_flag),
     "agents of frameworks: `langgraph:MODULE:AGENT`, …": (framework,),
@@ -191,6 +203,7 @@ PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "the Python of the code: `environment.interpreter`": (interpreter, interpreter_of_the_job),
     "packages: `environment`, `--requirements`": (packages, packages_of_the_flag),
     "the suite beside: `against`, `merge-base`": (beside,),
+    "proofs: `import --prove`": (proof,),
 }
 each_plant = pytest.mark.parametrize("plant", [plant for plants in PLANTS.values() for plant in plants])
 
@@ -251,10 +264,10 @@ def test_it_starts_where_it_may(job: Job, plant: Plant) -> None:
     """On a pull request's own event, and on a computer; so nothing below is true by chance."""
     plant(job)
     for event in (OWN, "push"):
-        finished = job.run(event, "run", *job.arguments)
+        finished = job.run(event, job.command, *job.arguments)
         assert job.trace.exists(), finished.stderr
         job.trace.unlink()
-    job.workspace.run("run", *job.arguments, **job.variables)
+    job.workspace.run(job.command, *job.arguments, **job.variables)
     assert job.trace.exists()
 
 
@@ -263,10 +276,11 @@ def test_it_does_not_start_where_secrets_are(job: Job, plant: Plant) -> None:
     """By no command: what opens a suite is refused, all others open none."""
     plant(job)
     for name, arguments in COMMANDS.items():
-        more = job.arguments if name == "run" else ()
-        finished = job.run(FORK, *name.split(), *arguments, *more)
+        starts = name == job.command
+        given = job.arguments if starts and name == "import" else (*arguments, *(job.arguments if starts else ()))
+        finished = job.run(FORK, *name.split(), *given)
         assert not job.trace.exists(), name
-        if name in SUITES:
+        if starts or name in SUITES:
             assert (finished.code, REFUSED in finished.stderr) == (2, True), (name, finished.stderr)
             assert "allow-unsafe-forks: true" in finished.stderr
         else:
@@ -278,9 +292,8 @@ def test_the_action_does_not_start_it(hub: FakeGitHub, job: Job, plant: Plant) -
     """Neither in its image, nor without one."""
     hub.add_repository(REPOSITORY).add_pull(7, head_sha=HEAD, head_repository="mallory/shop", branch="topic")
     plant(job)
-    inputs = {
-        name.removeprefix("--"): value for name, value in zip(job.arguments[::2], job.arguments[1::2], strict=True)
-    }
+    flags = job.arguments if job.command == "run" else []
+    inputs = {name.removeprefix("--"): value for name, value in zip(flags[::2], flags[1::2], strict=True)}
     ended = Workflow(hub, job.workspace).job(
         FORK, inputs, checkout=HEAD, payload=None, permissions=None, **job.variables
     )

@@ -324,7 +324,7 @@ class _Builder:
         becomes = became.name
         if became.check is not None:
             becomes = self._graders.add(became.check, case.name)
-            case.metrics.append({"type": "code", "grader": becomes})
+            case.metrics.append({"type": "code", "grader": becomes, "fail_on_error": True})
         elif became.metric is not None:
             metric = dict(became.metric)
             if "name" in metric:

@@ -12,14 +12,15 @@ from holodeck_action.importers.accounting import Outcome
 from holodeck_action.importers.grader_file import Became, Check
 from holodeck_action.importers.promptfoo import codes, judged, toolchecks
 from holodeck_action.importers.promptfoo.patterns import python_pattern
-from holodeck_action.importers.promptfoo.rows import listed
-from holodeck_action.importers.promptfoo.templates import Templates, script_text
+from holodeck_action.importers.promptfoo.rows import listed, number_in
+from holodeck_action.importers.promptfoo.schemas import NeverPassesError, python_schema
+from holodeck_action.importers.promptfoo.templates import Templates, script_text, string_of
 from holodeck_action.importers.promptfoo.tests import Test, Written
 from holodeck_action.importers.source import Source, UnfitError, json_problem, plain
 from holodeck_action.importers.written import has_variable
 
-_FORMATS = frozenset(("date", "email", "ipv4", "ipv6"))
-"""Formats of a JSON schema that both sides check."""
+_TEXT_VALUES = ("starts-with", "regex", "levenshtein")
+"""Assertions whose value must be a text; a number will not do."""
 
 
 class BecameAssertion(Became, frozen=True):
@@ -67,21 +68,35 @@ class Assertion(Struct, frozen=True):
         """Return the value as a list of texts: a list, or a text separated by commas.
 
         Raises:
-            UnfitError: it is neither, or empty.
+            NeverPassesError: it is neither.
+            UnfitError: it is an empty list, which decides nothing.
         """
-        value = listed(self.value) if isinstance(self.value, str) else self.value
-        if not isinstance(value, list) or not value:
-            raise UnfitError("its value is no list of texts")
-        return [script_text(item) for item in value]
+        value = self.value
+        if value is None or value is False or value in ("", 0):
+            raise NeverPassesError("it has no value")
+        try:
+            value = listed(value) if isinstance(value, str) else value
+        except UnfitError as error:
+            raise NeverPassesError(str(error)) from None
+        if not isinstance(value, list):
+            raise NeverPassesError("its value is no list of texts")
+        if not value:
+            raise UnfitError("its list of texts is empty")
+        return [string_of(item) for item in value]
 
     def text(self) -> str:
         """Return the value as a text.
 
         Raises:
-            UnfitError: it is none, or empty.
+            NeverPassesError: it is none.
         """
-        if self.value is None or isinstance(self.value, dict | list) or self.value == "":
-            raise UnfitError("its value is no text")
+        number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
+        if self.kind == "levenshtein" and self.value == "":
+            return ""
+        if not self.value and not number:
+            raise NeverPassesError("it has no value")
+        if not isinstance(self.value, str) and (not number or self.kind in _TEXT_VALUES):
+            raise NeverPassesError(f"its value is no text{'' if number else ' and no number'}; write it in quotes")
         return script_text(self.value)
 
     def at_least(self, default: float) -> float:
@@ -117,6 +132,7 @@ def become(
         prompt: what the case asks.
         only_check: whether a metric is of no use, because its score belongs to a weighted mean.
     """
+    read = None
     try:
         read = _read(source, templates, test, written, prompt)
         if not only_check and read.kind == "equals" and not read.negated and _is_ground_truth(read.value):
@@ -131,8 +147,18 @@ def become(
         if read.kind == "latency" and not read.negated and read.threshold and not only_check:
             return BecameAssertion(Outcome.METRIC, "limits.turn_timeout_s", latency_ms=read.threshold)
         raise UnfitError(HINTS.get(read.kind, "an unknown type of assertion; write a code grader"))
+    except NeverPassesError as error:
+        if read is None:
+            return BecameAssertion(Outcome.MISSING, note=str(error))
+        note = f"{error}: promptfoo ends the case with an error, and it fails here, too"
+        check = Check(read.stem, read.told, REFUSED, str(error))
+        return BecameAssertion(Outcome.GRADER, check=check, note=note)
     except UnfitError as error:
         return BecameAssertion(Outcome.MISSING, note=str(error))
+
+
+REFUSED = "refused"
+"""The check that no answer passes."""
 
 
 def _is_ground_truth(value: Any) -> bool:
@@ -160,7 +186,11 @@ def _read(source: Source, templates: Templates, test: Test, written: Written, pr
         raise UnfitError("the answer is transformed first (options.transform); let the agent return the result")
     threshold = data.get("threshold")
     if isinstance(threshold, bool) or not isinstance(threshold, int | float | None):
-        raise UnfitError("its threshold is no number")
+        raise UnfitError("its threshold is no number, which promptfoo refuses, too")
+    if threshold is None and "threshold" in data and kind in ("javascript", "python"):
+        raise UnfitError("its threshold is null; write a number")
+    if "weight" in data and (isinstance(data["weight"], bool) or not isinstance(data["weight"], int | float)):
+        raise UnfitError("its weight is no number, which promptfoo refuses, too")
     value = plain(data.get("value"))
     if kind not in ("javascript", "python"):
         value = _value(source, templates, value, test.variables)
@@ -178,7 +208,7 @@ def _value(source: Source, templates: Templates, value: Any, variables: Mapping[
     kind = path.suffix.lower()
     if kind in (".yaml", ".yml", ".json"):
         return plain(source.data(path))
-    if kind in (".txt", ".md", ""):
+    if kind == ".txt":
         return source.text(path).strip()
     raise UnfitError(f"its value comes from the code of {source.relative(path)}; write a code grader")
 
@@ -188,10 +218,10 @@ def _slug(text: str) -> str:
 
 
 def _equals(read: Assertion) -> BecameAssertion:
-    if isinstance(read.value, dict | list):
-        return read.check("equals_json", read.value)
-    if read.value is None:
+    if read.value is None and "value" not in read.written.data:
         raise UnfitError("it has no value")
+    if read.value is None or isinstance(read.value, dict | list):
+        return read.check("equals_json", read.value)
     return read.check("equals", script_text(read.value))
 
 
@@ -207,60 +237,65 @@ def _regex(read: Assertion) -> BecameAssertion:
     pattern = read.text()
     try:
         return read.check("regex", python_pattern(pattern))
-    except UnfitError:
+    except UnfitError as error:
+        if not read.source.node:
+            raise UnfitError(f"{error}, or import and run where Node.js is") from None
         code = "new RegExp(context.config.pattern).test(output)"
-        value = {"code": code, "config": {"pattern": pattern}}
-        made = read.check("javascript", value)
-        note = "runs in Node.js: Python has no such pattern"
+        made = read.check("javascript", {"code": code, "config": {"pattern": pattern}})
+        note = f"runs in Node.js, without which the case fails: {error}"
         return BecameAssertion(made.outcome, check=made.check, note=note)
 
 
 def _word_count(read: Assertion) -> BecameAssertion:
     value = read.value
-    if isinstance(value, dict):
-        bounds = {key: value[key] for key in ("min", "max") if isinstance(value.get(key), int | float)}
-    else:
-        try:
-            bounds = dict.fromkeys(("min", "max"), float(script_text(value)))
-        except ValueError:
-            bounds = {}
+    if not isinstance(value, dict):
+        number = _number(value)
+        if number is None:
+            raise NeverPassesError("its value is no number of words")
+        return read.check("word_count", {"min": number, "max": number})
+    bounds = {key: _number(value[key]) for key in ("min", "max") if key in value}
     if not bounds:
-        raise UnfitError("its value is no number of words")
+        raise NeverPassesError("its value has neither min nor max")
+    if None in bounds.values():
+        raise UnfitError("a bound of its value is no number")
+    if len(bounds) == 2 and bounds["min"] > bounds["max"]:  # type: ignore[operator]  # neither is None
+        raise NeverPassesError("its min is greater than its max")
     return read.check("word_count", bounds)
 
 
-def _json(function: str, outcome: Outcome, note: str) -> Callable[[Assertion], BecameAssertion]:
-    def of(read: Assertion) -> BecameAssertion:
-        schema = read.value
-        if isinstance(schema, str) and schema.strip():
-            schema = plain(read.source.parse(schema, "its schema"))
-        if schema in (None, "", {}):
-            made = read.check(function, None)
-            return BecameAssertion(outcome, check=made.check, note=note)
-        if not isinstance(schema, dict):
-            raise UnfitError("its schema is no mapping")
-        foreign = sorted(set(_formats(schema)) - _FORMATS)
-        if foreign:
-            raise UnfitError(f"its schema has the format {foreign[0]}, which is not checked here; write a pattern")
-        made = read.check(function, schema)
-        told = "; ".join(part for part in (note, "needs the package jsonschema where graders run") if part)
-        return BecameAssertion(outcome, check=made.check, note=told)
-
-    return of
+def _number(value: Any) -> float | None:
+    """Return a number, or that of a text; None for what JavaScript may read in another way."""
+    if isinstance(value, str):
+        return number_in(value)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _formats(schema: Any) -> list[str]:
-    if isinstance(schema, dict):
-        own = [schema["format"]] if isinstance(schema.get("format"), str) else []
-        return own + [found for item in schema.values() for found in _formats(item)]
-    return [found for item in schema for found in _formats(item)] if isinstance(schema, list) else []
+def _json(read: Assertion) -> BecameAssertion:
+    contained = read.kind == "contains-json"
+    function = read.kind.replace("-", "_")
+    if contained and read.negated:
+        function = "contains_no_json"
+    schema = read.value
+    if isinstance(schema, str) and schema:
+        schema = plain(read.source.parse(schema, "its schema"))
+    elif schema is None or schema is False or schema in ("", 0):
+        schema = None
+    notes = [_CONTAINS_JSON] if contained else []
+    if schema is not None or read.value:
+        schema = python_schema(schema)
+        notes.append("needs the package jsonschema where graders run")
+    made = read.check(function, schema, negated=read.negated and not contained)
+    outcome = Outcome.SIMILAR if contained else Outcome.GRADER
+    return BecameAssertion(outcome, check=made.check, note="; ".join(notes))
 
 
 def _scored(function: str, default: float) -> Callable[[Assertion], BecameAssertion]:
     def of(read: Assertion) -> BecameAssertion:
-        value = read.value if isinstance(read.value, list) else [read.text()]
-        if not all(isinstance(item, str) for item in value) or not value:
-            raise UnfitError("its value is no text")
+        value = read.value if isinstance(read.value, list) else [read.value]
+        if not all(isinstance(item, str) for item in value):
+            raise NeverPassesError("its value is no text")
+        if not value:
+            raise UnfitError("its list of texts is empty")
         return read.check(function, value, threshold=read.at_least(default))
 
     return of
@@ -302,8 +337,8 @@ CHECKS: Mapping[str, Callable[[Assertion], BecameAssertion]] = {
     "starts-with": _of_text("starts_with"),
     "regex": _regex,
     "word-count": _word_count,
-    "is-json": _json("is_json", Outcome.GRADER, ""),
-    "contains-json": _json("contains_json", Outcome.SIMILAR, _CONTAINS_JSON),
+    "is-json": _json,
+    "contains-json": _json,
     "levenshtein": _levenshtein,
     "bleu": _scored("bleu", 0.5),
     "gleu": _scored("gleu", 0.5),

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holodeck_action.importers.accounting import Outcome, Row
 from holodeck_action.importers.grader_file import Check, GraderFile
 from holodeck_action.importers.names import Names
-from holodeck_action.importers.promptfoo.assertions import BecameAssertion, become
+from holodeck_action.importers.promptfoo.assertions import REFUSED, BecameAssertion, become
 from holodeck_action.importers.promptfoo.judged import judge_of
 from holodeck_action.importers.promptfoo.naming import NAME, is_for, slug, test_name
 from holodeck_action.importers.promptfoo.prompts import Asked, Prompt, asked
@@ -111,7 +111,7 @@ class SuiteBuilder:
         for number, test in enumerate(tests, 1):
             if is_for(test.data.get("providers"), self._provider.ids):
                 for index, prompt in enumerate(prompts, 1):
-                    if is_for(test.data.get("prompts"), {prompt.label}):
+                    if prompt.is_meant(test.data.get("prompts")):
                         yield number, test, index, prompt
 
     def _written(
@@ -238,7 +238,7 @@ class SuiteBuilder:
             return
         check = Check(f"line_{place.line}_{slug(what).replace('-', '_')}", f"{place}: {what}", "not_imported")
         name = one_line(f"not imported: {what} (line {place.line})", 100)
-        self._add(case, check, {"name": name, "fail_on_error": True})
+        self._add(case, check, {"name": name})
 
     def _assert(self, case: _Case) -> None:
         test = case.test
@@ -249,7 +249,7 @@ class SuiteBuilder:
                 self._refuse(case, place, "no assertion: the case asserts nothing; give it a metric")
             return
         if test.threshold is not None:
-            self._weighted(case, test.place, "threshold", test.threshold, written, 1.0)
+            self._weighted(case, test.place, "threshold", test.threshold, written)
             return
         for item in written:
             if item.data.get("type") == "assert-set":
@@ -259,20 +259,25 @@ class SuiteBuilder:
 
     def _set(self, case: _Case, written: Written) -> None:
         members = self._members(written)
+        if members is None:
+            reason = "it has no list of assertions: promptfoo ends the case with an error"
+            self._take(case, written, BecameAssertion(Outcome.MISSING, note=reason))
+            return
         threshold = written.data.get("threshold")
         if isinstance(threshold, int | float) and not isinstance(threshold, bool):
-            self._weighted(case, written.place, "assert-set", float(threshold), members, _weight(written))
+            # Its weight counts in a mean only: a set of weight 0 can fail its case.
+            self._weighted(case, written.place, "assert-set", float(threshold), members)
             return
+        if not members:
+            self._take(case, written, BecameAssertion(Outcome.MISSING, note="it is empty and asserts nothing"))
         for item in members:
             self._one(case, item)
 
-    def _members(self, written: Written) -> list[Written]:
+    def _members(self, written: Written) -> list[Written] | None:
         listed = written.data.get("assert")
-        return [
-            Written(place_of(written.place.file, listed, index), item)
-            for index, item in enumerate(listed if isinstance(listed, list) else ())
-            if isinstance(item, dict)
-        ]
+        if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
+            return None
+        return [Written(place_of(written.place.file, listed, index), item) for index, item in enumerate(listed)]
 
     def _one(self, case: _Case, written: Written) -> None:
         reported = _weight(written) == 0
@@ -330,7 +335,8 @@ class SuiteBuilder:
 
     def _add(self, case: _Case, check: Check, entry: Mapping[str, Any]) -> str:
         grader = self._graders.add(_from_folder(check, self._folder), case.name)
-        metric: dict[str, Any] = {"type": "code", "grader": grader, **entry}
+        # A grader that raises must not leave its case passed.
+        metric: dict[str, Any] = {"type": "code", "grader": grader, **entry, "fail_on_error": True}
         if "name" in metric and self._names.setdefault(metric["name"], grader) != grader:
             # One name is one metric.
             del metric["name"]
@@ -347,9 +353,7 @@ class SuiteBuilder:
                 self._names[metric["name"]] = said
         return metric
 
-    def _weighted(
-        self, case: _Case, place: Place, what: str, threshold: float, members: Sequence[Written], weight: float
-    ) -> None:
+    def _weighted(self, case: _Case, place: Place, what: str, threshold: float, members: Sequence[Written]) -> None:
         """Take assertions whose mean score is compared with a threshold; each must be a check for that."""
         try:
             check = self._mean(case, place, what, threshold, members)
@@ -362,7 +366,7 @@ class SuiteBuilder:
                 else:
                     self._one(case, item)
             return
-        grader = self._add(case, replace(check, reported=weight == 0), {})
+        grader = self._add(case, check, {})
         note = f"the weighted mean of {len(members)} assertions"
         self.rows.append(self._row(place, what, grader, Outcome.GRADER, note, 1))
 
@@ -372,13 +376,16 @@ class SuiteBuilder:
         for item in members:
             kind = str(item.data.get("type"))
             if kind == "assert-set":
-                least = item.data.get("threshold")
-                least = float(least) if isinstance(least, int | float) else 0.0
-                parts.append((_weight(item), self._mean(case, item.place, kind, least, self._members(item))))
+                inner = self._members(item)
+                if inner is None or what == "assert-set":
+                    raise UnfitError(f"a set without assertions, or in a set (line {item.place.line})")
+                parts.append((_weight(item), self._mean(case, item.place, kind, 0.0, inner)))
                 continue
             became = self._become(case, item, only_check=True)
             if became.check is None or became.outcome is Outcome.MISSING:
                 raise UnfitError(f"a weighted mean with {kind} (line {item.place.line}): {became.note}")
+            if became.check.negated and became.check.function in ("bleu", "gleu"):
+                raise UnfitError(f"a weighted mean with {kind} (line {item.place.line}), whose score is turned around")
             parts.append((_weight(item), _from_folder(became.check, self._folder)))
             note = "; ".join(part for part in ("part of a weighted mean", became.note) if part)
             rows.append(
@@ -408,6 +415,9 @@ def _judged_by(judge: Mapping[str, Any] | None, metrics: Sequence[Mapping[str, A
 
 def _only_reported(became: BecameAssertion) -> BecameAssertion:
     note = "; ".join(part for part in (became.note, "weight 0: it fails nothing") if part)
+    if became.check is not None and became.check.function == REFUSED:
+        # promptfoo ends the case whatever the weight is.
+        return became
     if became.check is not None:
         return replace(became, check=replace(became.check, reported=True), note=note)
     if became.metric is not None and "threshold" in became.metric:

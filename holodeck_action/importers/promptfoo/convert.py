@@ -62,7 +62,7 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
     tests = [_findable(test, providers, prompts) for test in tests]
     for number, provider in enumerate(providers, 1):
         rows.append(_provider_row(provider))
-        asking = [prompt for prompt in prompts if provider.prompts is None or prompt.label in provider.prompts]
+        asking = [prompt for prompt in prompts if prompt.is_meant(provider.prompts)]
         if not asking:
             raise ConfigurationError([f"{source.shown}: no prompt is for the provider {provider.name}"])
         provider, told = with_settings(provider, asking)
@@ -88,12 +88,12 @@ def _settings(source: Source, root: Mapping[str, Any]) -> Iterable[Row]:
 
 def _findable(test: Test, providers: Sequence[Provider], prompts: Sequence[Prompt]) -> Test:
     """Return a case whose lists of providers and prompts name one of each; one that names none has a problem."""
-    known = {
-        "providers": {name for each in providers for name in each.ids},
-        "prompts": {each.label for each in prompts},
+    found = {
+        "providers": is_for(test.data.get("providers"), {name for each in providers for name in each.ids}),
+        "prompts": any(prompt.is_meant(test.data.get("prompts")) for prompt in prompts),
     }
-    for key, names in known.items():
-        if not is_for(test.data.get(key), names):
+    for key, known in found.items():
+        if not known:
             data = {name: value for name, value in test.data.items() if name != key}
             problem = f"{key}: none of these is known; write the ids or labels of the configuration"
             test = replace(test, data=data, problem=test.problem or problem)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +30,7 @@ class Prompt(Struct, frozen=True):
         template: its text, or the messages of a chat.
         problem: why it cannot be imported; empty when it can.
         config: settings of the model that are written with it.
+        names: what providers and cases call it: its label and id in promptfoo.
     """
 
     place: Place
@@ -35,6 +38,20 @@ class Prompt(Struct, frozen=True):
     template: Any
     problem: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+    def is_meant(self, references: Any) -> bool:
+        """Tell whether a list refers to it: by a name, its part before a colon, or its start and `*`; no list does."""
+        if not isinstance(references, list | tuple):
+            return True
+        names = {name for name in (self.label, *self.names) if name}
+        return any(
+            name == reference
+            or name.startswith(f"{reference}:")
+            or (reference.endswith("*") and name.startswith(reference[:-1]))
+            for reference in map(str, references)
+            for name in names
+        )
 
 
 class Asked(Struct, frozen=True):
@@ -63,11 +80,13 @@ def _each(source: Source, written: Sequence[Any], whole: Place) -> Iterator[Prom
         label = str(item.get("label") or "") if isinstance(item, dict) else ""
         try:
             text = item.get("raw") or item.get("id") if isinstance(item, dict) else item
+            named = (str(item["id"]),) if isinstance(item, dict) and item.get("id") else ()
             if not isinstance(text, str):
                 raise UnfitError("a prompt is a text or names a file")
             config = plain(item.get("config")) if isinstance(item, dict) else None
             config = config if isinstance(config, dict) else {}
-            yield from (replace(prompt, config=config) for prompt in _of_text(source, text, place, label))
+            for prompt in _of_text(source, text, place, label):
+                yield replace(prompt, config=config, names=(*prompt.names, *named))
         except UnfitError as error:
             yield Prompt(place, label, "", str(error))
 
@@ -78,17 +97,51 @@ def _of_text(source: Source, text: str, place: Place, label: str) -> Iterator[Pr
         yield Prompt(place, label, _chat(text))
         return
     for path in source.matching(named):
-        kind = path.suffix.lower()
         file = source.relative(path)
-        if kind in (".yaml", ".yml"):
-            yield Prompt(Place(file, 1), label or path.stem, plain(source.data(path)))
-        elif kind in (".txt", ".md", ".j2", ".json", ""):
-            parts = re.split(r"^---\s*$", source.text(path), flags=re.M) if kind == ".txt" else [source.text(path)]
-            for number, part in enumerate(parts, 1):
-                name = label or path.stem
-                yield Prompt(Place(file, 1), name if len(parts) == 1 else f"{name} {number}", _chat(part.strip()))
+        if path.suffix.lower() in (".yaml", ".yml"):
+            parts: list[tuple[str, Any]] = [("", plain(source.data(path)))]
         else:
-            raise UnfitError(f"the prompt {file} is code, which is not run; write its text here")
+            parts = [(own, _chat(text)) for own, text in _parts(path.suffix.lower(), source.text(path), file)]
+        if not parts:
+            raise UnfitError(f"the file {file} holds no prompt")
+        for number, (own, template) in enumerate(parts, 1):
+            shown = own or label or path.stem
+            if not own and len(parts) > 1:
+                shown = f"{shown} {number}"
+            start = f"{label}: {file}" if label else file
+            written = template if isinstance(template, str) else json.dumps(template)
+            yield Prompt(Place(file, 1), shown, template, names=(own or f"{start}: {written}",))
+
+
+def _parts(kind: str, text: str, file: str) -> list[tuple[str, str]]:
+    """Return the prompts of a file with their own labels, as promptfoo finds them by its ending.
+
+    Raises:
+        UnfitError: it is code.
+    """
+    lines = re.split("\r?\n", text)
+    if kind == ".txt":
+        found = [""]
+        for line in lines:
+            if line.strip() == "---":
+                found.append("")
+            else:
+                found[-1] += f"{line}\n"
+        return [("", part.strip()) for part in found if part.strip()]
+    if kind == ".jsonl":
+        return [("", line) for line in lines if line]
+    if kind == ".csv" and "," not in text:
+        rows = [line for line in lines if line.strip()]
+        return [("", row) for row in rows[rows[:1] == ["prompt"] :]]
+    if kind == ".csv":
+        try:
+            table = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+        except csv.Error as error:
+            raise UnfitError(f"the file {file} is not CSV: {error}") from None
+        return [((row.get("label") or "").strip(), row["prompt"].strip()) for row in table if row.get("prompt")]
+    if kind in (".md", ".j2", ".json", ""):
+        return [("", text.strip())]
+    raise UnfitError(f"the prompt {file} is code, which is not run; write its text here")
 
 
 def _names_file(source: Source, text: str) -> bool:
@@ -146,7 +199,7 @@ def asked(prompt: Prompt, variables: Mapping[str, Any], options: Mapping[str, An
     elif start or end:
         raise UnfitError("prefix and suffix of a chat")
     else:
-        whole = json.dumps(data, ensure_ascii=False, indent=2)
+        whole = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     messages = data if isinstance(data, list) and data and all(_is_message(item) for item in data) else None
     if messages is None:
         return Asked(None, whole, whole)

@@ -186,7 +186,7 @@ FILE = "\x01"
 
 def _as_agent(call: str) -> dict[str, Any]:
     code = f'def answer(messages, request):\n    """Answer one turn."""\n    return {call}\n'
-    used = library("providers_code.py", re.sub(f"{FILE}.*?{FILE}", "''", code))
+    used = library(("providers_code.py",), re.sub(f"{FILE}.*?{FILE}", "''", code))
     return {"target": f"python:{_MODULE}:answer", "agent": f"{used}\n\n\n{code}"}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from holodeck_action.importers.promptfoo.patterns import SPACES
 from holodeck_action.importers.source import UnfitError
 
 _LISTS = frozenset(("contains-all", "contains-any", "icontains-all", "icontains-any"))
@@ -19,9 +20,9 @@ _SCORED = frozenset(
 ) | frozenset(("levenshtein", "perplexity-score", "perplexity", "rouge-n", "similar", "starts-with"))
 
 # Each reads a text in one way only, so that none of them takes longer than the text is long.
-_BETWEEN = re.compile(r"[ \t\n,]*+")
-_QUOTED = re.compile(r'"((?:\\["\\]|""|[^"])*+)"\s*+(?:,|$)')
-_BACKSLASH_LAST = re.compile(r'"([^"]*+)"\s*+(?:,|$)')
+_BETWEEN = re.compile(f"[{SPACES},]*+")
+_QUOTED = re.compile(rf'"((?:\\["\\]|""|[^"])*+)"[{SPACES}]*+(?:,|\Z)')
+_BACKSLASH_LAST = re.compile(rf'"([^"]*+)"[{SPACES}]*+(?:,|\Z)')
 """A text whose last character is a backslash, which escapes nothing: `"C:\\"`."""
 
 
@@ -76,14 +77,14 @@ def _row(cells: Mapping[str, str], line: int, types: frozenset[str]) -> CaseRow:
         elif key == "__metric":
             test["metric"] = cell
         elif key == "__threshold":
-            test["threshold"] = number = _number(cell)
+            test["threshold"] = number = number_in(cell)
             if number is None and cell.strip():
                 raise UnfitError(f"the threshold on line {line} is no number")
         elif key.startswith("__config:"):
             _, named, setting = [*key.split(":"), "", ""][:3]
             column = re.fullmatch(r"__expected([0-9]{0,4})", named)
             index = int(column[1] or 1) - 1 if column else -1
-            number = _number(cell)
+            number = number_in(cell)
             if index < 0 or setting != "threshold" or number is None:
                 raise UnfitError(f"the column {key} cannot be read on line {line}")
             configured[index] = number
@@ -154,7 +155,7 @@ def listed(text: str) -> list[str]:
         if text[at] != '"':
             comma = text.find(",", at)
             end = len(text) if comma < 0 else comma
-            found.append(text[at:end].strip())
+            found.append(text[at:end].strip(SPACES))
         else:
             quoted = _QUOTED.match(text, at) or _BACKSLASH_LAST.match(text, at)
             if quoted is None:
@@ -165,7 +166,8 @@ def listed(text: str) -> list[str]:
     return found
 
 
-def _number(cell: str) -> float | None:
+def number_in(cell: str) -> float | None:
+    """Return the number that a text is; None for any other text."""
     if not re.fullmatch(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", cell):
         return None
     number = float(cell)

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -98,11 +99,34 @@ def script_text(value: Any) -> str:
         return "true" if value else "false"
     if value is None:
         return ""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
+    if isinstance(value, int | float):
+        return _number_text(value)
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return str(value)
+
+
+def string_of(value: Any) -> str:
+    """Return a value as JavaScript's `String` writes it."""
+    if isinstance(value, dict):
+        return "[object Object]"
+    if isinstance(value, list):
+        return ",".join("" if item is None else string_of(item) for item in value)
+    return "null" if value is None else script_text(value)
+
+
+def _number_text(value: float) -> str:
+    """Write a number as JavaScript does: all of its digits below 1e21 and from 1e-6 on, whole ones without a point."""
+    number = float(value)
+    if number == 0:
+        return "0"
+    if abs(number) >= 1e21 or abs(number) < 1e-6:
+        digits, _, exponent = repr(number).partition("e")
+        return f"{digits.removesuffix('.0')}e{int(exponent):+d}"
+    if number.is_integer():
+        digits = repr(number)
+        return format(Decimal(digits), "f").removesuffix(".0")
+    return format(Decimal(repr(number)), "f")
 
 
 _ABSENT: Any = object()
@@ -150,7 +174,9 @@ def _environment() -> ImmutableSandboxedEnvironment:
     # What needs the context of a rendering is not computed while the template is compiled.
     @pass_context
     def finalize(_: object, value: Any) -> Any:
-        return value if isinstance(value, Undefined) else script_text(value)
+        if isinstance(value, Undefined):
+            return value
+        return "" if value is None else string_of(value)
 
     made = Nunjucks(undefined=Nothing, keep_trailing_newline=True, finalize=finalize, autoescape=False, optimized=False)
     made.filters["dump"] = lambda value: json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,173 @@
+"""Code of imported assertions, run as the program runs it that they come from. `import` copies it into the suite."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import inspect
+import json
+import math
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from holodeck.lib.test_runner.code_grader import GraderResult
+
+if TYPE_CHECKING:
+    from holodeck.lib.test_runner.code_grader import GraderContext
+
+    Found = Union[bool, float, "GraderResult"]
+
+
+OBJECTS = ("namedScores", "namedScoreWeights", "tokensUsed", "assertion")
+"""Fields of a verdict that are objects where it has them."""
+SNAKE = {"pass_": "pass", "named_scores": "namedScores", "component_results": "componentResults"}
+"""Other names that Python may use for fields of a verdict."""
+
+
+def verdict(result: Any, least: float | None = None) -> GraderResult:
+    """Read an object that decides, which needs `pass`, `score` and `reason`; with `least`, a lower score fails.
+
+    Raises:
+        TypeError: it does not decide.
+    """
+    wanted = "a boolean, a number, or an object with pass (boolean), score (number) and reason (text)"
+    if not isinstance(result, dict):
+        raise TypeError(f"the code of the assertion returned {type(result).__name__}, not {wanted}")
+    score = result.get("score")
+    wrong = [
+        *(["pass"] if not isinstance(result.get("pass"), bool) else []),
+        *(["score"] if isinstance(score, bool) or not isinstance(score, (int, float)) else []),
+        *(["reason"] if not isinstance(result.get("reason"), str) else []),
+        *(key for key in OBJECTS if not isinstance(result.get(key), (dict, list, type(None)))),
+        *(["componentResults"] if not isinstance(result.get("componentResults", []), list) else []),
+        *(["comment"] if not isinstance(result.get("comment", ""), str) else []),
+    ]
+    if wrong:
+        raise TypeError(f"the code of the assertion returned an object with a bad or missing {wrong[0]}, not {wanted}")
+    assert isinstance(score, (int, float))
+    passed = result["pass"] and (least is None or score >= least)
+    bounded = min(1.0, max(0.0, float(score)))
+    return GraderResult(score=bounded, passed=passed, reason=result["reason"], details={"score": float(score)})
+
+
+def script_result(result: Any) -> Found:
+    """Read what JavaScript returned: a boolean, a number, or an object that decides; a text decides nothing.
+
+    Raises:
+        TypeError: it is none of them.
+    """
+    return result if isinstance(result, (bool, int, float)) else verdict(result)
+
+
+def python_result(result: Any, least: float | None = None) -> Found:
+    """Read what Python returned: as from JavaScript, or a text with a boolean, a number, or an object as JSON.
+
+    Raises:
+        TypeError: it is none of them.
+        ValueError: the text is no JSON, or the number none.
+    """
+    if isinstance(result, str):
+        word = result.lower()
+        if word in ("true", "false"):
+            return word == "true"
+        if result.startswith("{"):
+            result = json.loads(result)
+        else:
+            number = re.match(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", result)
+            if number is None:
+                raise TypeError("the code of the assertion returned a text that is no boolean and no number")
+            result = float(number[1])
+    if isinstance(result, (bool, int, float)):
+        if not math.isfinite(result):
+            raise ValueError(f"the code of the assertion returned {result}, which decides nothing")
+        return result
+    if isinstance(result, dict):
+        result = {**result, **{SNAKE[key]: item for key, item in result.items() if SNAKE.get(key, key) not in result}}
+    return verdict(result, least)
+
+
+def python_file(ctx: GraderContext, value: dict[str, Any]) -> Found:
+    """Call the function of an assertion in a Python file with the answer and its context."""
+    path = Path(__file__).parent / value["file"]
+    spec = importlib.util.spec_from_file_location("imported_assertion", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = getattr(module, value["function"])(answer(ctx, value), called_with(ctx, value))
+    return python_result(asyncio.run(found) if inspect.iscoroutine(found) else found, value.get("least"))
+
+
+def answer(ctx: GraderContext, value: dict[str, Any]) -> Any:
+    """Return the answer as code gets it: as data where answers follow a schema (`json`), else as text."""
+    try:
+        return json.loads(ctx.agent_response) if value.get("json") else ctx.agent_response
+    except ValueError:
+        return ctx.agent_response
+
+
+def called_with(ctx: GraderContext, value: dict[str, Any]) -> dict[str, Any]:
+    """Return the context that the code of an assertion gets."""
+    return {"prompt": ctx.turn_input, "vars": value.get("vars", {}), "config": value.get("config")}
+
+
+RUN_JAVASCRIPT = """
+const {code, file, name, output, context} = JSON.parse(require('fs').readFileSync(0, 'utf8'));
+const body = () => {
+  if (code.includes('\\n')) return code;
+  const line = code.trim().replace(/;+\\s*$/, '');
+  if (!/^(const|let|var)\\s/.test(line)) return 'return ' + line;
+  // The last expression behind declarations is the result.
+  let quote = '', last = -1;
+  for (let at = 0; at < line.length; at++) {
+    const unit = line[at];
+    if (quote && unit === '\\\\') at++;
+    else if (quote) quote = unit === quote ? '' : quote;
+    else if (unit === '"' || unit === "'" || unit === '`') quote = unit;
+    else if (unit === ';') last = at;
+  }
+  return last < 0 ? line : line.slice(0, last + 1) + ' return ' + line.slice(last + 1);
+};
+const run = async () => {
+  if (file) {
+    const path = require('path').resolve(file);
+    const loaded = await import(require('url').pathToFileURL(path).href);
+    const whole = loaded.default?.default ?? loaded.default ?? loaded;
+    return (name ? loaded[name] ?? whole[name] : whole)(output, context);
+  }
+  return new Function('output', 'context', body())(output, context);
+};
+const end = (told, status) => { require('fs').writeSync(3, JSON.stringify(told)); process.exit(status); };
+run().then((result) => end({result}, 0)).catch((error) => end({error: String(error)}, 1));
+"""
+
+
+def javascript(ctx: GraderContext, value: dict[str, Any]) -> Found:
+    """Run the JavaScript of an assertion in Node.js, which must be installed."""
+    return script_result(in_node(value, answer(ctx, value), called_with(ctx, value)))
+
+
+def in_node(value: dict[str, Any], output: Any, context: dict[str, Any]) -> Any:
+    """Return what JavaScript returns for an answer.
+
+    Raises:
+        RuntimeError: it throws, or Node.js is missing.
+    """
+    given = {"code": value.get("code"), "file": value.get("file"), "name": value.get("name")}
+    told = json.dumps({**given, "output": output, "context": context})
+    try:
+        # What the code prints is not its result, which comes on a channel of its own.
+        command = ["sh", "-c", 'exec node -e "$0" 3>&1 1>&2', RUN_JAVASCRIPT]
+        done = subprocess.run(
+            command, input=told, capture_output=True, text=True, cwd=Path(__file__).parent, check=False
+        )
+    except OSError as error:
+        raise RuntimeError(f"JavaScript cannot be run: {error}") from None
+    if done.returncode == 127:
+        raise RuntimeError("JavaScript cannot be run: install Node.js, or rewrite the assertion in Python")
+    answer = json.loads(done.stdout or "{}")
+    if "error" in answer or done.returncode != 0:
+        raise RuntimeError(f"the JavaScript of the assertion failed: {answer.get('error') or done.stderr[-500:]}")
+    return answer.get("result")
