@@ -68,7 +68,7 @@ def compare(
         gates: those that the head is judged by; None for those of its record.
     """
     exam = ExamTally(base, head, against, head.gates if gates is None else gates, settings)
-    matched = _matched(base, head, exam)
+    matched = _matched(base, head, exam, judged)
     same, metrics = matched.same, matched.metrics
 
     def pair_at(at: int) -> CasePair:
@@ -81,7 +81,7 @@ def compare(
         )
 
     small = isinstance(base.cases, tuple) and isinstance(head.cases, tuple)
-    found = _Found(CaseChanges(None if small else pair_at))
+    found = _Found(CaseChanges(None if small else pair_at), matched.unselected)
     for at in range(len(same)):
         found.add(pair_at(at), at, metrics)
     passed = found.passed.values
@@ -104,7 +104,7 @@ def compare(
         head_consumed=matched.head_took.consumed,
         notices=(
             *against.notices,
-            *_notices(base, found),
+            *_notices(base, head, found, against.name),
             *metrics.notices,
             *_left_out(found.metrics, metrics),
         ),
@@ -152,6 +152,7 @@ class _Matched(Struct, frozen=True):
         metrics: what can be compared of these.
         base_took: what they took on the base.
         head_took: what they took now.
+        unselected: those that filters left out of the base.
     """
 
     same: Sequence[SameCase]
@@ -160,10 +161,13 @@ class _Matched(Struct, frozen=True):
     metrics: ComparableMetrics
     base_took: _Took
     head_took: _Took
+    unselected: Unknown
 
 
-def _matched(base: Record, head: Record, exam: ExamTally) -> _Matched:
+def _matched(base: Record, head: Record, exam: ExamTally, judged: Sequence[CaseVerdict]) -> _Matched:
     """Match the cases of two records, and look at what each of them asks."""
+    filters = base.provenance.filters
+    left_out, unselected = bool(filters) and filters != head.provenance.filters, Unknown()
     metrics, base_took, head_took = MetricsTally(base, head), _Took(), _Took()
     alone = {name: place for place, name in enumerate(case_ids(base.cases))}
     base_places, head_places = array("Q"), array("Q")
@@ -173,6 +177,13 @@ def _matched(base: Record, head: Record, exam: ExamTally) -> _Matched:
         at = alone.pop(case.id, None)
         known = None if at is None else base.cases[at]
         exam.add(case, known, place)
+        if known is None and left_out:
+            reason = f"it is not in the base's selection (its filters: {', '.join(sorted(filters))})"
+            unpaired.append(UnpairedCase(case.id, title(case), "not evaluated", reason))
+            if judged[place].outcome != "quarantined":
+                worse = int(case.asserting and judged[place].judged != "passed")
+                unselected = Unknown(unselected.cases + 1, unselected.worse + worse)
+            continue
         if at is None or known is None:
             unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it"))
             continue
@@ -198,6 +209,7 @@ def _matched(base: Record, head: Record, exam: ExamTally) -> _Matched:
         metrics.found,
         base_took,
         head_took,
+        unselected,
     )
 
 
@@ -214,7 +226,7 @@ class _Found:
         repeated_otherwise: whether the runs repeat one differently.
     """
 
-    def __init__(self, changes: CaseChanges) -> None:
+    def __init__(self, changes: CaseChanges, unselected: Unknown) -> None:
         self.changes = changes
         self.missing: list[UnpairedCase] = []
         self.unexplained: list[UnpairedCase] = []
@@ -222,7 +234,7 @@ class _Found:
         self.metrics: dict[str, MetricValues] = {}
         self.comparable = 0
         self.repeated_otherwise = False
-        self.unknown_now, self.unknown_base = Unknown(), Unknown()
+        self.unknown_now, self.unknown_base = Unknown(), unselected
 
     def add(self, pair: CasePair, place: int, metrics: ComparableMetrics) -> None:
         if pair.missing:
@@ -298,7 +310,10 @@ def _not_evaluated(pair: CasePair, reason: str) -> UnpairedCase:
     return UnpairedCase(pair.same.head.id, pair.same.title, "not evaluated", reason)
 
 
-def _notices(base: Record, found: _Found) -> Iterator[str]:
+def _notices(base: Record, head: Record, found: _Found, name: str) -> Iterator[str]:
+    asked, now = base.provenance.target, head.provenance.target
+    if asked != now:
+        yield f"{name or 'The base'} was asked through {asked}, this run through {now}."
     if base.stopped is not None:
         yield f"The base stopped early: {base.stopped}."
     if found.repeated_otherwise:

@@ -22,7 +22,7 @@ HALF = case_of(turn(evaluation(0.9), replace(FAILED_EVALUATION, evaluator_name="
 def store(folder: Path, **runs: Record) -> Project:
     """Write the results of runs into folders of their names."""
     for name, made in runs.items():
-        (folder / name).mkdir()
+        (folder / name).mkdir(parents=True)
         write_results(folder / name, made, decide(made))
     return Project(folder)
 
@@ -104,3 +104,31 @@ def test_a_gate_on_what_the_base_leaves_open_is_not_passed(tmp_path: Path, word:
     arguments = policy(project, on_missing=word)
     found = gates(project.run("compare", "base", "head", "--format", "json", *arguments))
     assert found == {"max_regressions": state, "baseline.on_regressed": state}
+
+
+@pytest.mark.parametrize("on_missing", ["warn", "fail"])
+def test_a_case_that_filters_left_out_of_the_base_is_unknown_and_not_added(tmp_path: Path, on_missing: str) -> None:
+    made = of_letters("PPF")
+    chosen = replace(made.provenance, filters={"limit": 2})
+    base = replace(of_letters("PP"), provenance=chosen)
+    project = store(tmp_path, base=base, head=made)
+    project.write("terms.yaml", json.dumps({"baseline": {"on_missing": on_missing}}))
+    finished = project.run("compare", "base", "head", "--policy", "terms.yaml", *ANY)
+    assert "it is not in the base's selection (its filters: limit)" in finished.stdout
+    assert '"added"' not in finished.stdout
+    expected = {"warn": "skipped", "fail": "undetermined"}[on_missing]
+    assert gates(finished)["max_regressions"] == expected
+    # The same selection on both sides: the case is a new one.
+    again = store(tmp_path / "again", base=base, head=replace(made, provenance=chosen))
+    assert '"added"' in again.run("compare", "base", "head", *ANY).stdout
+
+
+def test_a_base_of_another_target_is_told(tmp_path: Path) -> None:
+    base, head = of_letters("PP"), of_letters("PP")
+    other = replace(base.provenance, target="python:old:answer")
+    project = store(tmp_path, base=replace(base, provenance=other), head=head)
+    finished = project.run("compare", "base", "head")
+    assert f"was asked through python:old:answer, this run through {head.provenance.target}" in finished.stdout
+    assert (
+        "was asked through" not in store(tmp_path / "same", base=base, head=head).run("compare", "base", "head").stdout
+    )
