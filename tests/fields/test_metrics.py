@@ -206,7 +206,10 @@ MISSING: dict[str, dict[str, Any]] = {
 
 EVERY = {
     **{
-        f"Metric.fail_on_error={kind}": pair(entry, {"fail_on_error": True}, (PASSED, FAILED), truth=None, beside=[OK])
+        # What lacks a fact leaves its case in error; a grader that breaks is soft for its case.
+        f"Metric.fail_on_error={kind}": pair(
+            entry, {"fail_on_error": True}, (PASSED if kind == "code" else ERROR, FAILED), truth=None, beside=[OK]
+        )
         for kind, entry in MISSING.items()
     },
     "Metric.enabled": pair({"metric": "equality"}, {"enabled": False}, (FAILED, PASSED), "Lyon", beside=[OK]),

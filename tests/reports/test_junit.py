@@ -99,7 +99,9 @@ def test_a_failure_says_where_and_why_and_what_was_said() -> None:
 
 def test_times_are_the_records_own() -> None:
     made = varied()
-    first = replace(made.cases[0], trials=(replace(made.cases[0].trials[0], timing=Timing("", 1234.5)),))
+    (trial,) = made.cases[0].trials
+    turns = tuple(replace(turn, timing=Timing("", 1000.5)) for turn in trial.turns)
+    first = replace(made.cases[0], trials=(replace(trial, turns=turns, timing=Timing("", 1234.5)),))
     report = report_of(replace(made, cases=(first, *made.cases[1:])))
     root = parsed("".join(junit(report)))
     assert root.find(".//testcase").get("time") == "1.234"
