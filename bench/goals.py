@@ -203,6 +203,20 @@ def live(root: Path) -> Iterator[Goal]:
     yield Goal("CPU a live call, main process, its case included", call_ms, 2.0, "ms", f"start {one.own_cpu_s:.2f} s")
 
 
+def waiting(root: Path) -> Iterator[Goal]:
+    """100 cases, all at once, of answers that take seconds; the medians of five runs."""
+    bench = Bench(root)
+    plain_run(bench, 1, 0.0, 1)
+    for latency_s in (2.0, 10.0):
+        wall = statistics.median(plain_run(bench, 100, latency_s, 100).wall_s for _ in range(5))
+        bound = 1.15 * latency_s + 0.8
+        yield Goal(f"100 live cases, {latency_s:g} s, 100 at once", wall, bound, "s", f"ideal {latency_s:.2f} s")
+    judged_run(bench, 1, 0.0, 1)
+    ideal = _CALLS * 2.0
+    wall = statistics.median(judged_run(bench, 100, 2.0, 100).wall_s for _ in range(5))
+    yield Goal("100 judged cases, 2 s, 100 at once", wall, 1.2 * ideal + 1.2, "s", f"ideal {ideal:.2f} s")
+
+
 def judged_run(bench: Bench, cases: int, latency_s: float, at_once: int, *more: str) -> Cost:
     """Run a judged suite.
 
@@ -285,7 +299,7 @@ def many(root: Path) -> Iterator[Goal]:
 
 
 GROUPS: dict[str, Callable[[Path], Iterator[Goal]]] = {
-    function.__name__: function for function in (start, texts, dialogs, live, judged, replay, many)
+    function.__name__: function for function in (start, texts, dialogs, live, waiting, judged, replay, many)
 }
 
 

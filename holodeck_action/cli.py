@@ -143,7 +143,7 @@ def compare(caller: Caller, /, **given: Any) -> int:
 
 @cli.command(epilog=EPILOG)
 @click.argument("folders", nargs=-1, required=True, type=PATH, metavar="FOLDER...")
-@settings("output-dir", "template", "html", "record-format", "fail-on")
+@settings("output-dir", "template", "html", "fail-on")
 @click.pass_obj
 def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> int:
     """Put the results of all shards of a run together, and judge them as one run, without running anything.
@@ -166,7 +166,7 @@ def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> in
 @click.argument("suite", default="agent.yaml", metavar="[SUITE]")
 @settings(
     *("output-dir", "concurrency", "run-timeout", "max-cost-usd", "max-tokens", *GATES, "resume"),
-    *(*CALLS, "template", "html", "record-format", "fail-on"),
+    *(*CALLS, "template", "html", "fail-on"),
     helps={
         **JUDGES_ONLY,
         "concurrency": "Number of conversations judged at the same time [default: 10].",
@@ -284,7 +284,7 @@ def view(caller: Caller, /, results: tuple[GivenPath, ...], port: int, browser: 
     "--format",
     type=click.Choice(["honeyhive", "json", "parquet"]),
     required=True,
-    help="The data model of HoneyHive, or the record itself: as results.json, or as a folder of tables.",
+    help="The data model of HoneyHive, or the record itself: as results.json of this version, or as Parquet tables.",
 )
 @click.option("-o", "--output", "file", type=PATH, metavar="PATH", help="Write the document, or the folder, here.")
 @click.option("--card", "cards", type=PATH, multiple=True, help="Add what this judge-card.json measured.")
@@ -301,8 +301,7 @@ def export(caller: Caller, /, format: str, **given: Any) -> int:
     Examples:
       holodeck-action export results/results.json --format honeyhive -o honeyhive.json
       holodeck-action export results/results.json --format honeyhive --card card/judge-card.json
-      holodeck-action export results/results.json --format parquet -o results.parquet
-      holodeck-action export results.parquet --format json -o results.json
+      holodeck-action export results/results.json --format parquet -o tables
     """
     from holodeck_action.commands.export import Exporting, convert_record, export_record
 

@@ -55,7 +55,6 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     f"{_REPO}/git/refs/{{ref}}": ("patch",),
     f"{_REPO}/git/trees": ("post",),
     f"{_REPO}/git/trees/{{tree_sha}}": ("get",),
-    f"{_REPO}/tarball/{{ref}}": ("get",),
 }
 _KEPT = ("openapi", "info", "servers", "tags", "externalDocs")
 

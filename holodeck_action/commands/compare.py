@@ -91,7 +91,7 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
     against = BaseRun(str(asked.base), base.provenance.commit)
     # Of all formats only JSON shows them.
     digests = Digests(_digest(before), _digest(after)) if asked.format == "json" else NO_DIGESTS
-    comparison = compare(base, head, settings, against=against, judged=judge_cases(head), digests=digests)
+    comparison = compare(base, head, settings, against=against, judged=judge_cases(head), digests=digests, gates=gates)
     report = report_comparison(
         comparison,
         settings,

@@ -27,7 +27,7 @@ from holodeck_action.results.history import HistoryLine, history_line, in_order,
 from holodeck_action.results.history_layout import HISTORY_FILE
 from holodeck_action.results.history_store import HistoryFolder
 from holodeck_action.results.honeyhive import HumanAIEvaluation
-from holodeck_action.results.parquet.writing import write_parquet
+from holodeck_action.results.parquet_tables import NEEDED, is_installed, write_tables
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import read_earlier, read_record, read_results, sealed_record
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -83,7 +83,7 @@ def export_record(asked: Exporting, caller: Caller) -> int:
 
 
 def convert_record(asked: Exporting, form: str, caller: Caller) -> int:
-    """Write a record as a results file, or as Parquet; nothing in it changes.
+    """Write a record as a results file of this version, or as Parquet tables.
 
     Args:
         asked: what is asked for.
@@ -99,14 +99,16 @@ def convert_record(asked: Exporting, form: str, caller: Caller) -> int:
     if useless:
         raise ConfigurationError([f"--format {form} writes the record alone: leave out {', '.join(useless)}"])
     stored = read_results(asked.results)
-    digest = stored.record_digest or record_digest(stored.record)
     if form == "json":
+        digest = stored.record_digest or record_digest(stored.record)
         write_pieces(sealed_record(stored.record, digest), asked.file, caller.stdout)
         return ExitCode.PASSED
     if asked.file is None:
         raise ConfigurationError(["--format parquet writes a folder: name it with --output"])
+    if not is_installed():
+        raise ConfigurationError([NEEDED])
     try:
-        write_parquet(asked.file.path, stored.record, digest, caller.disk or DISK)
+        write_tables(asked.file.path, stored.record, caller.disk or DISK)
     except OSError as error:
         raise ConfigurationError([f"{asked.file}: cannot be written: {error.strerror}"]) from error
     return ExitCode.PASSED

@@ -30,7 +30,16 @@ OPTION_GROUPS = {
     ),
     "Comparison and history": (
         *("baseline", "on_missing_baseline", "baseline_margin", "max_regressions", "on_regressed", "on_inconclusive"),
-        *("on_case_regression", "against", "against_target", "against_model", "against_prompt", "bless", "history"),
+        *(
+            "on_case_regression",
+            "on_loosened",
+            "against",
+            "against_target",
+            "against_model",
+            "against_prompt",
+            "bless",
+            "history",
+        ),
     ),
     "Model calls": ("record", "replay", "cache", "dry_run"),
     "Files and packages": ("env_file", "requirements", "allow_paths", "allow_plain_http"),

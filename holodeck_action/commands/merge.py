@@ -19,8 +19,8 @@ from holodeck_action.results.merging import MergeError, ShardResults, merge_shar
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import (
     BASE_FOLDER,
-    PARQUET_FOLDER,
     RESULTS_FILE,
+    TABLES_FOLDER,
     VERDICT_FILE,
     BaseResults,
     Beside,
@@ -131,7 +131,7 @@ def _below(file: GivenPath) -> str:
 
 
 def _results(folder: GivenPath) -> Iterator[GivenPath]:
-    if folder.name == PARQUET_FOLDER or (folder.path.exists() and not folder.path.is_dir()):
+    if folder.name == TABLES_FOLDER or (folder.path.exists() and not folder.path.is_dir()):
         yield folder
         return
     there = False
@@ -139,7 +139,7 @@ def _results(folder: GivenPath) -> Iterator[GivenPath]:
         # What an earlier run left is nobody's result any more, and a base is not what was run.
         folders[:] = sorted(name for name in folders if name not in (PREVIOUS_FOLDER, BASE_FOLDER))
         name = results_name(folders, names) or (JOURNAL_FILE if JOURNAL_FILE in names else None)
-        folders[:] = [each for each in folders if each != PARQUET_FOLDER]
+        folders[:] = [each for each in folders if each != TABLES_FOLDER]
         if name is not None:
             there = True
             yield folder.below(os.path.join(where, name))

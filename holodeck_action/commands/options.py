@@ -170,7 +170,7 @@ _SETTINGS = {item.name: item for item in INPUTS}
 RUN = ("output-dir", *(item.name for item in RUN_INPUTS if item.help and item.name != "output-dir"))
 PUBLISH = (*(item.name for item in PUBLISH_INPUTS if item.help), *BOTH)
 GATES = ("min-pass-rate", "min-pass-rate-lower-bound", "min-completeness", "max-errors", "max-flaky")
-CHANGES = ("max-regressions", "baseline-margin", "on-regressed", "on-inconclusive", "on-case-regression")
+CHANGES = ("max-regressions", "baseline-margin", "on-regressed", "on-inconclusive", "on-case-regression", "on-loosened")
 """Gates on what changed since the base."""
 REACH = ("allow-path", "allow-plain-http")
 """By which suites may do more than what lies in their checkout."""

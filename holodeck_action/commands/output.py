@@ -19,14 +19,10 @@ from holodeck_action.results.conclusion import Conclusion
 from holodeck_action.results.disk import DISK, Disk
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import Claims, suite_folders
-from holodeck_action.results.parquet.needed import NEEDED
 from holodeck_action.results.result_files import (
-    LARGEST_JSON,
-    PARQUET_FOLDER,
     RESULTS_FILE,
     VERDICT_FILE,
     Beside,
-    RecordFormat,
     write_combined,
     write_results,
     write_verdict,
@@ -46,8 +42,7 @@ class Output(Struct, frozen=True):
     """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
 
     `template` is what report.md is made with; None for the built-in template. `reports` says whether report.md and
-    junit.xml stand beside the results, `html` whether the viewer's page does. The record is
-    written as `record_format` says, and files with `disk`. `signals`
+    junit.xml stand beside the results, `html` whether the viewer's page does. Files are written with `disk`. `signals`
     stop it in an orderly way. `progress` shows how far the run is, `terminal` is what `stdout` can show. `environ` are
     the environment variables.
     """
@@ -60,7 +55,6 @@ class Output(Struct, frozen=True):
     template: CustomTemplate | None = None
     reports: bool = True
     html: bool = True
-    record_format: RecordFormat = "auto"
     disk: Disk = DISK
     signals: Sequence[Signals] = ()
 
@@ -75,7 +69,6 @@ class Output(Struct, frozen=True):
             caller.environ,
             template,
             html=request.html,
-            record_format=request.record_format,
             disk=caller.disk or DISK,
             signals=caller.signals,
         )
@@ -239,9 +232,7 @@ def _write_results(
     """Write a suite's results; return where the record is, None where they cannot be written."""
     verdict = concluded.verdict
     try:
-        written = write_results(
-            folder.path, concluded.record, verdict, output.disk, beside, record_format=output.record_format
-        )
+        written = write_results(folder.path, concluded.record, verdict, output.disk, beside)
     except OSError as error:
         kept = " and the journal is kept for --resume" if journaled else ""
         output.stderr.write(
@@ -249,17 +240,13 @@ def _write_results(
         )
         _write_without_results(folder, verdict, output)
         return None
-    results = folder / written.name
-    if output.record_format == "auto" and written.is_file() and written.stat().st_size > LARGEST_JSON:
-        output.note(f"{results}: a record of this size is better kept as Parquet, which {NEEDED}")
-    return results
+    return folder / written.name
 
 
 def _write_without_results(folder: GivenPath, verdict: Verdict, output: Output) -> None:
     """Leave at least the verdict, which without results is never a pass."""
     if verdict.exit_code == ExitCode.PASSED:
-        name = PARQUET_FOLDER if output.record_format == "parquet" else RESULTS_FILE
-        reason = f"{name} could not be written"
+        reason = f"{RESULTS_FILE} could not be written"
         verdict = replace(verdict, outcome="incomplete", exit_code=ExitCode.INCOMPLETE, reason=reason)
     try:
         write_verdict(folder.path / VERDICT_FILE, verdict, output.disk)

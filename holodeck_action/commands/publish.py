@@ -29,9 +29,8 @@ from holodeck_action.results.decision import Terms
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.folder import PREVIOUS_FOLDER
 from holodeck_action.results.found_results import results_name
-from holodeck_action.results.parquet.manifest import stored_bytes
 from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import BASE_FOLDER, PARQUET_FOLDER, RESULTS_FILE, read_earlier, read_record
+from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, TABLES_FOLDER, read_earlier, read_record
 from holodeck_action.results.stored_cases import MappedCases, RecordError
 from holodeck_action.results.verdict import SuiteVerdict
 from holodeck_action.runner.journal import JOURNAL_FILE
@@ -179,7 +178,7 @@ def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
         raise RecordError(
             f"{given}: cannot be judged: {type(error).__name__}; use the results.json of a run"
         ) from error
-    folder = given.parent if file.name in (RESULTS_FILE, PARQUET_FOLDER) else None
+    folder = given.parent if file.name in (RESULTS_FILE, TABLES_FOLDER) else None
     verdict = concluded.verdict
     suite = SuiteVerdict(record.suite.name, None, verdict.outcome, verdict.exit_code, verdict.reason)
     return SuiteDone(concluded.report, suite, folder, written=True)
@@ -205,7 +204,7 @@ def _results(start: Path, given: str) -> Iterator[Path]:
     below = (part for part in path.parents if part != start and part.is_relative_to(start))
     if any(part.is_symlink() for part in (path, *below)):
         raise ConfigurationError([f"publish: {given}: is a link or behind one; name what it leads to"])
-    if not path.is_dir() or path.name == PARQUET_FOLDER:
+    if not path.is_dir() or path.name == TABLES_FOLDER:
         if path.name == JOURNAL_FILE:
             raise ConfigurationError([f"publish: {given}: is no {RESULTS_FILE}; the run has not written one yet"])
         yield _regular(path, given)
@@ -220,7 +219,7 @@ def _results(start: Path, given: str) -> Iterator[Path]:
                 [f"publish: {given}: holds more than {_MOST_ENTRIES:,} files; name the results.json"]
             )
         results = results_name(folders, names)
-        folders[:] = [each for each in folders if each != PARQUET_FOLDER]
+        folders[:] = [each for each in folders if each != TABLES_FOLDER]
         if results is not None:
             found += 1
             yield _regular(Path(folder) / results, given)
@@ -239,11 +238,11 @@ def _unreadable(error: OSError) -> None:
 
 def _size(results: Path) -> int:
     """Return how many bytes results have as a results file."""
-    return stored_bytes(results) if results.name == PARQUET_FOLDER else results.lstat().st_size
+    return results.lstat().st_size
 
 
 def _regular(file: Path, given: str) -> Path:
     kind = file.lstat().st_mode
-    if not S_ISREG(kind) and not (file.name == PARQUET_FOLDER and S_ISDIR(kind)):
+    if not S_ISREG(kind) and not (file.name == TABLES_FOLDER and S_ISDIR(kind)):
         raise ConfigurationError([f"publish: {given}: {file.name} is not a regular file"])
     return file

@@ -18,7 +18,7 @@ from holodeck_action.prepare.preflight import Prepared, gate_problems, judge_pro
 from holodeck_action.prepare.request import request_from, template_of
 from holodeck_action.prepare.settings import Flags, SettingsError, merge
 from holodeck_action.results.folder import Claims, is_inside
-from holodeck_action.results.result_files import MANIFEST_FILE, read_results, results_place
+from holodeck_action.results.result_files import read_results, results_place
 from holodeck_action.runner.stored import StoredError, stored_run
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.checkout import Checkout
@@ -87,9 +87,6 @@ def prepare_stored(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
         )
     answers = results_place(results)
-    if answers.path.is_dir():
-        # It has the digests of all answers.
-        answers /= MANIFEST_FILE
     redactor = Redactor(secrets_of(suite, loaded.environ))
     try:
         stored = stored_run(read_results(results), suite, redactor)

@@ -19,6 +19,7 @@ from holodeck_action.prepare.open_suites import Opened
 from holodeck_action.prepare.settings import Flags
 from holodeck_action.prepare.trials import SYSTEM_CLOCK, grading_pool, trials_of
 from holodeck_action.reports.progress import CasesShown
+from holodeck_action.results.asker import asker_of
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.schedule import Lane, Slots, Stop, Trials
@@ -175,6 +176,7 @@ def _plan(ready: Opened, flags: Flags) -> RunPlan:
         filters=filters_of(flags) if stored is None else stored.record.provenance.filters,
         commit=evaluated_commit(item),
         folder=folder_of(item),
+        asker=asker_of(item.environ),
     )
     if item.part is not None:
         own = frozenset((case.id, index) for case in item.own_cases for index in range(case.repeat))

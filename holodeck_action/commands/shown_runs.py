@@ -29,9 +29,8 @@ from holodeck_action.results.history_store import HistoryFolder
 from holodeck_action.results.record import SCHEMA_VERSION, CaseRecord, Provenance, Record, RunInfo, SuiteIdentity
 from holodeck_action.results.result_files import (
     BASE_FOLDER,
-    MANIFEST_FILE,
-    PARQUET_FOLDER,
     RESULTS_FILE,
+    TABLES_FOLDER,
     VERDICT_FILE,
     opened_results,
     results_place,
@@ -41,7 +40,7 @@ from holodeck_action.results.stored_cases import RecordError
 from holodeck_action.runner.journal import JOURNAL_FILE, Running, follow
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.policy import Gates
-from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_file
+from holodeck_action.text.foreign import Foreign, ForeignError, open_file
 from holodeck_action.text.given_paths import GivenPath
 
 _USUAL = (LAST_RESULTS.parent, Path("holodeck-results"))
@@ -117,9 +116,7 @@ def _usual(caller: Caller) -> Iterator[GivenPath]:
 
 
 def _runs(path: GivenPath, caller: Caller, note: Callable[[str], None]) -> Iterator[ShownRun]:
-    if path.name == PARQUET_FOLDER:
-        yield _of_results(path)
-    elif path.path.exists() and not path.path.is_dir():
+    if path.path.exists() and not path.path.is_dir():
         place = results_place(path)
         if place == path:
             with opened_results(path):
@@ -137,7 +134,7 @@ def _below(path: GivenPath) -> Iterator[ShownRun]:
         here = path if Path(folder) == path.path else path.below(folder)
         names[:] = sorted(name for name in names if name not in (PREVIOUS_FOLDER, BASE_FOLDER))
         results = results_name(names, files)
-        names[:] = [name for name in names if name != PARQUET_FOLDER]
+        names[:] = [name for name in names if name != TABLES_FOLDER]
         if results is not None:
             yield _of_results(here / results)
         elif VERDICT_FILE in files and (suites := _suites(here)):
@@ -325,11 +322,6 @@ def _key(path: Path) -> str:
 
 def _head(file: GivenPath) -> dict[str, Any]:
     """Return what a results file says before its cases; nothing where it is none."""
-    if file.path.is_dir():
-        try:
-            return read_file(file / MANIFEST_FILE, _MANIFEST_BYTES).json_object()
-        except (OSError, ForeignError):
-            return {}
     try:
         with opened_results(file) as stream:
             start = stream.read(_HEAD_BYTES)

@@ -41,6 +41,7 @@ from holodeck_action.prepare.loading import Loaded, Surroundings, load_suites, p
 from holodeck_action.prepare.preflight import prepare
 from holodeck_action.prepare.request import Request, request_from, template_of
 from holodeck_action.reports.custom import CustomTemplate
+from holodeck_action.reports.exam import exam_notices
 from holodeck_action.reports.formats import REPORT_FILE, readable
 from holodeck_action.reports.size_limit import SizeLimit
 from holodeck_action.reports.viewer import PAGE_FILE
@@ -97,7 +98,7 @@ def outputs(
         SuiteResult(
             counts=suite.report.counts,
             pass_rate=suite.report.pass_rate,
-            cost_usd=suite.report.spend.cost_usd,
+            cost_usd=None if suite.report.spend.unpriced else suite.report.spend.cost_usd,
             results=_results(suite.folder),
             report=_written(suite.folder, REPORT_FILE) if reports_made else None,
             html=_written(suite.folder, PAGE_FILE) if reports_made else None,
@@ -126,7 +127,7 @@ def _written(folder: GivenPath | None, name: str) -> str | None:
 def summary(ended: Ended, template: CustomTemplate | None, published: Publication, room: int, run: str | None) -> str:
     """Return the job summary of at most `room` bytes: every suite's report, or why there is none, and the channels.
 
-    It begins with the comments that are out of date.
+    It begins with the comments that are out of date, then with what several suites ask for less than their bases.
     `run` is the address of the run whose artifacts may hold the viewer's page; None where none was written.
     """
     pages = f"\n[All cases]({run}#artifacts): `{PAGE_FILE}`, where the output folder is uploaded\n" if run else ""
@@ -138,7 +139,10 @@ def summary(ended: Ended, template: CustomTemplate | None, published: Publicatio
     if ended.done.not_run:
         where = f"\n⏹️ Not run: {cell(', '.join(ended.done.not_run), 1000)}\n{where}"
         room -= _NOT_RUN_BYTES
-    texts: list[str] = []
+    reports = [suite.report for suite in ended.done.suites]
+    # Of one suite, its report begins with it.
+    texts = [f"{notice}\n\n" for notice in exam_notices(reports)] if len(reports) > 1 else []
+    room -= len("".join(texts).encode())
     for left, suite in zip(range(len(ended.done.suites), 0, -1), ended.done.suites, strict=True):
         share = room // left - 1
         # What is wrong with the template is in the log since report.md was made.

@@ -260,6 +260,12 @@ RUN_INPUTS: tuple[Input, ...] = (
         "What happens when a case that passed on the base fails [default: fail].",
     ),
     Input(
+        "on-loosened",
+        "on_loosened",
+        REACTION,
+        "What happens when gates, thresholds, cases or judges are less strict than those of the base [default: warn].",
+    ),
+    Input(
         "history",
         "history",
         HISTORY,
@@ -369,14 +375,6 @@ RUN_INPUTS: tuple[Input, ...] = (
     Input("dry-run", "dry_run", FLAG, "Only print the planned calls and their price.", default="false"),
     Input("template", "template", FILE, "Render report.md with this Jinja template."),
     Input(
-        "record-format",
-        "record_format",
-        one_of("auto", "json", "parquet"),
-        "Write the record as results.json, or as results.parquet, a folder of tables; auto: as tables above 1 GiB "
-        "[default: auto].",
-        default="auto",
-    ),
-    Input(
         "html",
         "html",
         FLAG,
@@ -441,6 +439,6 @@ BOTH = ("template", "fail-on")
 _SHOWING = {*BOTH, *(item.name for item in PUBLISH_INPUTS)} - {"allow-unsafe-forks"}
 _INSTEAD_OF_RUN = {
     "publish": _SHOWING - {"merge"},
-    "merge": _SHOWING | {"output-dir", "html", "record-format"} - {"publish"},
+    "merge": _SHOWING | {"output-dir", "html"} - {"publish"},
 }
 """Inputs by which a step runs nothing, and those that go with them."""

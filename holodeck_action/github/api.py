@@ -199,10 +199,6 @@ class Api:
         """Return a commit with its parents."""
         return self._one("GET", f"/git/commits/{_part(sha)}", stored_objects.commit)
 
-    def download_commit(self, sha: str, most: int, into: BinaryIO) -> None:
-        """Write the files of a commit, a tar.gz of at most so many bytes, as `git archive` packs them."""
-        self._client.download(f"{self._root}/tarball/{_part(sha)}", most, into)
-
     def artifacts(self, name: str | None, page: int) -> Sequence[Artifact | None]:
         """Return a page of 100 of the artifacts, of a name or all, the newest first; None for one of no run."""
         named = "" if name is None else f"&name={_part(name)}"

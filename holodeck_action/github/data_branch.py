@@ -6,7 +6,9 @@ It shares no commit with the code. `holodeck_action.results.history_layout` says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 from holodeck_action.github.api import Api
@@ -14,7 +16,9 @@ from holodeck_action.github.objects import ApiError
 from holodeck_action.github.stored_objects import TreeEntry
 from holodeck_action.github.stored_results import (
     Ancestry,
+    Candidate,
     NoResultsError,
+    Search,
     StoredResults,
     SuitePlace,
     checked,
@@ -22,13 +26,23 @@ from holodeck_action.github.stored_results import (
     reading,
     shown,
 )
-from holodeck_action.results.history_layout import record_path, suite_key
+from holodeck_action.results.history_layout import (
+    RECORD_ENDING,
+    RECORDS_FOLDER,
+    VARIANT_LENGTH,
+    record_path,
+    suite_key,
+    variant_of,
+)
 from holodeck_action.results.history_store import HistoryError, unpack
 from holodeck_action.results.result_files import BaseResults
 from holodeck_action.results.stored_cases import RecordError
 
 MOST_PACKED = 32 * 1024 * 1024
 """Bytes of one packed record, and of the history."""
+MOST_READ = 30
+"""Results that are read for one suite; each is a request."""
+_VARIANT = rf"(-[0-9a-f]{{{VARIANT_LENGTH}}})?{re.escape(RECORD_ENDING)}"
 
 
 class BranchResults:
@@ -53,18 +67,30 @@ class BranchResults:
         entries = self._entries()
         if entries is None:
             raise NoResultsError(f"there is no branch {self._name} yet: {_ADDED}")
-        files = {entry.path: entry for entry in entries if entry.type == "blob"}
-        key = suite_key(suite.folder, suite.file)
+        folders: defaultdict[str, list[TreeEntry]] = defaultdict(list)
+        for entry in entries:
+            if entry.type == "blob":
+                folders[entry.path.rpartition("/")[0]].append(entry)
         problems: list[str] = []
+        search = Search()
+        read = 0
         for commit in sorted(ancestry.distances, key=lambda sha: ancestry.distances[sha]):
-            entry = files.get(record_path(commit, key))
-            try:
-                found = None if entry is None else self._read(entry, commit, suite)
-            except (RecordError, HistoryError) as error:
-                problems.append(shown(str(error)))
-                continue
-            if found is not None:
-                return found_results(found, commit, ancestry, self._now(), problems)
+            for entry in _of_suite(folders[f"{RECORDS_FOLDER}/{commit}"], commit, suite):
+                if search.done(commit) or read == MOST_READ:
+                    break
+                read += 1
+                try:
+                    found = self._read(entry, commit, suite)
+                except (RecordError, HistoryError) as error:
+                    problems.append(shown(str(error)))
+                    continue
+                if found is not None:
+                    search.add(Candidate(found, commit, suite.fit(found.results.record)))
+        best = search.best
+        if best is not None:
+            return found_results(search, best, ancestry, self._now(), problems)
+        if read == MOST_READ:
+            problems.append(f"only the nearest {MOST_READ} results were read")
         if problems:
             raise NoResultsError(f"no results on the branch {self._name} can be used: {problems[0]}")
         raise NoResultsError(f"the branch {self._name} has no results of this suite for {ancestry.named}: {_ADDED}")
@@ -73,6 +99,15 @@ class BranchResults:
         if entry.size > MOST_PACKED:
             raise RecordError(f"{entry.path}: is larger than {MOST_PACKED:,} bytes")
         return checked(unpack(self._api.blob(entry.sha), entry.path), entry.path, suite, commit)
+
+
+def _of_suite(entries: Sequence[TreeEntry], commit: str, suite: SuitePlace) -> Iterator[TreeEntry]:
+    """Yield the results that the folder of a commit has of a suite, those of the same job and target first."""
+    key = suite_key(suite.folder, suite.file)
+    own = record_path(commit, key, variant_of(suite.target, suite.asker))
+    form = re.compile(re.escape(record_path(commit, key)[: -len(RECORD_ENDING)]) + _VARIANT)
+    named = [entry for entry in entries if form.fullmatch(entry.path)]
+    yield from sorted(named, key=lambda entry: (entry.path != own, entry.path))
 
 
 def head_of(api: Api, name: str) -> str | None:

@@ -17,6 +17,7 @@ from holodeck_action.github.api import connect
 from holodeck_action.github.case_annotations import annotate
 from holodeck_action.github.channels import Access, Channel, Failed, Outcome, Published, Skipped
 from holodeck_action.github.event import Target, event_target
+from holodeck_action.github.exam_annotations import annotate_exam
 from holodeck_action.github.lookup import Found, check_evaluated, find, permission
 from holodeck_action.github.objects import ApiError, CheckRun, Pull
 from holodeck_action.github.payload import EventError, read_event
@@ -139,14 +140,15 @@ class Publisher:
                 self._connection.access.api.close()
 
     def _finish(self, findings: Findings) -> Publication:
-        marks = findings.marks + annotate(findings.reports)
+        wrong = findings.marks + annotate(findings.reports)
+        marks = (*annotate_exam(findings.reports), *wrong)
         begun = self._begun()
         check = self._conclude(begun, findings, marks)
         comments, first = self._write_comments(findings)
         if first:
             check = self._conclude(begun, findings, marks, first, before=check)
         channels = [Channel("check", check), *(Channel("comment", outcome) for outcome in comments)]
-        for _, outcome in self._each_pull("review", lambda github, pull: self._review(github, pull, findings, marks)):
+        for _, outcome in self._each_pull("review", lambda github, pull: self._review(github, pull, findings, wrong)):
             channels.append(Channel("review", outcome))
         channels += [Channel("annotations", Skipped(reason, asked=False)) for reason in _unplaced(findings)]
         return Publication(tuple(channels), findings.marks if isinstance(check, Published) else marks, first)

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holodeck_action.github.objects import ShapeError, object_id, optional_field, required_field, required_hash
 from holodeck_action.github.payload import is_number
+from holodeck_action.results.asker import workflow_path
 
 
 class Commit(Struct, frozen=True):
@@ -49,17 +50,26 @@ class Artifact(Struct, frozen=True):
 
 
 class WorkflowRun(Struct, frozen=True):
-    """A run of a workflow: what started it, and its status, such as `completed`."""
+    """A run of a workflow.
+
+    Attributes:
+        id: its number.
+        event: what started it.
+        status: such as `completed`.
+        workflow: path of the workflow's file in its repository; empty where GitHub does not say.
+    """
 
     id: int
     event: str
     status: str
+    workflow: str
 
 
 class TreeEntry(Struct, frozen=True):
-    """What stands in a folder: `type` is `blob`, `tree` or `commit`, `size` the bytes of a file."""
+    """What stands in a folder: `mode` as in Git, `type` is `blob`, `tree` or `commit`, `size` the bytes of a file."""
 
     path: str
+    mode: str
     type: str
     sha: str
     size: int
@@ -104,7 +114,8 @@ def artifact(data: Any) -> Artifact | None:
 def workflow_run(data: Any) -> WorkflowRun:
     """Read a run of a workflow."""
     status = optional_field(data, "status", str) or ""
-    return WorkflowRun(object_id(data), required_field(data, "event", str), status)
+    path = workflow_path(optional_field(data, "path", str) or "")
+    return WorkflowRun(object_id(data), required_field(data, "event", str), status, path)
 
 
 def reference(data: Any) -> str:
@@ -144,6 +155,7 @@ def _entry(data: Any) -> TreeEntry:
         raise ShapeError("`tree` has what is no object")
     return TreeEntry(
         path=required_field(data, "path", str),
+        mode=required_field(data, "mode", str),
         type=required_field(data, "type", str),
         sha=required_hash(data, "sha"),
         size=optional_field(data, "size", int) or 0,

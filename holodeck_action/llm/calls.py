@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from holodeck_action.llm.pauses import Clocks, Deadline
+from holodeck_action.results.facts import bounded
 from holodeck_action.results.record import Usage
 
 Kind = Literal["agent", "judge", "embedding"]
@@ -148,9 +149,9 @@ class Meter:
         prompt = _total(usage.prompt_tokens for usage in found)
         completion = _total(usage.completion_tokens for usage in found)
         return Usage(
-            prompt_tokens=None if prompt is None else int(prompt),
-            completion_tokens=None if completion is None else int(completion),
-            cost_usd=_total(usage.cost_usd for usage in found),
+            prompt_tokens=None if prompt is None else bounded(int(prompt)),
+            completion_tokens=None if completion is None else bounded(int(completion)),
+            cost_usd=bounded(_total(usage.cost_usd for usage in found)),
         )
 
     def working_ms(self) -> float | None:
@@ -159,7 +160,7 @@ class Meter:
         Each counts to a tenth of a millisecond, as recordings keep it: a replay gives the same sum.
         """
         answered = [record for record in self._records if record.status is not None and record.status < 300]
-        return math.fsum(round(1000 * record.latency_s, 1) for record in answered) if answered else None
+        return bounded(math.fsum(round(1000 * record.latency_s, 1) for record in answered)) if answered else None
 
 
 class CallContext(Struct, frozen=True):

@@ -55,6 +55,11 @@ class Gate:
         """Whether good answers came beside the last refusals."""
         return self._answers and self._row < IN_A_ROW // 2
 
+    @property
+    def unanswered(self) -> bool:
+        """Whether no good answer has come yet."""
+        return not self._answers
+
     def wait(self, now: float) -> float:
         """Return the seconds until somebody may try a gate that is shut."""
         return 0.0 if self._until is None else self._until - now

@@ -173,7 +173,7 @@ class LeasedLimit(AccountLimit):
         super()._wake()
         self._lease.owner.changed()
 
-    def _learn(self, answer: Answer, started: float, busy: int) -> None:
+    def _learn(self, answer: Answer, started: float, busy: int, beside: int, first: bool) -> None:
         took, waiting = self._monotonic() - started, self.waiting > 0
         if held_off(answer):
             # Whether its place is still one, the coordinator says: nobody else takes it before.

@@ -1,8 +1,9 @@
 """The place of one account's requests: how many may be under way, who is next, and who waits while it refuses all.
 
 The limit is below the retries: what the provider counts is attempts, and a call that waits for its next one takes
-nobody's place. Whether a refusal concerns one call or all is found by trying (`gate`). A call that hangs gives its
-place away: a few of them would stop a small window.
+nobody's place. All that may be asked at once is, from the first moment; refusals tell how many at once (`Window`) or
+how many a second (`pace`) the account takes. Whether a refusal concerns one call or all is found by trying (`gate`). A
+call that hangs gives its place away: a few of them would stop a small window.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from datetime import datetime
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
 from holodeck_action.llm.gate import Gate
 from holodeck_action.llm.outcomes import held_off, retry_after
+from holodeck_action.llm.pace import Pace
 
-START = 8
-"""Requests at once in the beginning."""
 GROWTH = 2
 """Requests more for every answer before the first refusal: three times as many with each round of answers."""
 DECREASE = 0.85
@@ -56,22 +56,23 @@ class _Share:
 class Window:
     """How many requests an account may have under way: found by trying, as TCP finds a line's capacity.
 
-    Slow start (`GROWTH` more for every answer) up to the first refusal; what was under way without those refused is the
-    ceiling that is kept, at least half of it. Above a ceiling it is additive increase (one more for every ceiling of
-    answers): a refusal that only says no costs one request. Not every refusal is about the number under way: where
-    fewer at once are refused as often, lowering it would only take time, and it is raised again. Nor is it lowered
-    below what has just been answered at once, up to a few, so that a rate per second is met by those who wait and not
-    by standing still. Times are monotonic seconds.
+    All at once, or slow start (`GROWTH` more for every answer), up to the first refusal. What was under way without
+    those refused is the ceiling that is kept, at least half of it. Above a ceiling it is additive increase (one more
+    for every ceiling of answers): a refusal that only says no costs one request. Not every refusal is about the number
+    under way: where fewer at once are refused as often, lowering it would only take time, and it is raised again. Nor
+    is it lowered below what has just been answered at once, up to a few, so that a rate per second is met by those who
+    wait and not by standing still. Times are monotonic seconds.
     """
 
-    def __init__(self, most: int) -> None:
-        """Start small.
+    def __init__(self, most: int, start: int | None = None) -> None:
+        """Start.
 
         Args:
             most: requests that are never exceeded, at least 1.
+            start: requests at once in the beginning, at least 1; None for all.
         """
         self._most = float(most)
-        self._size = float(min(START, most))
+        self._size = float(most if start is None else min(start, most))
         self._ceiling = float(most)
         self._wave = 0
         self._decreased = float("-inf")
@@ -85,6 +86,11 @@ class Window:
     def size(self) -> int:
         """How many requests may be under way now."""
         return int(self._size)
+
+    def limited_to(self, ceiling: int) -> None:
+        """Keep to so many, and try more later."""
+        self._answered = 0
+        self._ceiling = self._size = min(float(max(1, ceiling)), self._most)
 
     def answered(self, started: float, now: float, busy: int, *, full: bool) -> None:
         """Take note of a good answer.
@@ -190,6 +196,8 @@ class AccountLimit:
         self._monotonic, self._pause, self._now = monotonic, pause, now
         self._least_patience_s = patience_s
         self._window = Window(most)
+        self._pace = Pace()
+        self._paced: asyncio.TimerHandle | None = None
         self._gate = Gate(longest_wait_s)
         self._opener: asyncio.Task[None] | None = None
         self._taken = 0
@@ -204,8 +212,15 @@ class AccountLimit:
         """How many requests may be under way now."""
         return self._window.size
 
+    @property
+    def rate(self) -> float | None:
+        """How many requests a second may be sent now; None where that is not limited."""
+        return self._pace.rate
+
     async def close(self) -> None:
-        """End what waits for the gate."""
+        """End what waits for the gate and the pace."""
+        if self._paced is not None:
+            self._paced.cancel()
         if self._opener is not None:
             self._opener.cancel()
             await asyncio.gather(self._opener, return_exceptions=True)
@@ -230,7 +245,7 @@ class AccountLimit:
         try:
             started = self._monotonic()
             self._begun.append(started)
-            busy = len(self._begun)
+            beside = busy = len(self._begun)
             timer = asyncio.get_running_loop().call_later(self._patience_s(), give_away)
             try:
                 answer = await self._next(call)
@@ -240,7 +255,7 @@ class AccountLimit:
                 timer.cancel()
                 if not hangs:
                     self._begun.remove(started)
-            self._learn(answer, started, max(1, busy))
+            self._learn(answer, started, max(1, busy), beside, call.attempts <= 1)
         finally:
             if hangs:
                 self._hanging -= 1
@@ -256,10 +271,20 @@ class AccountLimit:
     def _free(self) -> bool:
         if self._gate.shut and not self._gate.tries and not self._gate.given_up(self._monotonic()):
             return False
-        return self._taken < self.window and self._taken + self._hanging < self._most
+        if not (self._taken < self.window and self._taken + self._hanging < self._most):
+            return False
+        wait = self._pace.wait(self._monotonic())
+        if wait > 0 and (self._paced is None or self._paced.cancelled()):
+            self._paced = asyncio.get_running_loop().call_later(wait, self._its_time)
+        return wait <= 0
+
+    def _its_time(self) -> None:
+        self._paced = None
+        self._wake()
 
     def _occupy(self) -> None:
         self._taken += 1
+        self._pace.sent(self._monotonic())
         if self._gate.tries:
             self._gate.tries -= 1
 
@@ -291,21 +316,33 @@ class AccountLimit:
                 self._occupy()
                 turn.set_result(None)
 
-    def _learn(self, answer: Answer, started: float, busy: int) -> None:
+    def _learn(self, answer: Answer, started: float, busy: int, beside: int, first: bool) -> None:
         now = self._monotonic()
         if held_off(answer):
             asked = retry_after(answer, self._now())
             # Refusals alone say nothing about how many are too many.
             if self._gate.among_answers:
-                self._window.refused(started, now, busy, asked)
+                self._refused(started, now, busy, beside, asked)
+            elif self._gate.unanswered:
+                # Those that are still under way are, in the end, what the account took of all that were sent.
+                self._window.limited_to(len(self._begun) or self._most)
             self._gate.refused(now, asked)
             if self._gate.shut and (self._opener is None or self._opener.done()):
                 self._opener = asyncio.create_task(self._open())
         elif answer.status < 400:
             self._gate.answered()
             self._note_usual(now - started)
-            self._window.answered(started, now, busy, full=bool(self._queue) or self._taken >= self.window)
+            full = bool(self._queue) or self._taken >= self.window
+            self._window.answered(started, now, busy, full=full)
+            self._pace.answered(started, now, self._begun, first=first, full=bool(self._queue))
             self._wake()
+
+    def _refused(self, started: float, now: float, busy: int, beside: int, asked: float | None) -> None:
+        if self._pace.rate is None:
+            self._window.refused(started, now, busy, asked)
+        if self._pace.refused(started, now, self._begun, beside):
+            # It was not about how many are under way.
+            self._window.limited_to(self._most)
 
     def _note_usual(self, took: float) -> None:
         self._usual_s = took if self._usual_s is None else self._usual_s + USUAL_WEIGHT * (took - self._usual_s)

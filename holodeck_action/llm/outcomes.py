@@ -22,6 +22,7 @@ _PASSING = frozenset(
     {"overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error", "internal_server_error"}
 )
 """Errors inside a stream that another try may not meet."""
+_STREAMS = frozenset({"text/event-stream", "application/x-ndjson"})
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
@@ -66,7 +67,8 @@ def check(content_type: str, body: bytes, label: str) -> Any:
         raise WireError(
             f"{label} answered with a body that is not the JSON of its interface", "malformed", retry_worthy=True
         ) from None
-    if not isinstance(payload, list):
+    # A list that is no stream of events is whole: asked again, it would come again.
+    if not isinstance(payload, list) or content_type.partition(";")[0].strip().lower() not in _STREAMS:
         return payload
     done = content_type.lower().startswith("text/event-stream") and b"[DONE]" in body
     for event in payload:

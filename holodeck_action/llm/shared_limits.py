@@ -19,6 +19,8 @@ from holodeck_action.llm.limits import Window
 
 ANSWERS = 256
 """Newest answers, of which the shortest and the longest one tell when requests of a lost worker may end."""
+START = 8
+"""Requests at once in the beginning: what several processes send is not taken back as soon as one is refused."""
 UNKNOWN_S = 5.0
 """Seconds for which they may where no answer has come yet."""
 
@@ -71,7 +73,7 @@ class SharedLimit:
             longest_wait_s: seconds of refusals alone after which nobody waits for the account.
         """
         self._most = most
-        self._window = Window(most)
+        self._window = Window(most, START)
         self._gate = Gate(longest_wait_s)
         self._holders: dict[str, _Holder] = {}
         self._took: deque[float] = deque(maxlen=ANSWERS)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from holodeck_action.llm.calls import Account, Answer, Call, CallRecord, Tokens
+from holodeck_action.results.facts import bounded
 from holodeck_action.suite.providers import COMPATIBLE
 
 Price = Callable[[Account, str, Tokens], float | None]
@@ -82,7 +83,7 @@ def _model(payload: Any) -> str:
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return bounded(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 _PRICED_AS: dict[str, str] = {

@@ -21,13 +21,14 @@ from holodeck_action.metrics.matchers import (
 )
 from holodeck_action.metrics.params import UNREPORTED
 from holodeck_action.metrics.result import count
+from holodeck_action.results.facts import Fact, Unknown, items_of
 from holodeck_action.results.record import ToolAssertion, ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 
 _COMPARED = 50
 
 
-def check_tools(expectation: ToolExpectation, calls: Sequence[ToolInvocation] | None) -> tuple[ToolAssertion, ...]:
+def check_tools(expectation: ToolExpectation, made: Fact[tuple[ToolInvocation, ...]]) -> tuple[ToolAssertion, ...]:
     """Hold the expected tools of a turn against its calls.
 
     Every entry asserts by itself: at least `count` and at most `max_count` calls have a matching name and satisfy every
@@ -45,13 +46,14 @@ def check_tools(expectation: ToolExpectation, calls: Sequence[ToolInvocation] | 
 
     Args:
         expectation: what is expected.
-        calls: those of the turn, in order; None where the target says nothing of them.
+        made: the calls of the turn, in order.
 
     Returns:
         one assertion per entry, in the order of the entries, then the one of the order; for an empty expectation, and
         where the calls are not known, one.
     """
-    if calls is None:
+    calls = items_of(made)
+    if isinstance(calls, Unknown):
         expected = listed(map(shown_entry, expectation.tools)) or "no tool call"
         return (ToolAssertion(expected, None, -1, UNREPORTED),)
     if not expectation.tools:

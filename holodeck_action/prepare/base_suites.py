@@ -12,11 +12,12 @@ from dataclasses import replace
 from msgspec import Struct, structs
 
 from holodeck_action.github.annotations import placed
-from holodeck_action.prepare.case_choice import filters_of
+from holodeck_action.prepare.case_choice import filters_of, with_trials
 from holodeck_action.prepare.loading import Surroundings, load_one, shown_folder, with_lines, with_python
 from holodeck_action.prepare.preflight import Prepared, check_python_target, target_of
-from holodeck_action.prepare.settings import Flags
+from holodeck_action.prepare.settings import Flags, SettingsError, merge_baseline, merge_gates
 from holodeck_action.results.agent_errors import TargetError
+from holodeck_action.results.own_terms import OwnPlan
 from holodeck_action.results.record import BaseRun
 from holodeck_action.runner.schedule import TrialKey
 from holodeck_action.suite.agent import Instructions
@@ -39,6 +40,7 @@ class BaseSuite(Struct, frozen=True):
         run: what the record says of it.
         folder: where it stands in the repository; None where that is not known.
         required: whether trouble with it keeps the other one from running.
+        own: what it would ask for by itself.
     """
 
     item: Prepared
@@ -46,6 +48,7 @@ class BaseSuite(Struct, frozen=True):
     run: BaseRun
     folder: str | None
     required: bool
+    own: OwnPlan
 
     @property
     def trials(self) -> frozenset[TrialKey]:
@@ -128,7 +131,21 @@ def beside(
         # What filters leave out is not gone.
         if case.id not in taken and (case.id in asked or not filters_of(flags))
     )
-    return BaseSuite(structs.replace(changed, cases=paired, graded_by=item), unpaired, run, folder, required)
+    policy = changed.suite.policy
+    own = OwnPlan(
+        tuple(_own_trials(case, flags) for case in changed.suite.cases),
+        merge_gates(policy.gates, flags),
+        merge_baseline(policy.baseline, flags),
+    )
+    return BaseSuite(structs.replace(changed, cases=paired, graded_by=item), unpaired, run, folder, required, own)
+
+
+def _own_trials(case: Case, flags: Flags) -> Case:
+    try:
+        return with_trials(case, flags)
+    except SettingsError:
+        # By itself it could not run with these flags.
+        return case
 
 
 def _varied(item: Prepared, flags: Flags, around: Surroundings) -> Suite:

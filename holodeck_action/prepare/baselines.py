@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holodeck_action.github.annotations import placed
 from holodeck_action.prepare.loading import with_lines
 from holodeck_action.prepare.preflight import Prepared
+from holodeck_action.results.asker import asker_of
 from holodeck_action.results.base_results import results_at, results_from
 from holodeck_action.results.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.results.result_files import BaseResults, results_place
@@ -20,6 +21,7 @@ from holodeck_action.suite.base_sources import MERGE_BASE, parse_source
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, suite_problem
 from holodeck_action.suite.errors import Problem
+from holodeck_action.targets.factory import describe
 from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
@@ -143,7 +145,8 @@ def place_of(item: Prepared) -> SuitePlace:
     """Return what tells a suite from the others of its repository."""
     from holodeck_action.github.stored_results import SuitePlace
 
-    return SuitePlace(folder_of(item), item.suite.file)
+    target = describe(item.target) if item.stored is None else item.stored.record.provenance.target
+    return SuitePlace(folder_of(item), item.suite.file, item.redactor.text(target), asker_of(item.environ))
 
 
 def _from_file(item: Prepared, name: str) -> FoundBase:

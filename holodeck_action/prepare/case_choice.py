@@ -41,7 +41,7 @@ def choose_cases(suite: Suite, flags: Flags) -> tuple[Case, ...]:
         )
     if chosen and not gates_scores(suite.policy.gates) and not any(case_asserts(case) for case in chosen):
         raise SettingsError("nothing can fail in the chosen cases: every metric in them is informational or disabled")
-    return tuple(_with_trials(case, flags) for case in chosen)
+    return tuple(with_trials(case, flags) for case in chosen)
 
 
 def unmatched_filters(suites: Sequence[Suite], flags: Flags) -> list[str]:
@@ -118,7 +118,12 @@ def matching(names: Set[str], glob: str) -> bool:
     return glob in names or any(fnmatchcase(name, glob) for name in names)
 
 
-def _with_trials(case: Case, flags: Flags) -> Case:
+def with_trials(case: Case, flags: Flags) -> Case:
+    """Return a case with the trials that the command line asks for.
+
+    Raises:
+        SettingsError: more passes are asked for than there are trials.
+    """
     if flags.repeat is None and flags.min_pass is None:
         return case
     repeat = case.repeat if flags.repeat is None else flags.repeat

@@ -1,7 +1,8 @@
-"""The files of commits, written to temporary folders: by the checkout's own Git, or downloaded where it lacks them.
+"""The files of commits, written to temporary folders by the checkout's own Git.
 
 Git runs in a repository of its own that only borrows the objects of the checkout: no setting, hook or filter of the
-checkout or of its user applies, and nothing of the checkout changes.
+checkout or of its user applies, and nothing of the checkout changes. What it lacks of them comes from GitHub, so that
+the files are the same wherever their objects come from.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from holodeck_action.github.commit_archive import ArchiveError, download_commit
+from holodeck_action.github.commit_objects import ObjectsError, fetch_objects
 from holodeck_action.github.job import Job
 from holodeck_action.github.local_git import ask_git
 from holodeck_action.github.objects import ApiError
@@ -84,49 +85,70 @@ class CommitTrees:
             # What code of the commit leaves there must not keep the run from ending.
             temporary = tempfile.TemporaryDirectory(prefix="holodeck-base-", ignore_cleanup_errors=True)
             outer = Path(os.path.realpath(self._scope.enter_context(temporary)))
-            tree = outer / "tree"
-            tree.mkdir()
-            if not _checked_out(root, commit, outer, self._job.environ):
-                tree = outer / "downloaded"
-                tree.mkdir()
-                self._download(root, commit, tree)
+            own = _Repository(outer, root, commit, self._job.environ)
+            tree = own.check_out(commit, "tree")
+            if tree is None:
+                tree = own.check_out(self._fetch(root, commit, own), "fetched")
+            if tree is None:
+                raise TreeError(f"Git refuses to write the files of commit {commit[:12]}: {_FETCH}")
             return CommitTree(tree, tuple(_notices(tree, commit)))
         except OSError as error:
             raise TreeError(f"the files of commit {commit[:12]} cannot be written: {error.strerror}") from error
 
-    def _download(self, root: Path, commit: str, tree: Path) -> None:
+    def _fetch(self, root: Path, commit: str, own: _Repository) -> str:
+        """Return the tree of a commit, after what the checkout lacks of it was fetched."""
         try:
-            download_commit(self._job.api(root), commit, tree)
-        except (ApiError, ArchiveError) as error:
+            return fetch_objects(self._job.api(root), commit, own.known(), own.objects)
+        except (ApiError, ObjectsError) as error:
             raise TreeError(
                 f"the checkout does not have the files of commit {commit[:12]}, and they cannot be downloaded "
                 f"({error}): {_FETCH}"
             ) from error
 
 
-def _checked_out(root: Path, commit: str, outer: Path, environ: Mapping[str, str]) -> bool:
-    """Write the files of a commit from the objects of a checkout; tell whether they are all there."""
-    objects = ask_git(root, environ, "rev-parse", "--git-path", "objects")
-    git = outer / "git"
-    kind = "sha256" if len(commit) == _SHA256 else "sha1"
-    made = ask_git(outer, environ, "init", "--quiet", "--bare", "--template=", f"--object-format={kind}", str(git))
-    if objects is None or made is None:
-        return False
-    borrowed = git / "objects" / "info"
-    borrowed.mkdir(parents=True, exist_ok=True)
-    write_new(borrowed / "alternates", [os.fsencode(f"{root / objects}\n")], UNSYNCED_DISK)
-    own = {
-        "GIT_DIR": str(git),
-        "GIT_WORK_TREE": str(outer / "tree"),
-        "GIT_INDEX_FILE": str(outer / "index"),
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_CONFIG_NOSYSTEM": "1",
-    }
-    tree = outer / "tree"
-    return (
-        ask_git(tree, environ, "read-tree", commit, more=own) is not None
-        and ask_git(tree, environ, "checkout-index", "--all", "--quiet", more=own) is not None
-    )
+class _Repository:
+    """A repository in a folder, which borrows the objects of a checkout."""
+
+    def __init__(self, outer: Path, root: Path, commit: str, environ: Mapping[str, str]) -> None:
+        """Make it.
+
+        Raises:
+            TreeError: there is no Git that could.
+        """
+        self._outer, self._environ, self._git = outer, environ, outer / "git"
+        kind = "sha256" if len(commit) == _SHA256 else "sha1"
+        options = ("--quiet", "--bare", "--template=", f"--object-format={kind}")
+        if ask_git(outer, environ, "init", *options, str(self._git)) is None:
+            raise TreeError(f"the files of commit {commit[:12]} cannot be written: no Git can be run here")
+        self.objects = self._git / "objects"
+        borrowed = ask_git(root, environ, "rev-parse", "--git-path", "objects")
+        if borrowed is not None:
+            place = self.objects / "info"
+            place.mkdir(parents=True, exist_ok=True)
+            write_new(place / "alternates", [os.fsencode(f"{root / borrowed}\n")], UNSYNCED_DISK)
+
+    def known(self) -> frozenset[str]:
+        """Return the names of all objects that are there."""
+        options = ("--batch-all-objects", "--unordered", "--batch-check=%(objectname)")
+        return frozenset((self._ask(self._outer, "cat-file", *options) or "").split())
+
+    def check_out(self, tree: str, name: str) -> Path | None:
+        """Write the files of a commit or a tree to a new folder of this name; None where objects are lacking."""
+        folder = self._outer / name
+        folder.mkdir()
+        written = self._ask(folder, "read-tree", tree) is not None
+        written = written and self._ask(folder, "checkout-index", "--all", "--quiet") is not None
+        return folder if written else None
+
+    def _ask(self, folder: Path, *arguments: str) -> str | None:
+        own = {
+            "GIT_DIR": str(self._git),
+            "GIT_WORK_TREE": str(folder),
+            "GIT_INDEX_FILE": str(self._outer / f"{folder.name}.index"),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        return ask_git(folder, self._environ, *arguments, more=own)
 
 
 def _notices(tree: Path, commit: str) -> Iterator[str]:

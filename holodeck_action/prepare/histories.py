@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from holodeck_action.prepare.baselines import place_of
+from holodeck_action.prepare.baselines import folder_of
 from holodeck_action.prepare.preflight import Prepared
 from holodeck_action.results.base_results import results_of
 from holodeck_action.results.conclusion import Conclusion
@@ -56,8 +56,7 @@ class Histories:
         if place not in self._lines:
             self._stores[place] = self._store(place, item)
             self._lines[place] = self._read(place)
-        where = place_of(item)
-        return self._lines[place].of(suite_name(where.folder, where.file))
+        return self._lines[place].of(suite_name(folder_of(item), item.suite.file))
 
     def add(self, runs: Sequence[tuple[Prepared, Conclusion]]) -> None:
         """Add runs, those of one history together; what cannot be added is noted and changes no verdict."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holodeck_action.github.job import Job
 from holodeck_action.github.merge_base import NoCommit
 from holodeck_action.prepare.base_suites import BaseSuite, beside
-from holodeck_action.prepare.baselines import MissingBase, evaluated_commit, place_of
+from holodeck_action.prepare.baselines import MissingBase, evaluated_commit, folder_of
 from holodeck_action.prepare.commit_trees import CommitTree, CommitTrees, TreeError
 from holodeck_action.prepare.loading import Loaded, Surroundings, load_at, with_python
 from holodeck_action.prepare.preflight import Prepared, check_python_target, target_of
@@ -86,7 +86,7 @@ def _beside(
     )
     notices = (*_notices(tree, target), *_of_itself(short, itself=wanted.commit == commit))
     run = BaseRun(MERGE_BASE, wanted.commit, wanted.commit, 0, notices, wanted.branch)
-    return beside(item, changed, flags, run, place_of(item).folder, required=False)
+    return beside(item, changed, flags, run, folder_of(item), required=False)
 
 
 def _at(tree: Path, root: Path, item: Prepared, around: Surroundings) -> Surroundings:

@@ -16,6 +16,7 @@ from holodeck_action.prepare.model_calls import (
     budget_of,
     judges_of,
     judging_environment,
+    model_environment,
     own_agent_of,
     reuse_of,
     wire_of,
@@ -132,12 +133,17 @@ class Opened(Struct, frozen=True):
         if self.wire is not None:
             calls = replace(self.wire.model_calls, reused=reused_of(record.cases))
             record = replace(record, run=replace(record.run, model_calls=calls))
-        if self.judges is None:
-            return record
-        from holodeck_action.scoring.configurations import with_cards
+        if self.judges is not None:
+            from holodeck_action.scoring.configurations import with_cards
 
-        grading = self.item.grading
-        return with_cards(record, grading.suite, grading.cards, judging_environment(self.item), self.redactor)
+            grading = self.item.grading
+            record = with_cards(record, grading.suite, grading.cards, judging_environment(self.item), self.redactor)
+        if self.beside is not None:
+            from holodeck_action.runner.own_terms import with_own_terms
+
+            environ = model_environment(self.item)
+            record = with_own_terms(record, self.item.suite, self.beside.own, environ, self.redactor)
+        return record
 
 
 def open_all(

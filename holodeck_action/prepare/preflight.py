@@ -277,7 +277,12 @@ async def _try_target(loaded: Loaded, target: WrittenTarget, shown: str) -> tupl
     return tuple(silence_on_tools(agent, suite.cases)), problems
 
 
-_NEEDED: dict[str, Told] = {"max_cost_usd": "cost", "max_total_tokens": "tokens", "p95_first_token_ms": "first token"}
+_NEEDED: dict[str, Told] = {
+    "max_cost_usd": "cost",
+    "max_total_tokens": "tokens",
+    "p95_latency_ms": "time",
+    "p95_first_token_ms": "first token",
+}
 
 
 def untold_gates(gates: Gates, suite: Suite, agent: Agent, target: AnyTarget, shown: str) -> Iterator[str | Located]:

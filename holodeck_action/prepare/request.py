@@ -11,8 +11,7 @@ from msgspec.structs import fields
 
 from holodeck_action.prepare.settings import AGAINST, Flags
 from holodeck_action.results.exit_codes import TOLERABLE, ExitCode
-from holodeck_action.results.parquet.needed import NEEDED, is_installed
-from holodeck_action.results.result_files import RecordFormat, read_record
+from holodeck_action.results.result_files import read_record
 from holodeck_action.results.survey import judged_cases
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.hosts import is_loopback
@@ -49,8 +48,7 @@ NOTHING_MORE = Allowed()
 class Request(Struct, frozen=True):
     """A run that is asked for.
 
-    Paths and suites are as they were given. `html` says whether the viewer's page is written,
-    `record_format` as what the record is. `fail_on` says which
+    Paths and suites are as they were given. `html` says whether the viewer's page is written. `fail_on` says which
     verdicts the exit code of the process tells: `violation` every one, `never` none (configuration errors always fail
     it). `dry_run` asks for the plan alone. `history` is the folder of the history, or `branch:NAME`. `bless` is where
     the better of two agents' results go. `cluster_env` names the variables that workers of a cluster are given.
@@ -66,7 +64,6 @@ class Request(Struct, frozen=True):
     requirements: tuple[str, ...]
     template: GivenPath | None
     html: bool
-    record_format: RecordFormat
     fail_on: FailOn
     dry_run: bool = False
     bless: GivenPath | None = None
@@ -114,8 +111,6 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
     _check_cluster(given, against)
     for name in ("turn_timeout", "case_timeout", "run_timeout"):
         given[f"{name}_s"] = given.get(name)
-    if given.get("record_format") == "parquet" and not is_installed():
-        raise ConfigurationError([f"--record-format parquet {NEEDED}"])
     failed_from = given.pop("failed_from", None)
     flags = {item.name: given[item.name] for item in fields(Flags) if given.get(item.name) is not None}
     if failed_from is not None:
@@ -131,7 +126,6 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         requirements=tuple(given.get("requirements", ())),
         template=given.get("template"),
         html=next((layer["html"] for layer in layers if layer.get("html") is not None), True),
-        record_format=given.get("record_format", "auto"),
         fail_on=given.get("fail_on", "violation"),
         dry_run=given.get("dry_run", False),
         bless=given.get("bless"),

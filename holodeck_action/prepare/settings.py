@@ -39,6 +39,7 @@ _BASELINE_FLAGS = {
     "on_regressed": "on_regressed",
     "on_inconclusive": "on_inconclusive",
     "on_case_regression": "on_case_regression",
+    "on_loosened": "on_loosened",
 }
 """Fields of `Baseline` by the flags that set them."""
 _DEFAULT_BASELINE = Baseline.model_construct()
@@ -91,6 +92,7 @@ class Flags(Struct, frozen=True):
     on_regressed: Reaction | None = None
     on_inconclusive: Reaction | None = None
     on_case_regression: Reaction | None = None
+    on_loosened: Reaction | None = None
     against: str | None = None
     against_target: str | None = None
     against_model: str | None = None
@@ -194,6 +196,8 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         limits.concurrency,
     )
     baseline = merge_baseline(suite.policy.baseline, flags)
+    # Whether a case is flaky, only all of its trials tell.
+    gates = merge_gates(suite.policy.gates, flags)
     return Settings(
         concurrency=concurrency,
         # More processes than processors only help callables that wait.
@@ -212,8 +216,8 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         max_cost_usd=None if flags.max_cost_usd is not None else budget.max_cost_usd,
         max_tokens=None if flags.max_tokens is not None else budget.max_tokens,
         max_response_bytes=_first(flags.max_response_bytes, limits.max_response_bytes),
-        stop_when_decided=suite.policy.trials.stop_when_decided,
-        gates=merge_gates(suite.policy.gates, flags),
+        stop_when_decided=suite.policy.trials.stop_when_decided and gates.max_flaky is None,
+        gates=gates,
         baseline=baseline,
         compared=baseline.source is not None or flags.compared_with is not None,
         calls=merge_calls(suite, flags),

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from holodeck_action.results.facts import Known
 from holodeck_action.results.record import Record, Shard
 from holodeck_action.suite.values import Case
 
@@ -102,7 +103,7 @@ def durations_of(record: Record) -> Durations:
     """Return how long the cases of an earlier run took: the mean of their trials."""
     found: dict[tuple[str, str], float] = {}
     for case in record.cases:
-        spent = [trial.timing.duration_ms for trial in case.trials if trial.timing is not None]
+        spent = [took.value for trial in case.trials if isinstance(took := trial.took_ms, Known)]
         if spent:
             found[case.id, case.content_hash] = sum(spent) / len(spent)
     digest = hashlib.sha256()

@@ -8,10 +8,12 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
+from holodeck_action.reports.exam import exam_notice, exam_notices, led_by
 from holodeck_action.reports.phrases import SIGNS, VERDICTS, tally
 from holodeck_action.reports.places import Place
 from holodeck_action.reports.pull_request import nothing_evaluated, problem_text, rest_of
 from holodeck_action.reports.size_limit import CHECK, SizeLimit, cut
+from holodeck_action.results.exam_gate import LOOSENED
 from holodeck_action.results.exit_codes import OUTCOMES, ExitCode, worst_exit_code
 from holodeck_action.results.figures import counted
 from holodeck_action.results.gates import gate_sentence
@@ -73,7 +75,8 @@ def render_check(
     else:
         title = _title(reports, exit_code)
         own = [text for report in reports if (text := _own(report, template, note, at))]
-        parts = own or parts
+        notices = [f"{line}\n" for line in exam_notices(reports)]
+        parts = own or [*notices, *parts]
     parts.append(_overview(marks, hidden, at))
     summary = first + "\n".join(part for part in parts if part)
     if not CHECK.holds(len(summary), len(summary.encode())):
@@ -85,7 +88,9 @@ def _own(report: Report, template: CustomTemplate | None, note: Callable[[str], 
     if template is None:
         return ""
     try:
-        return custom_markdown(template, report, SizeLimit(CHECK.bytes, CHECK.bytes), rest=rest_of(at))
+        notices = exam_notices([report])
+        room = SizeLimit(CHECK.bytes, CHECK.bytes).without("\n\n".join([*notices, ""]))
+        return led_by(notices, custom_markdown(template, report, room, rest=rest_of(at)))
     except TemplateError as error:
         note(f"{error}; the built-in report is used instead")
         return ""
@@ -140,6 +145,8 @@ def _title(reports: Sequence[Report], exit_code: int) -> str:
     broken = violated or [gate for gate in report.gates if gate.state == "undetermined"]
     parts = [one_line(gate_sentence(gate), 150) for gate in broken[:_GATES_SHOWN]]
     parts = parts or [tally(report.outcome, report.counts)]
+    if exam_notice(report.comparison) and not any(gate.name == LOOSENED for gate in broken):
+        parts.append("not by the terms of the base")
     if report.exit_code != exit_code:
         parts.append("not all suites ran, or results could not be written")
     return one_line(f"{verdict}: {'; '.join(parts)}", TITLE_LIMIT - 30)

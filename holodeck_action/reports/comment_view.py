@@ -7,6 +7,7 @@ from typing import Any
 
 from holodeck_action.reports.causes import Cause, causes_of
 from holodeck_action.reports.comparison import cases_text, rate_text
+from holodeck_action.reports.exam import PULL_REQUEST, exam_notice
 from holodeck_action.reports.phrases import call_text, run_alone
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.results.comparison import Comparison, changed_ids, gating
@@ -44,6 +45,7 @@ def view_of(report: Report) -> dict[str, Any]:
         "grouped": sum(len(cause.cases) for cause in causes) > MOST_OPEN,
         "actions": ACTIONS,
         "said": _said(report),
+        "exam": exam_notice(report.comparison, PULL_REQUEST),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from holodeck_action.reports import comparison as texts
+from holodeck_action.reports import exam
 from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
 from holodeck_action.results.comparison import ComparedRun, Comparison, Difference, MetricStep
 from holodeck_action.results.serialization import from_plain
@@ -91,5 +92,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "consumed": consumed,
     "unpaired": unpaired,
     "outlook": outlook,
+    "exam": exam.exam,
+    "exam_list": exam.exam_list,
 }
 """Filter by the name that templates use."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.drawing import console_on, wrapped
+from holodeck_action.reports.exam import exam_lines, exam_sentence
 from holodeck_action.reports.history import history_lines, runs_text
 from holodeck_action.reports.phrases import (
     VERDICTS,
@@ -68,6 +69,10 @@ def _head_lines(report: Report) -> Iterator[str]:
     """Yield what is said before the cases: the suite, then its notices."""
     file = one_line(f"{report.folder}/{report.file}" if report.folder else report.file)
     yield f"Suite {one_line(report.suite)} ({file}), target {one_line(report.target)}"
+    said = exam_sentence(report.comparison)
+    if said:
+        yield f"warning: {said}"
+        yield from (f"  {line}" for line in exam_lines(report.comparison))
     for notice in report.notices:
         yield f"note: {one_line(notice, 500)}"
 
@@ -139,7 +144,7 @@ def _card_lines(report: Report) -> Iterator[str]:
 def _calls_lines(report: Report) -> Iterator[str]:
     """Yield a line on the run's own model calls, where it made some."""
     if report.run is not None and report.run.model_calls is not None:
-        yield calls_text(report.run.model_calls)
+        yield calls_text(report.run.model_calls, report.spend)
 
 
 def _omitted_line(report: Report) -> str:

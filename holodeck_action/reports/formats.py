@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from holodeck_action.reports.console import console_report
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
+from holodeck_action.reports.exam import exam_notices, led_by
 from holodeck_action.reports.phrases import VERDICTS, call_text, place
 from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
 from holodeck_action.reports.templating import shipped_template
@@ -197,7 +198,9 @@ def readable(
     """
     if template is not None:
         try:
-            return custom_markdown(template, report, limit, rest=rest)
+            notices = exam_notices([report])
+            room = limit.without("\n\n".join([*notices, ""]))
+            return led_by(notices, custom_markdown(template, report, room, rest=rest))
         except TemplateError as error:
             note(f"{error}; the built-in report is used instead")
     return markdown(report, limit, rest=rest)

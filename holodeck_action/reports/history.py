@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from holodeck_action.reports.phrases import usd_text
+from holodeck_action.reports.phrases import duration_text, usd_text
 from holodeck_action.results.history import HistoryLine, HistoryPoint
 from holodeck_action.results.trends import SHOWN_RUNS, FlakyCase, History, Trend
 from holodeck_action.text.code_spans import cell, inline_code
@@ -104,7 +104,7 @@ def _row(line: HistoryLine) -> Sequence[str]:
         _UNKNOWN if line.pass_rate is None else point_text(line.pass_rate),
         _UNKNOWN if line.cost_usd is None else usd_text(line.cost_usd),
         _UNKNOWN if line.tokens is None else f"{line.tokens:,}",
-        _UNKNOWN if line.p95_latency_ms is None else f"{line.p95_latency_ms / 1000:.1f} s",
+        _UNKNOWN if line.p95_latency_ms is None else duration_text(line.p95_latency_ms),
     )
 
 

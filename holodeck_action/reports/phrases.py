@@ -6,6 +6,8 @@ import posixpath
 import shlex
 from functools import lru_cache
 
+from holodeck_action.results.consumption import Spend, Total
+from holodeck_action.results.figures import counted
 from holodeck_action.results.gates import gate_sentence
 from holodeck_action.results.judge_card import CardSummary, Estimate
 from holodeck_action.results.record import ModelCalls
@@ -71,18 +73,34 @@ def counts_text(counts: Counts) -> str:
     return ", ".join(parts)
 
 
-def calls_text(calls: ModelCalls) -> str:
-    """Return what a run's own model calls came to: how many, where from, and what was paid for them."""
+def calls_text(calls: ModelCalls, spend: Spend) -> str:
+    """Return the totals of a run's own model calls: number, source, tokens and price.
+
+    The price is that of the record, as gates count it: a replayed answer has the price of its original call. What this
+    run paid follows if it is another amount.
+    """
     parts = [f"{calls.calls:,} model {'call' if calls.calls == 1 else 'calls'}"]
     if calls.cached:
-        parts.append(f"{calls.cached:,} from the cache")
+        parts.append(f"{'all' if calls.cached == calls.calls > 1 else f'{calls.cached:,}'} from the cache")
     if calls.failed:
         parts.append(f"{calls.failed:,} failed")
-    parts.append("tokens unknown" if calls.tokens is None else f"{calls.tokens:,} tokens")
-    parts.append("price unknown" if calls.cost_usd is None else usd_text(calls.cost_usd))
     if calls.reused:
         parts.append(f"{calls.reused:,} {'verdict' if calls.reused == 1 else 'verdicts'} of an earlier run")
+    tokens = "tokens unknown" if calls.tokens is None else f"{calls.tokens:,} tokens"
+    price = "price unknown" if spend.cost_usd is None else price_text(Total(spend.cost_usd, spend.unpriced))
+    paid = "price unknown" if calls.cost_usd is None else usd_text(calls.cost_usd)
+    if paid == price or (calls.cost_usd is None and spend.unpriced):
+        parts += (tokens, price)
+    else:
+        parts += (price, f"in this run {tokens}, {paid}")
     return ", ".join(parts)
+
+
+def price_text(price: Total) -> str:
+    """Return a price, such as `$0.0044`; a lower bound if the cost of some answers is not known."""
+    if not price.unknown:
+        return usd_text(price.known)
+    return f"≥ {usd_text(price.known)} ({counted(price.unknown, 'answer')} without a cost)"
 
 
 def panel_text(panel: PanelSummary) -> str:
@@ -190,6 +208,13 @@ def noise_text(metric: MetricView) -> str:
         f"the mean {metric.mean:.4f} is within noise of the threshold {metric.threshold:g} (95 % interval "
         f"{metric.low:.4f} to {metric.high:.4f})"
     )
+
+
+def duration_text(milliseconds: float) -> str:
+    """Return a duration: below a second in milliseconds, such as `27 ms`, else in seconds, such as `1.7 s`."""
+    if milliseconds < 1:
+        return f"{milliseconds:.2g} ms"
+    return f"{milliseconds:.0f} ms" if milliseconds < 999.5 else f"{milliseconds / 1000:.1f} s"
 
 
 def usd_text(value: float) -> str:

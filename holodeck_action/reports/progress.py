@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 from holodeck_action.reports.drawing import console_on, wrapped
 from holodeck_action.reports.phrases import WORDS, usd_text
 from holodeck_action.results.case_verdicts import judge_case
+from holodeck_action.results.consumption import Amounts, add_costs
+from holodeck_action.results.facts import Known
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.results.verdict import CaseVerdict
 from holodeck_action.text.plain import one_line
@@ -85,7 +87,7 @@ class _Tally:
         self.total = sum(totals)
         self.done = 0
         self._outcomes: Counter[str] = Counter()
-        self._cost, self._costs_known = 0.0, False
+        self._costs = Amounts()
         self._stop_when_decided = stop_when_decided
         self._monotonic, self._started = monotonic, monotonic()
 
@@ -94,12 +96,8 @@ class _Tally:
         self.done += 1
         if not beside:
             self._outcomes[verdict.outcome] += 1
-        for turn in (turn for trial in case.trials for turn in trial.turns):
-            prices = [evaluation.cost_usd for evaluation in turn.evaluations]
-            prices.append(None if turn.usage is None else turn.usage.cost_usd)
-            for price in prices:
-                if price is not None:
-                    self._cost, self._costs_known = self._cost + price, True
+        for turn in case.turns:
+            add_costs(self._costs, turn)
         return verdict
 
     @property
@@ -127,8 +125,9 @@ class _Tally:
 
     @property
     def spend(self) -> str:
-        """The list price so far; empty where none is known."""
-        return usd_text(self._cost) if self._costs_known else ""
+        """The list price so far, a lower bound if that of some answers is not known; empty if none is known."""
+        known = self._costs.known
+        return "" if known is None else f"{'≥ ' * bool(self._costs.unknown)}{usd_text(known)}"
 
 
 def _reason(verdict: CaseVerdict) -> str:
@@ -172,10 +171,11 @@ class _LoggedCases:
         tally = self._tally
         verdict = tally.add(case, beside=beside)
         # Of the agent's work.
-        took = sum(trial.timing.duration_ms for trial in case.trials if trial.timing)
+        known = [found.value for trial in case.trials if isinstance(found := trial.took_ms, Known)]
+        took = f" ({sum(known):.0f} ms)" if known else ""
         name = one_line(case.name or case.id, 100)
         base = "base: " if beside else ""
-        line = f"[{tally.done}/{tally.total}] {base}{verdict.outcome:<13} {name} ({took:.0f} ms)\n"
+        line = f"[{tally.done}/{tally.total}] {base}{verdict.outcome:<13} {name}{took}\n"
         wrong = verdict.outcome not in _QUIET and not beside
         if wrong or tally.total <= _PARTS:
             self._write(f"{line}    {_reason(verdict)}\n" if wrong else line)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from holodeck_action.reports.changes import Change, State, compare, keys
 from holodeck_action.reports.comment_view import view_of
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
+from holodeck_action.reports.exam import PULL_REQUEST, exam_notices, led_by
 from holodeck_action.reports.phrases import SIGNS, tally
 from holodeck_action.reports.places import Place
 from holodeck_action.reports.size_limit import COMMENT, IN_THE_RECORD, Detail, SizeLimit, cut, fit
@@ -145,9 +146,10 @@ class _Text(Struct, frozen=True):
         if self.template is not None:
             commit = self.at.commit(self.at.sha) if alone else None
             head = "" if commit is None else f"Commit {commit}\n\n"
-            room = limit.bytes - len(head.encode())
+            notices = exam_notices([report], PULL_REQUEST) if alone else []
+            room = limit.without(head + "\n\n".join([*notices, ""]))
             try:
-                return head + custom_markdown(self.template, report, SizeLimit(room, room), rest=rest_of(self.at))
+                return led_by(notices, head + custom_markdown(self.template, report, room, rest=rest_of(self.at)))
             except TemplateError as error:
                 self.note(f"{error}; the built-in report is used instead")
         base = None if report.comparison is None else report.comparison.base.commit
@@ -182,6 +184,7 @@ class _Text(Struct, frozen=True):
             if worst_exit_code(report.exit_code for report in reports) != self.exit_code:
                 lines[-1] += f" · the run ended otherwise than its suites: see the log of {self.at.run}"
             lines[-1] += _named(self.at)
+        lines[-1] += "".join(f"<br>{notice}" for notice in exam_notices(reports, PULL_REQUEST))
         return "\n".join(lines) + "\n\n"
 
     def _green(self, reports: Sequence[Report]) -> str:

@@ -24,6 +24,10 @@ class SizeLimit(Struct, frozen=True):
         """Tell whether so many characters and bytes fit."""
         return characters <= self.characters and size <= self.bytes
 
+    def without(self, text: str) -> SizeLimit:
+        """Return what is left beside a text."""
+        return SizeLimit(self.characters - len(text), self.bytes - len(text.encode()))
+
 
 COMMENT = SizeLimit(65_000, 65_000)
 """A comment's body: GitHub refuses more than 65,536 characters; the rest is for a marker and a link."""

@@ -15,13 +15,16 @@ from holodeck_action.reports.phrases import (
     SIGNS,
     WORDS,
     calls_text,
+    duration_text,
     ends_text,
     estimate_text,
     panel_text,
     pass_rates_text,
+    price_text,
     usd_text,
 )
 from holodeck_action.reports.untrusted import UNKNOWN, Fields, Untrusted, names_of, text_of
+from holodeck_action.results.consumption import Spend, Total
 from holodeck_action.results.figures import at_most, figures
 from holodeck_action.results.judge_card import Estimate
 from holodeck_action.results.record import ModelCalls
@@ -125,8 +128,8 @@ def _environment(
     # What is random would make two reports of one record differ.
     del environment.globals["lipsum"], environment.filters["random"]
     environment.filters.update(
-        number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, sign=sign, word=word, place=place,
-        required=required, actual=actual, call=call, calls=calls, agreement=agreement,
+        number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, price=price, sign=sign, word=word,
+        place=place, required=required, actual=actual, call=call, calls=calls, agreement=agreement,
         estimate=estimate, ends=ends, rates=rates, **FILTERS,
     )  # fmt: skip
     return environment
@@ -168,8 +171,8 @@ def percent(value: float | None) -> str:
 
 
 def seconds(milliseconds: float | None) -> str:
-    """Show milliseconds in seconds, `–` for none."""
-    return UNKNOWN if milliseconds is None else f"{milliseconds / 1000:.1f} s"
+    """Show a duration in seconds, or below one in milliseconds; `–` for none."""
+    return UNKNOWN if milliseconds is None else duration_text(milliseconds)
 
 
 def usd(value: float | None) -> str:
@@ -234,9 +237,16 @@ def rates(trials: Fields) -> str:
     return pass_rates_text(trials["rate"], found, missing=trials["missing"], truncated=trials["truncated"])
 
 
-def calls(model_calls: Fields) -> str:
-    """Return what a run's own model calls came to, in one line."""
-    return calls_text(ModelCalls(**{name: model_calls[name] for name in ModelCalls.__struct_fields__}))
+def calls(model_calls: Fields, spend: Fields) -> str:
+    """Return the totals of a run's own model calls, in one line; `spend` is that of its report."""
+    made = ModelCalls(**{name: model_calls[name] for name in ModelCalls.__struct_fields__})
+    return calls_text(made, Spend(**{name: spend[name] for name in Spend.__struct_fields__ if name != "models"}))
+
+
+def price(spend: Fields) -> str:
+    """Show the cost of a report's `spend`: a lower bound if the cost of some answers is not known; `–` for none."""
+    known = spend["cost_usd"]
+    return UNKNOWN if known is None else price_text(Total(known, spend["unpriced"]))
 
 
 def call(tool_call: Fields, limit: int = 300) -> Untrusted:

@@ -20,7 +20,9 @@ from holodeck_action.reports.viewer_data import (
     Vote,
 )
 from holodeck_action.results.case_verdicts import judge_trial
+from holodeck_action.results.consumption import cost_of
 from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.facts import value_or_none
 from holodeck_action.results.record import CaseRecord, ToolInvocation, TrialRecord, TurnRecord
 from holodeck_action.results.report_building import problems_of
 from holodeck_action.results.serialization import to_json
@@ -53,7 +55,7 @@ def detail_of(
 
 def latency_of(turns: Iterable[TurnRecord]) -> float | None:
     """Return the mean milliseconds that an agent worked on its answers; None where no answer tells."""
-    known = [latency for turn in turns if (latency := _latency(turn)) is not None]
+    known = [latency for turn in turns if (latency := value_or_none(turn.took_ms)) is not None]
     return round(math.fsum(known) / len(known), 1) if known else None
 
 
@@ -62,22 +64,6 @@ def tokens_of(turns: Iterable[TurnRecord]) -> int | None:
     usages = [turn.usage for turn in turns if turn.usage is not None]
     known = [n for usage in usages for n in (usage.prompt_tokens, usage.completion_tokens) if n is not None]
     return sum(known) if known else None
-
-
-def cost_of(turns: Iterable[TurnRecord]) -> float | None:
-    """Return the US dollars of agent and judges, over what is known; None where nothing is."""
-    known: list[float] = []
-    for turn in turns:
-        if turn.usage is not None and turn.usage.cost_usd is not None:
-            known.append(turn.usage.cost_usd)
-        known += [evaluation.cost_usd for evaluation in turn.evaluations if evaluation.cost_usd is not None]
-    return math.fsum(known) if known else None
-
-
-def _latency(turn: TurnRecord) -> float | None:
-    if turn.response is None or turn.timing is None:
-        return None
-    return turn.timing.duration_ms if turn.timing.model_ms is None else turn.timing.model_ms
 
 
 def _trials(case: CaseRecord, verdict: CaseVerdict | None) -> Iterator[Trial]:
@@ -98,17 +84,17 @@ def _trial(trial: TrialRecord, verdict: TrialVerdict, reason: str) -> Trial:
         "reason": cut(reason),
         "turns": [_turn(turn, judged) for turn, judged in zip(trial.turns, verdict.turns, strict=True)],
         "latency_ms": latency_of(trial.turns),
-        "cost_usd": cost_of(trial.turns),
+        "cost_usd": cost_of(trial.turns).whole,
         "tokens": tokens_of(trial.turns),
         "error": None if trial.error is None else cut(trial.error.message),
     }
 
 
 def _turn(turn: TurnRecord, verdict: TurnVerdict) -> Turn:
-    usage, timing = turn.usage, turn.timing
+    usage = turn.usage
     names = [part.model for part in usage.models if part.model is not None] if usage is not None else []
-    first = None if timing is None else timing.first_token_ms
-    latency = _latency(turn)
+    first = value_or_none(turn.began_ms)
+    latency = value_or_none(turn.took_ms)
     return {
         "input": cut(turn.input),
         "response": _cut(turn.response),

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holodeck_action.reports.phrases import place, run_alone
-from holodeck_action.reports.viewer_cases import cost_of, latency_of, rounded, tokens_of
+from holodeck_action.reports.viewer_cases import latency_of, rounded, tokens_of
 from holodeck_action.reports.viewer_data import Index
 from holodeck_action.reports.viewer_index import Links, Row
+from holodeck_action.results.consumption import cost_of
 from holodeck_action.results.serialization import to_json
 from holodeck_action.results.summaries import case_means
 from holodeck_action.results.verdict import Outcome
@@ -84,7 +85,7 @@ class ColumnBuilder:
         turns = [] if row.case is None else list(row.case.turns)
         block["latency_ms"].append(latency_of(turns))
         block["tokens"].append(tokens_of(turns))
-        block["cost_usd"].append(cost_of(turns))
+        block["cost_usd"].append(cost_of(turns).whole)
         block["trials"].append(0 if row.verdict is None else len(row.verdict.trials))
         block["passed_trials"].append(0 if row.verdict is None else row.verdict.passes)
         letters = ["-"] * len(columns)

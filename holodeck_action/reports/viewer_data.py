@@ -110,7 +110,7 @@ class Run(TypedDict):
     started: str | None
     duration_ms: float | None
     model_calls: int | None
-    cost_usd: float | None
+    cost: str | None
     prompt_tokens: int | None
     completion_tokens: int | None
     tool_version: str

@@ -16,6 +16,7 @@ from holodeck_action.reports.comparison import (
     state_text,
     unpaired_lines,
 )
+from holodeck_action.reports.exam import exam_lines, exam_sentence
 from holodeck_action.reports.history import CASES_SHOWN, flaky_text, remarks
 from holodeck_action.reports.phrases import (
     calls_text,
@@ -23,6 +24,7 @@ from holodeck_action.reports.phrases import (
     ends_text,
     noise_text,
     panel_text,
+    price_text,
     suite_trials_text,
     tally,
 )
@@ -39,6 +41,7 @@ from holodeck_action.reports.viewer_data import (
 )
 from holodeck_action.reports.viewer_index import Links, ViewedSuite
 from holodeck_action.results.comparison import Comparison
+from holodeck_action.results.consumption import Total
 from holodeck_action.results.exit_codes import OUTCOMES
 from holodeck_action.results.gates import gate_sentence
 from holodeck_action.results.report_views import MetricView, Report
@@ -103,7 +106,7 @@ def _suite(report: Report) -> Suite:
         "counts": {name: count for name, count in asdict(report.counts).items() if name in _COUNTED},
         "pass_rate": report.pass_rate,
         "gates": [{"name": gate.name, "state": gate.state, "sentence": gate_sentence(gate)} for gate in report.gates],
-        "notices": list(report.notices),
+        "notices": [*filter(None, [exam_sentence(report.comparison)]), *report.notices],
         "remarks": list(_remarks(report)),
         "file": f"{folder}/{report.file}" if folder else report.file,
     }
@@ -115,6 +118,7 @@ def _remarks(report: Report) -> Iterator[Remarks]:
     history = report.history
     told: dict[str, list[str]] = {
         "Not compared with a base": [report.base_missing] if found is None and report.base_missing else [],
+        "Asked for otherwise than on the base": exam_lines(found),
         "Comparison": [] if found is None else list(_of_comparison(found)),
         "Close to the threshold": [
             f"{metric.name}: {noise_text(metric)}" for metric in report.metrics if metric.within_noise
@@ -125,7 +129,9 @@ def _remarks(report: Report) -> Iterator[Remarks]:
         "Metrics that do not apply": [
             f"{skipped.metric}, {skipped.count} times: {skipped.reason}" for skipped in report.skipped_metrics
         ],
-        "Model calls": [calls_text(report.run.model_calls)] if report.run and report.run.model_calls else [],
+        "Model calls": (
+            [calls_text(report.run.model_calls, report.spend)] if report.run and report.run.model_calls else []
+        ),
         "History": [] if history is None else [
             *(f"{case.id}: {flaky_text(case)}" for case in history.flaky[:CASES_SHOWN]),
             *(f"{kind}: {sentence}" for kind, sentence in remarks(history)),
@@ -226,13 +232,14 @@ def _run(reports: Sequence[Report], links: Links) -> Run:
     runs = [report.run for report in reports if report.run is not None]
     calls = [run.model_calls.calls for run in runs if run.model_calls is not None]
     spends = [report.spend for report in reports]
+    cost = _total(spend.cost_usd for spend in spends)
     commit = next((report.provenance.commit for report in reports), None)
     known = links.repository is not None and commit is not None
     return {
         "started": min((run.started_at for run in runs), default=None),
         "duration_ms": _total(run.duration_ms for run in runs),
         "model_calls": sum(calls) if calls else None,
-        "cost_usd": _total(spend.cost_usd for spend in spends),
+        "cost": None if cost is None else price_text(Total(cost, sum(spend.unpriced for spend in spends))),
         "prompt_tokens": _count(spend.prompt_tokens for spend in spends),
         "completion_tokens": _count(spend.completion_tokens for spend in spends),
         "tool_version": reports[0].provenance.tool_version,

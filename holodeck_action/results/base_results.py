@@ -16,7 +16,6 @@ from holodeck_action.results.result_files import (
     Results,
     opened_results,
     parse_results,
-    read_results,
     results_place,
     sealed_record,
 )
@@ -37,14 +36,12 @@ def results_of(record: Record) -> BaseResults:
 
 
 def results_at(path: Path | GivenPath) -> BaseResults:
-    """Read results whose file may be copied; that of a record in Parquet is made.
+    """Read results whose file may be copied.
 
     Raises:
         RecordError: as for `read_results`.
     """
     path = results_place(path)
-    if os.path.isdir(path):
-        return results_of(read_results(path).record)
     with opened_results(path) as file:
         return results_from(file, os.fspath(path))
 

@@ -101,6 +101,12 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
             for evaluation, verdict in zip(turn.evaluations, metrics, strict=True)
             if verdict.outcome == "error" and evaluation.criteria.fail_on_error
         ]
+    # No other metric that passes makes up for what nobody told.
+    unknown += [
+        verdict.reason
+        for evaluation, verdict in zip(turn.evaluations, metrics, strict=True)
+        if evaluation.lacks_fact and not evaluation.criteria.fail_on_error
+    ]
     failures = [assertion.problem for assertion in broken]
     if "failed" in outcomes:
         failures += [verdict.reason for verdict in metrics if verdict.outcome == "failed"]
@@ -114,7 +120,6 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
     elif hard_errors:
         outcome, reason = "failed", "; ".join(hard_errors)
     elif unknown:
-        # The case itself asks for them: what else passes is no reason to take them for made.
         outcome, reason = "error", "; ".join(unknown)
     elif tools == "passed" or "passed" in outcomes:
         outcome, reason = "passed", "every assertion holds"

@@ -17,17 +17,19 @@ from holodeck_action.results.comparison import (
     Consumed,
     Difference,
     MetricComparison,
+    Unknown,
     UnpairedCase,
 )
 from holodeck_action.results.consumption import Consumption, Timings, Total
 from holodeck_action.results.differences import MetricValues, PassTally, add_metrics, difference, with_states
+from holodeck_action.results.exam import ExamTally
 from holodeck_action.results.pairing import CasePair, SameCase, judged_alike, title
 from holodeck_action.results.record import BaseRun, CaseRecord, Record
 from holodeck_action.results.sequences import Made
 from holodeck_action.results.statistics import equal_quantile
 from holodeck_action.results.stored_cases import case_ids
 from holodeck_action.results.verdict import CaseVerdict
-from holodeck_action.suite.policy import Baseline
+from holodeck_action.suite.policy import Baseline, Gates
 
 
 class Digests(NamedTuple):
@@ -48,6 +50,7 @@ def compare(
     against: BaseRun,
     judged: Sequence[CaseVerdict],
     digests: Digests = NO_DIGESTS,
+    gates: Gates | None = None,
 ) -> Comparison:
     """Compare a run with its base, case by case.
 
@@ -62,8 +65,10 @@ def compare(
         against: where the base comes from.
         judged: the verdicts on the head's cases, in their order.
         digests: of both records, where they are asked for.
+        gates: those that the head is judged by; None for those of its record.
     """
-    matched = _matched(base, head)
+    exam = ExamTally(base, head, against, head.gates if gates is None else gates, settings)
+    matched = _matched(base, head, exam, judged)
     same, metrics = matched.same, matched.metrics
 
     def pair_at(at: int) -> CasePair:
@@ -76,7 +81,7 @@ def compare(
         )
 
     small = isinstance(base.cases, tuple) and isinstance(head.cases, tuple)
-    found = _Found(CaseChanges(None if small else pair_at))
+    found = _Found(CaseChanges(None if small else pair_at), matched.unselected)
     for at in range(len(same)):
         found.add(pair_at(at), at, metrics)
     passed = found.passed.values
@@ -99,10 +104,13 @@ def compare(
         head_consumed=matched.head_took.consumed,
         notices=(
             *against.notices,
-            *_notices(base, found),
+            *_notices(base, head, found, against.name),
             *metrics.notices,
             *_left_out(found.metrics, metrics),
         ),
+        unknown_now=found.unknown_now,
+        unknown_base=found.unknown_base,
+        exam=exam.found(),
     )
 
 
@@ -119,14 +127,14 @@ class _Took:
 
     @property
     def consumed(self) -> Consumed:
-        answered, begun = self._times.answers.answered, self._times.first_tokens.answered
+        answered, begun = self._times.answers, self._times.first_tokens
         tokens = _known(self._took.tokens)
         return Consumed(
             cost_usd=_known(self._took.cost_usd),
             tokens=None if tokens is None else round(tokens),
-            p50_latency_ms=equal_quantile(answered, 0.5),
-            p95_latency_ms=equal_quantile(answered, 0.95),
-            p95_first_token_ms=equal_quantile(begun, 0.95),
+            p50_latency_ms=answered.quantile(0.5),
+            p95_latency_ms=answered.quantile(0.95),
+            p95_first_token_ms=equal_quantile(begun.answered, 0.95),
         )
 
 
@@ -144,6 +152,7 @@ class _Matched(Struct, frozen=True):
         metrics: what can be compared of these.
         base_took: what they took on the base.
         head_took: what they took now.
+        unselected: those that filters left out of the base.
     """
 
     same: Sequence[SameCase]
@@ -152,10 +161,13 @@ class _Matched(Struct, frozen=True):
     metrics: ComparableMetrics
     base_took: _Took
     head_took: _Took
+    unselected: Unknown
 
 
-def _matched(base: Record, head: Record) -> _Matched:
+def _matched(base: Record, head: Record, exam: ExamTally, judged: Sequence[CaseVerdict]) -> _Matched:
     """Match the cases of two records, and look at what each of them asks."""
+    filters = base.provenance.filters
+    left_out, unselected = bool(filters) and filters != head.provenance.filters, Unknown()
     metrics, base_took, head_took = MetricsTally(base, head), _Took(), _Took()
     alone = {name: place for place, name in enumerate(case_ids(base.cases))}
     base_places, head_places = array("Q"), array("Q")
@@ -163,10 +175,18 @@ def _matched(base: Record, head: Record) -> _Matched:
     for place, case in enumerate(head.cases):
         metrics.add_head(case, place)
         at = alone.pop(case.id, None)
-        if at is None:
+        known = None if at is None else base.cases[at]
+        exam.add(case, known, place)
+        if known is None and left_out:
+            reason = f"it is not in the base's selection (its filters: {', '.join(sorted(filters))})"
+            unpaired.append(UnpairedCase(case.id, title(case), "not evaluated", reason))
+            if judged[place].outcome != "quarantined":
+                worse = int(case.asserting and judged[place].judged != "passed")
+                unselected = Unknown(unselected.cases + 1, unselected.worse + worse)
+            continue
+        if at is None or known is None:
             unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it"))
             continue
-        known = base.cases[at]
         metrics.add_base(known, at)
         if known.content_hash != case.content_hash:
             reason = "its questions or expectations are not those of the base"
@@ -180,6 +200,7 @@ def _matched(base: Record, head: Record) -> _Matched:
     for at in alone.values():
         gone = base.cases[at]
         metrics.add_base(gone, at)
+        exam.add_removed(gone, at)
         unpaired.append(UnpairedCase(gone.id, title(gone), "removed", "only the base has it"))
     return _Matched(
         Made(len(head_places), lambda at: SameCase(base.cases[base_places[at]], head.cases[head_places[at]])),
@@ -188,6 +209,7 @@ def _matched(base: Record, head: Record) -> _Matched:
         metrics.found,
         base_took,
         head_took,
+        unselected,
     )
 
 
@@ -204,7 +226,7 @@ class _Found:
         repeated_otherwise: whether the runs repeat one differently.
     """
 
-    def __init__(self, changes: CaseChanges) -> None:
+    def __init__(self, changes: CaseChanges, unselected: Unknown) -> None:
         self.changes = changes
         self.missing: list[UnpairedCase] = []
         self.unexplained: list[UnpairedCase] = []
@@ -212,12 +234,16 @@ class _Found:
         self.metrics: dict[str, MetricValues] = {}
         self.comparable = 0
         self.repeated_otherwise = False
+        self.unknown_now, self.unknown_base = Unknown(), unselected
 
     def add(self, pair: CasePair, place: int, metrics: ComparableMetrics) -> None:
         if pair.missing:
+            self._add_unknown(pair, metrics, counted=False)
             self.missing.append(_not_evaluated(pair, pair.missing))
             return
         reason = self.changes.add(pair, place) if pair.decided else ""
+        regressed = (pair.base.judged, pair.head.judged) == ("passed", "failed")
+        self._add_unknown(pair, metrics, counted=regressed and not reason)
         if reason:
             self.unexplained.append(_not_evaluated(pair, reason))
             return
@@ -228,6 +254,24 @@ class _Found:
         add_metrics(self.metrics, pair)
         self.comparable += _comparable(pair, metrics)
         self.repeated_otherwise = self.repeated_otherwise or pair.same.base.repeat != pair.same.head.repeat
+
+    def _add_unknown(self, pair: CasePair, metrics: ComparableMetrics, *, counted: bool) -> None:
+        """Count a case of which one side is unknown; of both, the base leaves it open.
+
+        Args:
+            pair: the case.
+            metrics: which of its metrics can be compared.
+            counted: whether it is counted as worse already.
+        """
+        base, head = pair.unknown_sides(metrics.asserting - metrics.incomparable.keys())
+        if pair.quarantined or not (base or head):
+            return
+        better = (pair.head.judged == "passed" and not head) or (pair.base.judged == "failed" and not base)
+        worse = int(not counted and not better and pair.same.head.asserting)
+        if base:
+            self.unknown_base = Unknown(self.unknown_base.cases + 1, self.unknown_base.worse + worse)
+        else:
+            self.unknown_now = Unknown(self.unknown_now.cases + 1, self.unknown_now.worse + worse)
 
 
 def _run(record: Record, source: str, digest: str, distance: int | None = None) -> ComparedRun:
@@ -266,7 +310,10 @@ def _not_evaluated(pair: CasePair, reason: str) -> UnpairedCase:
     return UnpairedCase(pair.same.head.id, pair.same.title, "not evaluated", reason)
 
 
-def _notices(base: Record, found: _Found) -> Iterator[str]:
+def _notices(base: Record, head: Record, found: _Found, name: str) -> Iterator[str]:
+    asked, now = base.provenance.target, head.provenance.target
+    if asked != now:
+        yield f"{name or 'The base'} was asked through {asked}, this run through {now}."
     if base.stopped is not None:
         yield f"The base stopped early: {base.stopped}."
     if found.repeated_otherwise:

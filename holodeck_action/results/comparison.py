@@ -13,7 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.exam_changes import ExamChanges
 from holodeck_action.results.sequences import Made, OneByOne
+from holodeck_action.results.serialization import written
 from holodeck_action.suite.errors import SourceMark
 
 ChangeState = Literal["regressed", "non_inferior", "inconclusive"]
@@ -197,7 +199,17 @@ class Consumed(Struct, frozen=True, omit_defaults=True):
     p95_first_token_ms: float | None = None
 
 
-class Comparison(Struct, frozen=True):
+class Unknown(Struct, frozen=True):
+    """Cases of which one side is not known: in error, not run, or not evaluated by a metric that gates.
+
+    `worse` is how many of these `cases` could have got worse, whatever is known of the other side.
+    """
+
+    cases: int = 0
+    worse: int = 0
+
+
+class Comparison(Struct, frozen=True, omit_defaults=True):
     """What changed between two runs.
 
     Attributes:
@@ -213,6 +225,9 @@ class Comparison(Struct, frozen=True):
         base_consumed: what the base took.
         head_consumed: what the head took.
         notices: what the reader should know, each one sentence.
+        unknown_now: what this run leaves unknown of cases that the base knows.
+        unknown_base: what the base leaves unknown.
+        exam: how the terms of the head differ from the base's; None where none is less strict, other or unknown.
     """
 
     base: ComparedRun
@@ -226,7 +241,10 @@ class Comparison(Struct, frozen=True):
     unpaired: tuple[UnpairedCase, ...]
     base_consumed: Consumed
     head_consumed: Consumed
-    notices: tuple[str, ...] = ()
+    notices: tuple[str, ...] = written(())
+    exam: ExamChanges | None = None
+    unknown_now: Unknown = Unknown()
+    unknown_base: Unknown = Unknown()
 
     def measures(self, *, gating: bool = False) -> Iterator[tuple[str, Difference]]:
         """Yield the pass rate and every metric that can be compared, by name; with `gating` those alone that gate."""

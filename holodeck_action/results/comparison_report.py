@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from holodeck_action.results.comparison import Comparison
+from holodeck_action.results.exam_gate import with_exam
 from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.results.gates import gate_sentence
 from holodeck_action.results.regressions import judge_comparison
@@ -52,13 +53,16 @@ def report_comparison(
         suite: name of the head's suite.
         folder: the suite's in its repository.
     """
-    judged = judge_comparison(comparison, "", settings, max_regressions)
+    judged = with_exam(judge_comparison(comparison, "", settings, max_regressions), comparison, "", settings)
     violated = [gate for gate in judged.gates if gate.state == "failed"]
     outcome: VerdictOutcome = "passed"
     code, reason = ExitCode.PASSED, "nothing that the settings fail on got worse"
     if violated:
         outcome, code = "failed", ExitCode.VIOLATED
         reason = "; ".join(map(gate_sentence, violated))
+    elif open_gates := [gate for gate in judged.gates if gate.state == "undetermined"]:
+        outcome, code = "incomplete", ExitCode.INCOMPLETE
+        reason = "; ".join(map(gate_sentence, open_gates))
     elif not comparison.paired:
         outcome, code = "incomplete", ExitCode.INCOMPLETE
         reason = "no case is the same in both runs, so nothing is compared"

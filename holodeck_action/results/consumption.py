@@ -13,7 +13,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.facts import LARGEST, Known, Measured, Unknown
 from holodeck_action.results.record import CaseRecord, ModelUsage, TurnRecord, Usage
+from holodeck_action.results.statistics import equal_quantile
 
 _JUDGED_KINDS = (
     *("geval", "rag", "generation", "query_transformation", "summarization", "lm_retrieval", "agent"),
@@ -39,11 +41,16 @@ class Latencies(Struct, frozen=True):
     missing: int
     untold: int = 0
 
+    def quantile(self, share: float) -> float | None:
+        """Return the time within which a share of the answers came; None where one does not tell its time."""
+        return None if self.untold else equal_quantile(self.answered, share)
+
 
 class Spend(Struct, frozen=True, omit_defaults=True):
     """What the models used, US dollars and tokens, over what is known; None where nothing is, which is not zero.
 
-    `models` holds what each model took of which replies give the name, in order of name.
+    `models` holds what each model took of which replies give the name, in order of name. `unpriced` counts the answers
+    of agents and judges whose cost is not known, so that `cost_usd` is a lower bound.
     """
 
     prompt_tokens: int | None
@@ -52,6 +59,7 @@ class Spend(Struct, frozen=True, omit_defaults=True):
     judge_cost_usd: float | None
     cost_usd: float | None
     models: tuple[ModelUsage, ...] = ()
+    unpriced: int = 0
 
 
 class Amounts:
@@ -77,6 +85,11 @@ class Amounts:
     def known(self) -> float | None:
         """The sum of what is known; None where nothing is."""
         return math.fsum(self._known) if self._known else None
+
+    @property
+    def whole(self) -> float | None:
+        """The sum; None if an amount is not known, or there is none."""
+        return None if self.unknown else self.known
 
 
 class Consumption:
@@ -145,7 +158,25 @@ class Consumption:
             judge_cost_usd=judge,
             cost_usd=math.fsum(both) if both else None,
             models=tuple(self._models[name].usage for name in sorted(self._models)),
+            unpriced=self._cost.unknown,
         )
+
+
+def cost_of(turns: Iterable[TurnRecord]) -> Amounts:
+    """Return the US dollars of the agent and the judges, an amount for each of their answers."""
+    costs = Amounts()
+    for turn in turns:
+        add_costs(costs, turn)
+    return costs
+
+
+def add_costs(costs: Amounts, turn: TurnRecord) -> None:
+    """Add the US dollars of a turn's agent and judges, an amount for each of their answers."""
+    if turn.skipped is None:
+        costs.add(None if turn.usage is None else turn.usage.cost_usd)
+    for evaluation in turn.evaluations:
+        if evaluation.cost_usd is not None or _judge(evaluation) is not None:
+            costs.add(evaluation.cost_usd)
 
 
 def reused_of(cases: Iterable[CaseRecord]) -> int:
@@ -191,29 +222,35 @@ class Timings:
 
     def __init__(self) -> None:
         self._answered, self._begun = array("d"), array("d")
-        self._missing = self._first_missing = self._untold = 0
+        self._missing = self._untold = self._first_untold = 0
 
     def add(self, turn: TurnRecord) -> None:
         """Add a turn."""
-        timing = turn.timing
-        if turn.response is None or timing is None:
+        if turn.response is None:
             self._missing += 1
             return
-        self._answered.append(timing.duration_ms if timing.model_ms is None else timing.model_ms)
-        if timing.first_token_ms is None:
-            self._untold += 1
-        else:
-            self._begun.append(timing.first_token_ms)
+        self._untold += _unknown(turn.took_ms, self._answered)
+        self._first_untold += _unknown(turn.began_ms, self._begun)
 
     @property
     def answers(self) -> Latencies:
         """How long the agent worked on each turn."""
-        return Latencies(self._answered, self._missing)
+        return Latencies(self._answered, self._missing, self._untold)
 
     @property
     def first_tokens(self) -> Latencies:
         """How long it took until the answer of each turn began."""
-        return Latencies(self._begun, self._missing, self._untold)
+        return Latencies(self._begun, self._missing, self._first_untold)
+
+
+def _unknown(fact: Measured[float], known: array[float]) -> int:
+    """Add a number to those that are known; return 1 where it is not, else 0."""
+    match fact:
+        case Known(value):
+            known.append(value)
+            return 0
+        case Unknown():
+            return 1
 
 
 def _judge(evaluation: Evaluation) -> Usage | None:
@@ -239,4 +276,4 @@ def _judged(evaluation: Evaluation) -> bool:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST else None

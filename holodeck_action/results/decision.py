@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.comparison import Comparison
+from holodeck_action.results.exam_gate import with_exam
 from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.results.gates import gate_sentence, judge_gates
 from holodeck_action.results.record import Record
@@ -95,9 +96,16 @@ def _compared(record: Record, terms: Terms, gates: Gates, found: Survey) -> tupl
 
         digests = Digests(terms.base_digest or record_digest(terms.base), found.digest)
         comparison = compare(
-            terms.base, record, settings, against=recorded.base, judged=found.verdicts, digests=digests
+            terms.base,
+            record,
+            settings,
+            against=recorded.base,
+            judged=found.verdicts,
+            digests=digests,
+            gates=gates,
         )
-    return comparison, judge_comparison(comparison, recorded.missing, settings, gates.max_regressions)
+    judged = judge_comparison(comparison, recorded.missing, settings, gates.max_regressions)
+    return comparison, with_exam(judged, comparison, recorded.missing, settings)
 
 
 def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) -> tuple[ExitCode, str]:

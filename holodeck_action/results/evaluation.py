@@ -6,16 +6,21 @@ Source: HoneyHive evaluation data models, `Evaluation`; docs/results.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+from holodeck_action.results.facts import LARGEST, Amount, Rating
 from holodeck_action.results.serialization import written
 from holodeck_action.suite.errors import SourceMark
 
-Score = bool | int | float | str | None
+Score = bool | Annotated[int, Meta(ge=-LARGEST, le=LARGEST)] | Rating | str | None
 Polarity = Literal["maximize", "minimize", "neutral"]
 Status = Literal["completed", "failed", "skipped", "pending"]
+
+
+MISSING_INPUT = "missing_input"
+"""Code of the error of a metric that needs what nobody told."""
 
 
 class ErrorInfo(Struct, frozen=True):
@@ -84,9 +89,15 @@ class Evaluation(Struct, frozen=True):
     criteria: Criteria
     metadata: Mapping[str, Any]
     timestamp: str
-    duration_ms: float | None
+    duration_ms: Amount | None
     status: Status
     confidence: float | None = None
-    cost_usd: float | None = None
+    cost_usd: Amount | None = None
     error: ErrorInfo | None = None
     cached: bool = False
+
+    @property
+    def lacks_fact(self) -> bool:
+        """Whether it did not happen because a fact that it asserts something of is unknown."""
+        missing = self.status == "failed" and self.error is not None and self.error.code == MISSING_INPUT
+        return missing and self.criteria.asserts

@@ -15,7 +15,7 @@ from types import TracebackType
 from msgspec import Struct
 
 from holodeck_action.results.disk import DISK, Disk, open_lock
-from holodeck_action.results.result_files import BASE_FOLDER, EARLIER_FILE, PARQUET_FOLDER, RESULTS_FILE, VERDICT_FILE
+from holodeck_action.results.result_files import BASE_FOLDER, EARLIER_FILE, RESULTS_FILE, TABLES_FOLDER, VERDICT_FILE
 from holodeck_action.results.serialization import from_json
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import ForeignError, read_file
@@ -23,7 +23,7 @@ from holodeck_action.text.given_paths import GivenPath
 
 PREVIOUS_FOLDER = "previous"
 LOCK_FILE = ".lock"
-_LEFT = (VERDICT_FILE, RESULTS_FILE, PARQUET_FOLDER, EARLIER_FILE, "junit.xml", "report.*")
+_LEFT = (VERDICT_FILE, RESULTS_FILE, TABLES_FOLDER, EARLIER_FILE, "junit.xml", "report.*")
 """What runs and `report` leave, in the order in which it is moved: what claims most goes first."""
 _WRITTEN = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md", "report.html")
 _CUT_SHORT = tuple(f".{name}.*" for name in _LEFT)
@@ -130,7 +130,7 @@ def _set_aside(folder: Path, disk: Disk) -> None:
     # Links that lead nowhere, too, which a path's `glob` passes over.
     there = sorted(os.listdir(folder))
     found = (folder / name for pattern in _LEFT for name in fnmatch.filter(there, pattern))
-    files = [file for file in found if file.is_symlink() or not file.is_dir() or file.name == PARQUET_FOLDER]
+    files = [file for file in found if file.is_symlink() or not file.is_dir() or file.name == TABLES_FOLDER]
     if not files:
         return
     previous = folder / PREVIOUS_FOLDER
@@ -145,7 +145,7 @@ def _set_aside(folder: Path, disk: Disk) -> None:
 
 
 def _remove(path: Path, disk: Disk) -> None:
-    if path.is_dir() and PARQUET_FOLDER in path.name:
+    if path.is_dir() and TABLES_FOLDER in path.name:
         disk.remove_folder(path)
     else:
         disk.remove(path)

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holodeck_action.results.consumption import Latencies, Total
 from holodeck_action.results.figures import FIRST_TOKEN, LATENCY, counted, decisive, decisive_percent
@@ -52,8 +53,10 @@ class GateInputs(Struct, frozen=True):
     `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run). `lost` is the
     number of evaluations of passing cases that did not happen, `lost_first` names the first of them. `scores` holds the
     score of each case with its weight, by metric. Of what was spent (`tokens`, `cost_usd`) nothing is left out; `unrun`
-    counts all cases that were not run. Without `asserting` no case can pass or fail: there is no pass rate, and gates
-    on it do not apply.
+    counts all cases that were not run. `untold` counts evaluations for which a fact is unknown: no gate tolerates that.
+    Cases with several trials that are not flaky yet may be so in trials that were not run, as the case was decided
+    (`unseen`), or that could not be judged (`undecided`). Without `asserting` no case can pass or fail: there is no
+    pass rate, and gates on it do not apply.
     """
 
     passed: Sequence[float]
@@ -73,6 +76,9 @@ class GateInputs(Struct, frozen=True):
     latencies: Latencies = _NO_TURN
     first_tokens: Latencies = _NO_TURN
     unrun: int = 0
+    untold: int = 0
+    unseen: int = 0
+    undecided: int = 0
     summary: CustomSummary | None = None
     asserting: bool = True
 
@@ -116,12 +122,13 @@ def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
             f"{inputs.completed} of {inputs.planned} evaluations happened"
             + _share(inputs.completeness, gates.min_completeness, holds=complete)
             + _unjudged(inputs)
-            + _lost(inputs),
+            + _lost(inputs)
+            + _untold(inputs),
         )
     if gates.max_errors is not None:
         yield _at_most("max_errors", inputs.errors, gates.max_errors, f"{counted(inputs.errors, 'case')} in error")
     if gates.max_flaky is not None:
-        yield _at_most("max_flaky", inputs.flaky, gates.max_flaky, counted(inputs.flaky, "flaky case"))
+        yield _flaky(gates.max_flaky, inputs, tolerated=complete)
     if gates.max_cost_usd is not None:
         yield _spent("max_cost_usd", inputs.cost_usd, gates.max_cost_usd, inputs)
     if gates.max_total_tokens is not None:
@@ -146,8 +153,14 @@ def _lost(inputs: GateInputs) -> str:
     return f"; missing in passing cases: {'; '.join(inputs.lost_first)}{more}"
 
 
+def _untold(inputs: GateInputs) -> str:
+    return f"; {counted(inputs.untold, 'evaluation')} lack a fact, which no gate tolerates" if inputs.untold else ""
+
+
 def _complete(required: float | None, inputs: GateInputs) -> bool:
     """Tell whether what is missing is tolerated: it is left out of the numbers then."""
+    if inputs.untold:
+        return False
     if required is None:
         return True
     everything = required >= 1.0
@@ -209,6 +222,19 @@ def _at_most(name: str, actual: int, limit: int, found: str) -> GateVerdict:
     """Judge a number of something; `found` says it in words."""
     allowed = "none" if limit == 0 else f"{limit:,}"
     return GateVerdict(name, "passed" if actual <= limit else "failed", actual, limit, f"{found}, {allowed} allowed")
+
+
+def _flaky(limit: int, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
+    """Judge the flaky cases: trials that nobody judged could make one of any case."""
+    found = _at_most("max_flaky", inputs.flaky, limit, counted(inputs.flaky, "flaky case"))
+    missing = inputs.unseen + (0 if tolerated else inputs.undecided)
+    if found.state == "failed" or inputs.flaky + missing <= limit:
+        return found
+    return replace(
+        found,
+        state="undetermined",
+        reason=f"{found.reason}; {counted(missing, 'other case')} may be flaky in trials that nobody judged",
+    )
 
 
 def _spent(name: str, total: Total, limit: float, inputs: GateInputs) -> GateVerdict:

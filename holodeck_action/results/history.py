@@ -15,16 +15,16 @@ from typing import Annotated, Any, Literal
 from msgspec import DecodeError, Meta, Struct, ValidationError
 from msgspec.structs import replace
 
+from holodeck_action.results.asker import Asker
 from holodeck_action.results.consumption import Consumption, Timings, Total
 from holodeck_action.results.evaluation import Polarity
-from holodeck_action.results.history_layout import kept_commits, record_path, suite_key
+from holodeck_action.results.history_layout import kept_commits, record_path, suite_key, variant_of
 from holodeck_action.results.judge_card import Configuration
 from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.results.serialization import from_json, problem_of, to_plain
 from holodeck_action.results.statistics import (
     MANY_ENOUGH,
     effective_sample_size,
-    equal_quantile,
     mean_lower_bound,
     mean_upper_bound,
     wilson_lower_bound,
@@ -85,7 +85,7 @@ class MetricPoint(Struct, frozen=True):
     configuration: _Digest | None = None
 
 
-class HistoryLine(Struct, frozen=True):
+class HistoryLine(Struct, frozen=True, omit_defaults=True):
     """One run of one suite.
 
     Attributes:
@@ -111,6 +111,7 @@ class HistoryLine(Struct, frozen=True):
             thresholds and judges.
         record_digest: SHA-256 of the canonical record.
         tool_version: version of holodeck-action.
+        variant: what tells the results from those of other jobs and targets; empty where no job is known.
     """
 
     version: Literal[1]
@@ -133,6 +134,7 @@ class HistoryLine(Struct, frozen=True):
     measure: _Digest
     record_digest: _Digest
     tool_version: _Text
+    variant: Annotated[str, Meta(pattern=r"^([0-9a-f]{8})?$")] = ""
 
     @property
     def moment(self) -> datetime:
@@ -152,7 +154,7 @@ class HistoryLine(Struct, frozen=True):
     @property
     def record_path(self) -> str:
         """Where its results are in the history."""
-        return record_path(self.place, suite_key(None, self.suite))
+        return record_path(self.place, suite_key(None, self.suite), self.variant)
 
 
 def history_line(record: Record, verdict: Verdict) -> HistoryLine:
@@ -206,7 +208,7 @@ def _line(record: Record, verdict: Verdict) -> HistoryLine:
     found = _Tally()
     for case, judged in zip(record.cases, verdict.cases, strict=True):
         found.add(case, judged)
-    scores, latencies = found.metrics.scores, found.timings.answers.answered
+    scores, latencies = found.metrics.scores, found.timings.answers
     cost, tokens = found.consumption.cost_usd, found.consumption.tokens
     kept = _ids(found.quarantined)
     return HistoryLine(
@@ -229,11 +231,12 @@ def _line(record: Record, verdict: Verdict) -> HistoryLine:
         quarantined={name: judged for name, judged in found.quarantined.items() if name in kept},
         cost_usd=_known(cost),
         tokens=None if tokens.unknown else int(tokens.known),
-        p95_latency_ms=equal_quantile(latencies, 0.95),
+        p95_latency_ms=latencies.quantile(0.95),
         suite_digest=record.suite.digest[:_TEXT_LENGTH],
         measure=found.measure.hexdigest(record),
         record_digest=verdict.record_digest,
         tool_version=record.provenance.tool_version[:_TEXT_LENGTH],
+        variant=variant_of(record.provenance.target, Asker(record.run.workflow, record.run.job)),
     )
 
 

@@ -75,6 +75,16 @@ class CasePair(Struct, frozen=True):
         """Whether both sides passed or failed."""
         return {self.base.judged, self.head.judged} <= {"passed", "failed"}
 
+    def unknown_sides(self, gating: Set[str]) -> tuple[bool, bool]:
+        """Tell of base and head whether the verdict, or a metric that gates, is unknown."""
+        base, head = (
+            each.judged in ("error", "skipped")
+            or any(trial.outcome == "error" for trial in each.trials)
+            or any(metric.outcome == "error" and metric.name in gating for metric in each.metrics)
+            for each in (self.base, self.head)
+        )
+        return base, head
+
     @property
     def missing(self) -> str:
         """Why one of the sides could not be judged; empty where both could."""
@@ -113,6 +123,10 @@ def judged_alike(same: SameCase, own: CaseVerdict, silent: Set[str], *, base_sto
         head_stops: whether the head's do.
     """
     base, head = same.base, same.head
+    if not base.trials or not head.trials:
+        # A case that was not run has no criteria that both could be judged by.
+        before = judge_case(base, stop_when_decided=base_stops)
+        return CasePair(same, before, own, min(base.repeat, head.repeat), own.outcome == "quarantined")
     trials = min(base.repeat, head.repeat)
     needed = math.ceil(head.min_pass * trials / head.repeat)
     criteria = {

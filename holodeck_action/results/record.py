@@ -5,6 +5,7 @@ Serialised by `holodeck_action.results.result_files`. Mappings hold JSON values 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,7 +13,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
+from holodeck_action.results.facts import Amount, Count, Fact, Known, Measured, Rating, Unknown, listed, measured
 from holodeck_action.results.judge_card import CardSummary, Configuration
+from holodeck_action.results.own_terms import OwnTerms
 from holodeck_action.results.sequences import OneByOne
 from holodeck_action.results.serialization import written
 from holodeck_action.suite.errors import SourceMark
@@ -31,8 +34,8 @@ class ToolInvocation(Struct, frozen=True):
     name: str
     args: Mapping[str, Any] = field(default_factory=dict)
     result: Any = None
-    bytes: int | None = None
-    duration_ms: float | None = None
+    bytes: Count | None = None
+    duration_ms: Amount | None = None
     error: str | None = None
 
 
@@ -41,7 +44,7 @@ class RetrievedChunk(Struct, frozen=True):
 
     id: str
     text: str | None = None
-    score: float | None = None
+    score: Rating | None = None
 
 
 class ToolAssertion(Struct, frozen=True):
@@ -69,11 +72,11 @@ class ModelUsage(Struct, frozen=True, omit_defaults=True):
     """What one of several models took for a turn; None where unknown, which is not zero; `estimated` as in `Usage`."""
 
     model: str | None = written(None)
-    prompt_tokens: int | None = written(None)
-    completion_tokens: int | None = written(None)
-    cached_tokens: int | None = written(None)
-    reasoning_tokens: int | None = written(None)
-    cost_usd: float | None = written(None)
+    prompt_tokens: Count | None = written(None)
+    completion_tokens: Count | None = written(None)
+    cached_tokens: Count | None = written(None)
+    reasoning_tokens: Count | None = written(None)
+    cost_usd: Amount | None = written(None)
     estimated: bool = False
 
 
@@ -85,11 +88,11 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     what the agent reports.
     """
 
-    prompt_tokens: int | None = written(None)
-    completion_tokens: int | None = written(None)
-    cost_usd: float | None = written(None)
-    cached_tokens: int | None = None
-    reasoning_tokens: int | None = None
+    prompt_tokens: Count | None = written(None)
+    completion_tokens: Count | None = written(None)
+    cost_usd: Amount | None = written(None)
+    cached_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
     models: tuple[ModelUsage, ...] = ()
     estimated: bool = False
 
@@ -99,13 +102,13 @@ class Timing(Struct, frozen=True, omit_defaults=True):
 
     `model_ms` is how long the models of a turn worked, waiting excluded, or what an agent of another target says of its
     own work; that of the original calls where they were recorded or cached. `first_token_ms` is the time until the
-    answer began. None where it is not known.
+    answer began. None where it is not known: `duration_ms` is that of the answers of a transcript.
     """
 
     started_at: str
-    duration_ms: float
-    model_ms: float | None = written(None)
-    first_token_ms: float | None = None
+    duration_ms: Amount | None
+    model_ms: Amount | None = written(None)
+    first_token_ms: Amount | None = None
 
 
 class TurnRecord(Struct, frozen=True, omit_defaults=True):
@@ -141,6 +144,49 @@ class TurnRecord(Struct, frozen=True, omit_defaults=True):
     messages: tuple[Mapping[str, Any], ...] | None = None
     metadata: Mapping[str, Any] | None = None
 
+    @property
+    def calls(self) -> Fact[tuple[ToolInvocation, ...]]:
+        """The tool calls of the turn."""
+        return listed(self.tool_invocations, "the target says nothing of tool calls")
+
+    @property
+    def chunks(self) -> Fact[tuple[RetrievedChunk, ...]]:
+        """What was retrieved in the conversation so far."""
+        return listed(self.retrieved_chunks, "the target says nothing of what it retrieved")
+
+    @property
+    def texts(self) -> Fact[tuple[str, ...]]:
+        """The retrieved texts that metrics are given."""
+        return listed(self.retrieval_context, "the target says nothing of what it retrieved")
+
+    @property
+    def took_ms(self) -> Measured[float]:
+        """How long the answer took: the working time of the models, else the time from the question to the answer."""
+        timing = self.timing
+        if self.response is None or timing is None:
+            return Unknown("there is no answer" if self.response is None else "nobody measured it")
+        return measured(timing.duration_ms if timing.model_ms is None else timing.model_ms, "nobody measured it")
+
+    @property
+    def began_ms(self) -> Measured[float]:
+        """How long it took until the answer began."""
+        if self.response is None or self.timing is None:
+            return Unknown("there is no answer" if self.response is None else "nobody measured it")
+        return measured(self.timing.first_token_ms, "nobody measured it")
+
+    @property
+    def tokens(self) -> Measured[int]:
+        """Tokens of prompts and answers of the agent's models."""
+        used = self.usage or Usage()
+        if used.prompt_tokens is None or used.completion_tokens is None:
+            return Unknown("the target does not tell its tokens")
+        return Known(used.prompt_tokens + used.completion_tokens)
+
+    @property
+    def cost_usd(self) -> Measured[float]:
+        """US dollars of the agent's models."""
+        return measured((self.usage or Usage()).cost_usd, "the target does not tell its cost")
+
 
 class TrialRecord(Struct, frozen=True):
     """One repetition of a case; `error` is set when the trial as a whole failed (its session, its deadline)."""
@@ -149,6 +195,15 @@ class TrialRecord(Struct, frozen=True):
     turns: tuple[TurnRecord, ...]
     error: ErrorInfo | None = None
     timing: Timing | None = None
+
+    @property
+    def took_ms(self) -> Measured[float]:
+        """How long the agent worked on the trial; that of its answers where nobody measured the trial itself."""
+        answered = [turn for turn in self.turns if turn.response is not None]
+        if all(turn.timing is not None and turn.timing.duration_ms is not None for turn in answered):
+            return measured(None if self.timing is None else self.timing.duration_ms, "nobody measured it")
+        known = [turn.took_ms.value for turn in answered if isinstance(turn.took_ms, Known)]
+        return Known(math.fsum(known)) if len(known) == len(answered) else Unknown("nobody measured it")
 
 
 class CaseRecord(Struct, frozen=True):
@@ -270,6 +325,8 @@ class RunInfo(Struct, frozen=True, omit_defaults=True):
 
     `model_calls` is None where no calls of ours were made. `base_digest` is the digest of the base's
     results file; None where there is no base. `shard` is the part of the run that this is; None for a whole run.
+    `workflow` is the path of the workflow's file, `job` the id of the job, with the `comment-id` that tells parts of a
+    matrix apart; empty where they are not known.
     """
 
     run_id: str
@@ -281,6 +338,8 @@ class RunInfo(Struct, frozen=True, omit_defaults=True):
     model_calls: ModelCalls | None = written(None)
     base_digest: str | None = written(None)
     shard: Shard | None = None
+    workflow: str = ""
+    job: str = ""
 
 
 class CustomSummary(Struct, frozen=True):
@@ -331,14 +390,15 @@ class RecordedBaseline(Struct, frozen=True):
     missing: str = ""
 
 
-class Record(Struct, frozen=True):
+class Record(Struct, frozen=True, omit_defaults=True):
     """A whole run.
 
     `stopped` says why the run ended before its plan was done (signal, deadline); None for a run that ended by itself.
     `stop_when_decided` tells which trials count. `summary` is None where no callable of
     the suite summarises it. `configurations` says what decided the scores of the metrics that models graded, by name;
     `cards` what their judge cards tell, in order of name. `chosen` says which cases there must be; None in a record of
-    the first version.
+    the first version. `marks` says where the policy file sets gates, `baseline`, `trials` and quarantine, by names such
+    as `gates.min_pass_rate` and `quarantine.CASE`. `own` holds the terms of a suite that was run by those of another.
     """
 
     schema_version: int
@@ -349,13 +409,15 @@ class Record(Struct, frozen=True):
     stop_when_decided: bool
     cases: OneByOne[CaseRecord]
     run: RunInfo
-    stopped: str | None = None
-    notices: tuple[str, ...] = ()
-    summary: CustomSummary | None = None
-    configurations: Mapping[str, Configuration] = field(default_factory=dict)
-    cards: tuple[CardSummary, ...] = ()
-    chosen: Chosen | None = None
-    baseline: RecordedBaseline | None = None
+    stopped: str | None = written(None)
+    notices: tuple[str, ...] = written(())
+    summary: CustomSummary | None = written(None)
+    configurations: Mapping[str, Configuration] = written({})
+    cards: tuple[CardSummary, ...] = written(())
+    chosen: Chosen | None = written(None)
+    baseline: RecordedBaseline | None = written(None)
+    marks: Mapping[str, SourceMark] = field(default_factory=dict)
+    own: OwnTerms | None = None
 
     @property
     def ended_early(self) -> str | None:

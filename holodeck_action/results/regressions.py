@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.results.comparison import Comparison, Difference, gating
 from holodeck_action.results.figures import counted
@@ -43,14 +44,42 @@ def judge_comparison(
         REGRESSED: settings.on_regressed,
         INCONCLUSIVE: settings.on_inconclusive,
     }
+    if comparison is not None and not comparison.paired and comparison.unknown_now.cases:
+        found = list(_found(comparison, max_regressions or 0))
     if not found:
         reason = missing or "no case is the same in the base, so nothing is compared"
         short = "there is no base to compare with" if comparison is None and settings.on_missing == "warn" else reason
         return _without_base(short, reactions, settings, max_regressions or 0)
+    assert comparison is not None
+    found = [_as_known(gate, comparison, settings) for gate in found]
     return BaselineVerdict(
         tuple(gate for gate in found if reactions[gate.name] == "fail"),
         tuple(gate.reason for gate in found if reactions[gate.name] == "warn" and gate.state == "failed"),
     )
+
+
+def _as_known(gate: GateVerdict, comparison: Comparison, settings: Baseline) -> GateVerdict:
+    """Return a gate as passed only if what is not known could not turn it.
+
+    What this run leaves unknown makes it undetermined. What the base leaves unknown does so with `on_missing: fail`;
+    else the gate is skipped, unless it holds in any case.
+    """
+    now, base = comparison.unknown_now, comparison.unknown_base
+    if gate.state != "passed":
+        return gate
+    cases = gate.name == CASES
+    regressed = gating(comparison.regressed)
+    if (cases and regressed + now.worse > gate.required) or (not cases and now.cases):
+        count = now.worse if cases else now.cases
+        reason = f"{gate.reason}; {counted(count, 'case')} not wholly evaluated in this run could have got worse"
+        return replace(gate, state="undetermined", reason=reason)
+    if not base.cases:
+        return gate
+    reason = f"{gate.reason}; the base leaves {counted(base.cases, 'case')} unknown"
+    if settings.on_missing == "fail":
+        return replace(gate, state="undetermined", reason=reason)
+    could = regressed + now.worse + base.worse > gate.required if cases else True
+    return replace(gate, state="skipped", reason=reason) if could else gate
 
 
 def _without_base(

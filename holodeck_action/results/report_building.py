@@ -8,6 +8,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from holodeck_action.results.facts import Known
 from holodeck_action.results.faults import Fault, fault_of
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TurnRecord
 from holodeck_action.results.report_views import (
@@ -136,7 +137,7 @@ def _summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset
 def _case_view(
     position: int, case: CaseRecord, judged: CaseVerdict, summary: CaseSummary | None, stop_early: bool
 ) -> CaseView:
-    durations = [trial.timing.duration_ms for trial in case.trials if trial.timing is not None]
+    durations = [took.value for trial in case.trials if isinstance(took := trial.took_ms, Known)]
     repeats = None
     if case.repeat > 1:
         repeats = f"{judged.passes} of {len(judged.trials)} trials passed, {case.min_pass} of {case.repeat} needed"

@@ -10,9 +10,9 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, overload
+from typing import Any, BinaryIO, overload
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from holodeck_action.results.canonical import chosen_cases, head_of
 from holodeck_action.results.disk import DISK, Disk, staged, write_atomically
 from holodeck_action.results.history import NO_LINES, HistoryLine, HistoryLines, dump_line, parse_lines
-from holodeck_action.results.parquet.needed import is_installed
 from holodeck_action.results.parsed_record import examined, parsed_once
 from holodeck_action.results.record import FIRST_VERSION, Record
 from holodeck_action.results.sealing import DIGEST, END, RECORD_DIGEST, Sealed, lines_of
@@ -38,8 +37,8 @@ from holodeck_action.text.foreign import ForeignError, RefusedFileError, open_fi
 from holodeck_action.text.given_paths import GivenPath
 
 RESULTS_FILE = "results.json"
-PARQUET_FOLDER, MANIFEST_FILE = "results.parquet", "manifest.json"
-"""The record of a large run, in place of results.json, and the file in it that tells of the others."""
+TABLES_FOLDER, _MANIFEST_FILE = "results.parquet", "manifest.json"
+"""The record of a run as an earlier version could write it, and the file in it that names the others."""
 VERDICT_FILE = "verdict.json"
 BASE_FOLDER = "base"
 """Where the results of the base are, beside those of the run that is compared with it."""
@@ -49,9 +48,7 @@ EARLIER_RUNS = 50
 """So many of them: more than a trend shows, as some take no part."""
 _EARLIER_BYTES = 8 * 1024 * 1024
 _LINE_BYTES = 128
-LARGEST_JSON = 1 << 30
-"""Bytes up to which `auto` writes results.json."""
-RecordFormat = Literal["auto", "json", "parquet"]
+_LARGEST_VERDICT = 1 << 30
 _AGAIN = "use the file as the run wrote it"
 
 
@@ -87,13 +84,7 @@ NOTHING_BESIDE = Beside()
 
 
 def write_results(
-    folder: Path,
-    record: Record,
-    verdict: Verdict,
-    disk: Disk = DISK,
-    beside: Beside = NOTHING_BESIDE,
-    record_format: RecordFormat = "json",
-    largest: int = LARGEST_JSON,
+    folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK, beside: Beside = NOTHING_BESIDE
 ) -> Path:
     """Write a record and its verdict, which names the record's digest, into a folder, and what a report needs besides.
 
@@ -105,8 +96,6 @@ def write_results(
         verdict: on it.
         disk: what is written with.
         beside: what else stands there.
-        record_format: what the record is written as.
-        largest: bytes up to which `auto` is JSON; where Parquet cannot be written it always is.
 
     Returns:
         Where the record is.
@@ -121,51 +110,14 @@ def write_results(
         write_atomically(below / RESULTS_FILE, base.content, disk=disk)
     if earlier:
         write_atomically(folder / EARLIER_FILE, map(dump_line, earlier[-EARLIER_RUNS:]), disk=disk)
-    judged = folder / VERDICT_FILE
-    with ExitStack() as scope:
-        written = None
-        if record_format != "parquet":
-            most = largest if record_format == "auto" and is_installed() else None
-            written = _staged_json(folder, record, verdict.record_digest, most, disk, scope)
-        if written is None:
-            # Few runs need it.
-            from holodeck_action.results.parquet.writing import staged_parquet
-
-            results = folder / PARQUET_FOLDER
-            written = results, *scope.enter_context(staged_parquet(results, record, verdict.record_digest, disk))
-        results, new, digest = written
-        bound = replace(verdict, results_digest=digest)
-        new_verdict = scope.enter_context(staged(judged, _verdict_lines(bound), disk))
-        disk.replace(new, results)
-        other = folder / (RESULTS_FILE if results.name == PARQUET_FOLDER else PARQUET_FOLDER)
-        if other.exists():
-            (disk.remove_folder if other.is_dir() else disk.remove)(other)
-        disk.replace(new_verdict, judged)
+    results, judged = folder / RESULTS_FILE, folder / VERDICT_FILE
+    sealed = sealed_record(record, verdict.record_digest)
+    with staged(results, sealed, disk) as new:
+        bound = replace(verdict, results_digest=sealed.digest)
+        with staged(judged, _verdict_lines(bound), disk) as new_verdict:
+            disk.replace(new, results)
+            disk.replace(new_verdict, judged)
     return results
-
-
-class _TooLargeError(Exception):
-    """A file would become larger than it may."""
-
-
-def _staged_json(
-    folder: Path, record: Record, record_digest: str, most: int | None, disk: Disk, scope: ExitStack
-) -> tuple[Path, Path, str] | None:
-    """Write a results file beside its place; None if it had more bytes than it may."""
-    sealed, results = sealed_record(record, record_digest), folder / RESULTS_FILE
-    try:
-        new = scope.enter_context(staged(results, sealed if most is None else _limited(sealed, most), disk))
-    except _TooLargeError:
-        return None
-    return results, new, sealed.digest
-
-
-def _limited(chunks: Iterable[bytes], most: int) -> Iterator[bytes]:
-    for chunk in chunks:
-        most -= len(chunk)
-        if most < 0:
-            raise _TooLargeError
-        yield chunk
 
 
 def write_verdict(path: Path, verdict: Verdict, disk: Disk = DISK) -> None:
@@ -195,21 +147,21 @@ def results_place(path: GivenPath) -> GivenPath: ...
 
 
 def results_place(path: Path | GivenPath) -> Path | GivenPath:
-    """Return where the results are that a path names: a results file, or the folder of a record in Parquet.
+    """Return where the results are that a path names: a results file, or the folder of a run that holds one.
 
-    Args:
-        path: either, its manifest, the folder of a run that holds one of them, or the results.json in whose place there
-            is the other one.
+    Tables of an earlier version are found, too, so that opening them says what to do with them.
     """
-    if path.name == MANIFEST_FILE:
-        return path.parent
     if os.path.isfile(path):
         return path
-    if path.name == RESULTS_FILE:
-        folder = path.parent / PARQUET_FOLDER
-        return folder if os.path.isdir(folder) else path
-    there = (path / name for name in (RESULTS_FILE, PARQUET_FOLDER))
-    return next((each for each in there if os.path.exists(each)), path)
+    results = path if path.name == RESULTS_FILE else path / RESULTS_FILE
+    tables = results.parent / TABLES_FOLDER
+    if os.path.exists(results):
+        return results
+    return tables if _is_tables(tables) else path
+
+
+def _is_tables(path: os.PathLike[str]) -> bool:
+    return os.path.isfile(os.path.join(path, _MANIFEST_FILE))
 
 
 def read_record(path: Path | GivenPath) -> Record:
@@ -228,12 +180,6 @@ def read_results(path: Path | GivenPath, indexed_from: int = INDEXED_FROM) -> Re
         RecordError: it is missing, of another schema version, not a record, or not whole.
     """
     path = results_place(path)
-    if os.path.isdir(path):
-        if not os.path.exists(path / MANIFEST_FILE):
-            raise RecordError(f"{path}: holds no {RESULTS_FILE}; give the output folder of a run")
-        from holodeck_action.results.parquet.cases import read_parquet
-
-        return Results(*read_parquet(path))
     with opened_results(path) as file:
         large = os.fstat(file.fileno()).st_size >= indexed_from
         found = indexed(file, os.fspath(path)) if large else None
@@ -254,13 +200,20 @@ def opened_results(path: os.PathLike[str]) -> Iterator[BinaryIO]:
         with open_file(path, None) as file:
             yield file
     except OSError as error:
+        if _is_tables(path):
+            raise RecordError(
+                f"{path}: is a record in Parquet tables of an earlier version, which is not read any more; convert it "
+                f"with that version: holodeck-action export {path} --format json -o {RESULTS_FILE}"
+            ) from error
+        if os.path.isdir(path):
+            raise RecordError(f"{path}: holds no {RESULTS_FILE}; give the output folder of a run") from error
         raise RecordError(f"{path}: cannot be read: {error.strerror}; give the results.json of a run") from error
 
 
 def verdict_values(folder: os.PathLike[str]) -> dict[str, Any]:
     """Return what the verdict.json of a folder says, unchecked; nothing if it is none."""
     try:
-        return read_file(Path(folder) / VERDICT_FILE, LARGEST_JSON).json_object()
+        return read_file(Path(folder) / VERDICT_FILE, _LARGEST_VERDICT).json_object()
     except (OSError, ForeignError):
         return {}
 

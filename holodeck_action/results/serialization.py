@@ -85,7 +85,10 @@ def _plain(value: Any) -> Any:
     """Return a value that msgspec does not know as one that it knows."""
     if isinstance(value, BaseModel):
         # Its own `model_dump` would first build a schema, of which a run has no other use.
-        return dict(value)
+        later = getattr(value, "OMITTED", ())
+        return {
+            name: item for name, item in value if name not in later or item != type(value).model_fields[name].default
+        }
     for kind in (str, int, float):
         if isinstance(value, kind):
             return kind(value)

@@ -64,6 +64,7 @@ class Survey:
         self._minimized: set[str] = set()
         self._lost: list[str] = []
         self._planned = self._completed = self._losses = self._flaky = self._not_run = 0
+        self._untold = self._undecided = self._unseen = 0
         self.asserting = self.repeated = 0
         self.names: set[str] = set()
         kept: list[CaseVerdict] | None = [] if isinstance(record.cases, tuple) else None
@@ -112,6 +113,15 @@ class Survey:
         self.panels.add(case, verdict)
         self.trials.add(case, verdict)
         self._flaky += verdict.flaky
+        untold = sum(each.lacks_fact for turn in turns for each in turn.evaluations)
+        untold += sum(any(each.matched is None for each in turn.tool_assertions) for turn in turns)
+        self._untold += untold
+        # With fail_on_error a trial that lacks a fact counts as failed, though it could have passed.
+        unjudged = verdict.passes + verdict.failures < case.repeat or untold > 0
+        if case.asserting and case.repeat > 1 and not verdict.flaky and unjudged:
+            decided = self._record.stop_when_decided and verdict.judged in ("passed", "failed")
+            self._undecided += not decided
+            self._unseen += decided
         self._count_evaluations(case, verdict)
         if verdict.outcome == "passed":
             for metric in verdict.metrics:
@@ -154,6 +164,9 @@ class Survey:
             latencies=self._timings.answers,
             first_tokens=self._timings.first_tokens,
             unrun=self._not_run,
+            untold=self._untold,
+            unseen=self._unseen,
+            undecided=self._undecided,
             summary=self._record.summary,
             asserting=not self.outcomes or self.asserting > 0,
         )

@@ -39,6 +39,8 @@ def conditions(
             yield f"the quarantine of {title!r} ended on {entry.expires} and it gates again (owner {entry.owner})"
     if not gates_answers(gates):
         yield "no gate looks at the answers: cases that fail do not fail this run"
+    if gates.max_flaky is not None and suite.policy.trials.stop_when_decided and any(case.repeat > 1 for case in cases):
+        yield "every trial of a case is run: gates.max_flaky looks at those after the one that decides it, too"
     # The suite's own notices name those that its policy makes so.
     written = {case.id for case in suite.cases if case.lenient}
     lenient = [case for case in cases if case.lenient and case.id not in written]

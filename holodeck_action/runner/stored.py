@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from holodeck_action.results.canonical import record_digest
 from holodeck_action.results.evaluation import ErrorInfo
+from holodeck_action.results.facts import Fact, Nothing, joined
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TrialRecord, TurnRecord
 from holodeck_action.results.result_files import Results
 from holodeck_action.runner.schedule import TrialKey
-from holodeck_action.runner.trial import Clock, Scorer, with_calls
+from holodeck_action.runner.trial import Clock, Scorer
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Suite, Turn
 from holodeck_action.text.plain import cut
@@ -171,7 +172,7 @@ class StoredTrials(Struct, frozen=True):
         return self.redactor.value(replace(trial, turns=tuple(turns)))
 
     async def _graded(
-        self, case: Case, index: int, turn: Turn, kept: TurnRecord, calls: tuple[ToolInvocation, ...] | None
+        self, case: Case, index: int, turn: Turn, kept: TurnRecord, calls: Fact[tuple[ToolInvocation, ...]]
     ) -> TurnRecord:
         # With an answer, only its grading can have failed.
         error = kept.error if kept.response is None else self._unread(turn, kept)
@@ -185,15 +186,15 @@ class StoredTrials(Struct, frozen=True):
             case_name=case.name,
             multi_turn=case.multi_turn,
             response=kept.response,
-            tool_invocations=kept.tool_invocations,
-            conversation_invocations=calls,
-            retrieval_context=kept.retrieval_context,
-            retrieved_chunks=kept.retrieved_chunks,
+            calls=kept.calls,
+            conversation_calls=calls,
+            texts=kept.texts,
+            chunks=kept.chunks,
             context=kept.context,
         )
         try:
             evaluations = await self.scorer.score(answer)
-            assertions = await self.scorer.check_tools(turn, kept.tool_invocations)
+            assertions = await self.scorer.check_tools(turn, kept.calls)
         except Exception as defect:  # noqa: BLE001 - a failure stays in its case
             said = self.redactor.text(f"{type(defect).__name__}: {defect}")
             message = cut(f"the answer could not be graded: {said}", 1000)
@@ -210,9 +211,9 @@ class StoredTrials(Struct, frozen=True):
         return ErrorInfo("StoredError", message, "no_file_texts")
 
 
-def _calls_so_far(trial: TrialRecord) -> Iterator[tuple[ToolInvocation, ...] | None]:
-    """Yield the tool calls of the conversation up to each turn, that turn's included; None where they are unknown."""
-    calls: tuple[ToolInvocation, ...] | None = ()
+def _calls_so_far(trial: TrialRecord) -> Iterator[Fact[tuple[ToolInvocation, ...]]]:
+    """Yield the tool calls of the conversation up to each turn, that turn's included."""
+    calls: Fact[tuple[ToolInvocation, ...]] = Nothing()
     for turn in trial.turns:
-        calls = with_calls(calls, turn.tool_invocations)
+        calls = joined(calls, turn.calls)
         yield calls

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holodeck_action import __version__
 from holodeck_action.results.answer_notices import about_answers, is_about
+from holodeck_action.results.asker import NO_ASKER, Asker
 from holodeck_action.results.canonical import chosen_cases
 from holodeck_action.results.record import (
     SCHEMA_VERSION,
@@ -28,6 +29,7 @@ from holodeck_action.runner.journal import Journal
 from holodeck_action.runner.kept_trials import KeptTrials
 from holodeck_action.runner.schedule import Lane, Stop, TrialKey, Trials, run_cases
 from holodeck_action.suite.applicability import skip_reason
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.policy import Gates, QuarantineEntry
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.text.redaction import Redactor
@@ -50,6 +52,7 @@ class RunPlan(Struct, frozen=True):
         stopped: why those answers are not whole; None when they are.
         notices: what the reader should know besides, each one sentence.
         shard: which part of the cases `available` holds; None for all.
+        asker: the job of a workflow that this is.
     """
 
     cases: Sequence[Case]
@@ -65,6 +68,7 @@ class RunPlan(Struct, frozen=True):
     stopped: str | None = None
     notices: tuple[str, ...] = ()
     shard: Shard | None = None
+    asker: Asker = NO_ASKER
 
 
 async def run_suite(
@@ -152,11 +156,21 @@ async def run_suite(
             python=platform.python_version(),
             resumed_trials=len(resumed),
             shard=shard,
+            workflow=redactor.text(plan.asker.workflow),
+            job=redactor.text(plan.asker.job),
         ),
         stopped=stopped,
         chosen=chosen_cases(redactor.case_id(case.id, case.content_hash) for case in plan.cases),
         notices=(*before, *redactor.value((*about, *suite.notices))),
+        marks=marks_of(suite, redactor),
     )
+
+
+def marks_of(suite: Suite, redactor: Redactor) -> dict[str, SourceMark]:
+    """Return where the policy file sets gates, `baseline`, `trials` and quarantine, by names as in `Record.marks`."""
+    marks = {redactor.text(name): mark for name, mark in sorted(suite.gate_marks.items())}
+    entries = zip(_quarantine(suite, redactor), suite.quarantine_marks, strict=False)
+    return marks | {f"quarantine.{entry.case}": mark for entry, mark in entries}
 
 
 def _quarantine(suite: Suite, redactor: Redactor) -> tuple[QuarantineEntry, ...]:

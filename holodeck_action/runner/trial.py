@@ -13,6 +13,7 @@ from msgspec import Struct
 from holodeck_action.llm.pauses import TimeLimit, apart, uncharged
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
+from holodeck_action.results.facts import Fact, Nothing, Unknown, joined, listed, stored
 from holodeck_action.results.record import (
     RetrievedChunk,
     Timing,
@@ -43,8 +44,8 @@ class Scorer(Protocol):
         """Evaluate every metric of the turn."""
         ...
 
-    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...] | None) -> tuple[ToolAssertion, ...]:
-        """Check the turn's `expected_tools` against its calls, None for unknown; empty when it has none."""
+    async def check_tools(self, turn: Turn, calls: Fact[tuple[ToolInvocation, ...]]) -> tuple[ToolAssertion, ...]:
+        """Check the turn's `expected_tools` against its calls; empty when it has none."""
         ...
 
     def uses_context(self, turn: Turn) -> bool:
@@ -73,20 +74,18 @@ class Deadlines(Struct, frozen=True):
 class _Conversation(Struct):
     """What has accumulated over the turns of a session; `trial` is the trial's index.
 
-    `invocations` is None as soon as one turn said nothing of tool calls.
+    Each is unknown as soon as one turn said nothing of it.
     """
 
     trial: int
-    invocations: tuple[ToolInvocation, ...] | None = ()
-    context: tuple[str, ...] | None = None
-    chunks: tuple[RetrievedChunk, ...] | None = None
+    calls: Fact[tuple[ToolInvocation, ...]] = Nothing()
+    texts: Fact[tuple[str, ...]] = Nothing()
+    chunks: Fact[tuple[RetrievedChunk, ...]] = Nothing()
 
     def add(self, reply: Reply) -> None:
-        self.invocations = with_calls(self.invocations, reply.tool_invocations)
-        if reply.retrieval_context is not None:
-            self.context = (self.context or ()) + reply.retrieval_context
-        if reply.retrieved_chunks is not None:
-            self.chunks = (self.chunks or ()) + reply.retrieved_chunks
+        self.calls = joined(self.calls, listed(reply.tool_invocations))
+        self.texts = joined(self.texts, listed(reply.retrieval_context))
+        self.chunks = joined(self.chunks, listed(reply.retrieved_chunks))
 
 
 class _Exchange(Struct, frozen=True):
@@ -270,7 +269,7 @@ class TrialRunner(Struct, frozen=True):
                 reply = await session.completed(reply)
         self.on_spent(None if reply is None else reply.usage)
         working, began = (None, None) if reply is None else (reply.model_ms, reply.first_token_ms)
-        timing = Timing(started.isoformat(), took_ms, working, began)
+        timing = Timing(started.isoformat(), took_ms if session.timed else None, working, began)
         if reply is None or reply.error is not None:
             attempt = session.attempt() if reply is None else Attempt(reply.tool_invocations, reply.usage)
             return _Exchange(
@@ -282,21 +281,24 @@ class TrialRunner(Struct, frozen=True):
                 attempt=attempt,
             )
         conversation.add(reply)
-        context = turn.retrieval_context if turn.retrieval_context is not None else conversation.context
+        given = listed(turn.retrieval_context)
+        texts_retrieved = conversation.texts if isinstance(given, Unknown) else given
         answer = Answer(
             trial=conversation.trial,
             turn=turn,
             case_name=case.name,
             multi_turn=case.multi_turn,
             response=reply.response,
-            tool_invocations=reply.tool_invocations,
-            conversation_invocations=conversation.invocations,
-            retrieval_context=context,
-            retrieved_chunks=conversation.chunks,
+            calls=listed(reply.tool_invocations),
+            conversation_calls=conversation.calls,
+            texts=texts_retrieved,
+            chunks=conversation.chunks,
             context=texts,
         )
         graded = asyncio.create_task(self._grade(answer))
-        return _Exchange(turn, reply, context, conversation.chunks, timing=timing, graded=graded, texts=texts)
+        return _Exchange(
+            turn, reply, stored(texts_retrieved), stored(conversation.chunks), timing=timing, graded=graded, texts=texts
+        )
 
     async def _texts(self, turn: Turn) -> tuple[str, ...] | None:
         """Return the texts of the turn's files, where somebody looks at them; None without any."""
@@ -308,7 +310,7 @@ class TrialRunner(Struct, frozen=True):
         # Scoring is charged to nobody's turn, and holds no place among the sessions.
         apart()
         evaluations = await self.scorer.score(answer)
-        return evaluations, await self.scorer.check_tools(answer.turn, answer.tool_invocations)
+        return evaluations, await self.scorer.check_tools(answer.turn, answer.calls)
 
     async def _finish(self, exchange: _Exchange) -> TurnRecord:
         turn, error, done = exchange.turn, exchange.error, exchange.reply or exchange.attempt or Attempt()
@@ -346,13 +348,6 @@ class TrialRunner(Struct, frozen=True):
             messages=exchange.reply.messages if exchange.reply else None,
             metadata=exchange.reply.metadata if exchange.reply else None,
         )
-
-
-def with_calls(
-    before: tuple[ToolInvocation, ...] | None, calls: tuple[ToolInvocation, ...] | None
-) -> tuple[ToolInvocation, ...] | None:
-    """Add the tool calls of a turn to those of the conversation before it; None, unknown, where either is."""
-    return None if before is None or calls is None else before + calls
 
 
 def error_info(error: Exception, redact: Redact) -> ErrorInfo:

@@ -19,6 +19,7 @@ from holodeck_action.metrics.params import CONVERSATION, UNKNOWN, UNREPORTED, Ev
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.metrics.tool_assertions import check_tools
 from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.facts import Fact, Unknown, items_of, stored
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.scoring.computing import Done, EvaluationSpans, Job, compute_all, tools_checked
 from holodeck_action.scoring.evaluations import EvaluationWriter
@@ -42,11 +43,11 @@ class Answer(Struct, frozen=True):
         case_name: the case's name; None when it has none.
         multi_turn: the case has several turns.
         response: the answer.
-        tool_invocations: the tool calls of this turn; None when the agent said nothing about them.
-        conversation_invocations: all tool calls of the conversation so far, this turn's included; None when the agent
-            said nothing about those of one of its turns.
-        retrieval_context: the retrieved texts that count for this turn; None when there is no retrieval.
-        retrieved_chunks: all chunks of the conversation so far; None when the agent said nothing about them.
+        calls: the tool calls of this turn.
+        conversation_calls: all tool calls of the conversation so far, this turn's included; unknown when the agent said
+            nothing about those of one of its turns.
+        texts: the retrieved texts that count for this turn.
+        chunks: all chunks of the conversation so far, unknown like the calls.
         context: the texts of the turn's files; None when it has none.
         trial: the trial's index: every trial is judged anew.
     """
@@ -55,10 +56,10 @@ class Answer(Struct, frozen=True):
     case_name: str | None
     multi_turn: bool
     response: str
-    tool_invocations: tuple[ToolInvocation, ...] | None = None
-    conversation_invocations: tuple[ToolInvocation, ...] | None = None
-    retrieval_context: tuple[str, ...] | None = None
-    retrieved_chunks: tuple[RetrievedChunk, ...] | None = None
+    calls: Fact[tuple[ToolInvocation, ...]] = Unknown()
+    conversation_calls: Fact[tuple[ToolInvocation, ...]] = Unknown()
+    texts: Fact[tuple[str, ...]] = Unknown()
+    chunks: Fact[tuple[RetrievedChunk, ...]] = Unknown()
     context: tuple[str, ...] | None = None
     trial: int = 0
 
@@ -184,8 +185,8 @@ class TurnScorer:
             evaluations.append(writer.pending(metric, reason) if skipped is None else writer.skipped(metric, skipped))
         return tuple(evaluations)
 
-    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...] | None) -> tuple[ToolAssertion, ...]:
-        """Check the turn's `expected_tools` against its calls, None for unknown; empty when it has none."""
+    async def check_tools(self, turn: Turn, calls: Fact[tuple[ToolInvocation, ...]]) -> tuple[ToolAssertion, ...]:
+        """Check the turn's `expected_tools` against its calls; empty when it has none."""
         if turn.expected_tools is None:
             return ()
         # In a thread: a pattern may take its whole time limit.
@@ -238,16 +239,21 @@ def _missing(names: Sequence[str], where: str) -> EvaluationError:
 def _given(answer: Answer) -> dict[str, Any]:
     """Return what there is of an answer and its turn, by the names of parameters."""
     turn = answer.turn
+    facts: dict[EvalParam, Fact[tuple[Any, ...]]] = {
+        EvalParam.TOOL_INVOCATIONS: answer.calls,
+        EvalParam.RETRIEVAL_CONTEXT: answer.texts,
+        EvalParam.RETRIEVED_CHUNKS: answer.chunks,
+    }
+    # What is unknown is not given: a metric that needs it cannot be evaluated.
+    known = {param: found for param, fact in facts.items() if not isinstance(found := items_of(fact), Unknown)}
     given: dict[EvalParam, Any] = {
         EvalParam.RESPONSE: answer.response,
         EvalParam.QUERY: turn.input,
         EvalParam.GROUND_TRUTH: turn.ground_truth,
-        EvalParam.TOOL_INVOCATIONS: answer.tool_invocations,
         EvalParam.EXPECTED_TOOLS: turn.expected_tools,
         EvalParam.EXPECTED_TRAJECTORY: turn.expected_trajectory,
-        EvalParam.RETRIEVAL_CONTEXT: answer.retrieval_context,
-        EvalParam.RETRIEVED_CHUNKS: answer.retrieved_chunks,
         EvalParam.GROUND_TRUTH_CHUNK_IDS: turn.ground_truth_chunk_ids,
+        **known,
     }
     return {param.value: value for param, value in given.items() if value is not None}
 
@@ -257,13 +263,12 @@ def _inputs(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> 
     inputs = dict(given)
     # A trajectory is expected of the whole conversation.
     if config.OF_TOOL_CALLS and turn.expected_trajectory is not None:
-        inputs[EvalParam.TOOL_INVOCATIONS.value] = answer.conversation_invocations
+        inputs[EvalParam.TOOL_INVOCATIONS.value] = stored(answer.conversation_calls)
     if _looks_at_files(metric):
         inputs[EvalParam.CONTEXT.value] = answer.context
     if config.HAS_MEMBERS:
-        inputs[CONVERSATION] = answer.conversation_invocations
-        if answer.conversation_invocations is None:
-            inputs[CONVERSATION] = UNKNOWN
+        calls = items_of(answer.conversation_calls)
+        inputs[CONVERSATION] = UNKNOWN if isinstance(calls, Unknown) else calls
     if config.TAKES_CASE:
         inputs |= {"turn_index": turn.index, "test_case_name": answer.case_name, "turn_config": turn.turn_config}
     return inputs

@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from holodeck_action.llm.tapes import DamagedError, Documents, parse_document
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.results.evaluation import Polarity, Score
+from holodeck_action.results.facts import Amount, Count
 from holodeck_action.results.record import Usage
 from holodeck_action.results.serialization import from_plain
 from holodeck_action.text.foreign import ForeignError
@@ -167,10 +168,6 @@ class VerdictCache:
             self.trouble = f"{place} cannot be written: {error.strerror or type(error).__name__}"
 
 
-_Count = Annotated[int, Meta(ge=0, le=2**53)]
-_Amount = Annotated[float, Meta(ge=0, le=1e12)]
-
-
 class _Result(Struct):
     score: Score
     passed: bool | None
@@ -185,16 +182,16 @@ class _Result(Struct):
 
 
 class _Usage(Struct):
-    prompt_tokens: _Count | None
-    completion_tokens: _Count | None
-    cost_usd: _Amount | None
+    prompt_tokens: Count | None
+    completion_tokens: Count | None
+    cost_usd: Amount | None
 
 
 class _Kept(Struct):
     """The form of a document."""
 
     result: _Result
-    duration_ms: _Amount
+    duration_ms: Amount
     usage: _Usage
 
 

@@ -142,6 +142,7 @@ def load_suite(
         environment_mark=_environment_mark(sources, policy),
         model_mark=_mark(sources.agent, ("model",)),
         gate_marks=_gate_marks(sources, policy),
+        quarantine_marks=_quarantine_marks(sources, policy),
     )
 
 
@@ -157,7 +158,14 @@ def _gate_marks(sources: Sources, policy: Policy) -> Mapping[str, SourceMark]:
     places: list[tuple[str, ...]] = [(name,) for name in gates.model_fields_set]
     places += [("metrics", name, key) for name, bounds in gates.metrics.items() for key in bounds.model_fields_set]
     named = [("gates", *place) for place in places] + [("baseline", key) for key in policy.baseline.model_fields_set]
+    named += [("trials", key) for key in policy.trials.model_fields_set]
     return {".".join(place): document.place(place) for place in named}
+
+
+def _quarantine_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
+    if sources.policy is None:
+        return ()
+    return tuple(sources.policy.place(("quarantine", at, "case")) for at in range(len(policy.quarantine)))
 
 
 def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:

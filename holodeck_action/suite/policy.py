@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Struct
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
@@ -185,6 +185,12 @@ class Baseline(FormatModel):
     """What happens when a loss above the margin can neither be shown nor ruled out. Example: `fail`."""
     on_case_regression: Reaction = "fail"
     """What happens when more cases than `gates.max_regressions` passed on the base and fail now. Example: `warn`."""
+    on_loosened: Reaction = "warn"
+    """What happens when the run is judged by less strict or other terms than the base: gates, thresholds, cases,
+    quarantine, judges. The stricter word of run and base counts. Example: `fail`."""
+
+    OMITTED: ClassVar[frozenset[str]] = frozenset({"on_loosened"})
+    """Keys that records leave out where they have their default: older records have the same bytes without them."""
 
 
 def _date(value: Any) -> date:

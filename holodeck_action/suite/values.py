@@ -159,7 +159,9 @@ class Suite:
         target_mark: where the policy file names its target; None where it names none.
         environment_mark: where the policy file says which packages there are; None where it does not.
         model_mark: where agent.yaml describes its model.
-        gate_marks: where the policy file sets each gate and key of `baseline`, by name such as `gates.max_cost_usd`.
+        gate_marks: where the policy file sets each gate and key of `baseline` and `trials`, by name such as
+            `gates.max_cost_usd`.
+        quarantine_marks: where the policy file names each case in quarantine.
     """
 
     name: str
@@ -181,3 +183,4 @@ class Suite:
     environment_mark: SourceMark | None = None
     model_mark: SourceMark | None = None
     gate_marks: Mapping[str, SourceMark] = field(default_factory=dict)
+    quarantine_marks: tuple[SourceMark, ...] = ()

@@ -54,7 +54,12 @@ class Attempt(Struct, frozen=True):
 
 
 class Session(Protocol):
-    """One conversation; all multi-turn state lives here."""
+    """One conversation; all multi-turn state lives here.
+
+    `timed` is False where answers were written down before: the time until they come says nothing of the agent.
+    """
+
+    timed: bool = True
 
     async def prepare(self) -> None:
         """Start what the next turn needs, before its clock: no deadline of the turn or the case counts this time.
@@ -89,7 +94,7 @@ class Session(Protocol):
         return
 
 
-Told = Literal["tools", "tokens", "cost", "first token"]
+Told = Literal["tools", "tokens", "cost", "time", "first token"]
 """What a reply may leave unsaid, though something else depends on it."""
 
 

@@ -63,7 +63,7 @@ class RecordedAgent:
         self._problems = index.problems
         self._case_problems = index.case_problems
         self.notices: tuple[str, ...] = index.notices()
-        self.untold = untold_without(index.keys, f"no row of {title} has {{}}")
+        self.untold = untold_without(index.keys, f"no row of {title} has {{}}", timed=False)
 
     async def open(self, case: Case, trial: int) -> RecordedSession:
         """Start to read one trial of one case."""
@@ -107,6 +107,8 @@ class RecordedAgent:
 
 class RecordedSession(Session):
     """One trial of one case, read turn by turn."""
+
+    timed = False
 
     def __init__(self, agent: RecordedAgent, case: Case, trial: int) -> None:
         self._agent = agent

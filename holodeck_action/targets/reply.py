@@ -13,6 +13,7 @@ from typing import Any
 from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.usage import price_of_named
 from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.results.facts import LARGEST, Sum, bounded
 from holodeck_action.results.record import ModelUsage, RetrievedChunk, ToolInvocation, Usage
 from holodeck_action.targets.protocol import Reply, ReplyError, Told
 from holodeck_action.targets.shapes import (
@@ -106,14 +107,25 @@ _TELLING: dict[Told, tuple[str, ...]] = {
     "tools": ("tool_invocations",),
     "tokens": ("usage",),
     "cost": ("cost_usd", "usage"),
+    "time": ("duration_ms",),
     "first token": ("first_token_ms",),
 }
 """Keys without which something is not known."""
 
 
-def untold_without(keys: Set[object], because: str) -> dict[Told, str]:
-    """Return what replies that have no other keys do not say; the reason names what is missing in the place of `{}`."""
-    return {what: because.format(" or ".join(told)) for what, told in _TELLING.items() if not keys & {*told}}
+def untold_without(keys: Set[object], because: str, *, timed: bool = True) -> dict[Told, str]:
+    """Return what replies that have no other keys do not say.
+
+    Args:
+        keys: those that replies have.
+        because: the reason, which names what is missing in the place of `{}`.
+        timed: whether the time until an answer comes is measured, so that replies need not tell it.
+    """
+    return {
+        what: because.format(" or ".join(told))
+        for what, told in _TELLING.items()
+        if not keys & {*told} and not (timed and what == "time")
+    }
 
 
 def reply_schema() -> Schema:
@@ -201,11 +213,11 @@ def _usage(listed: Sequence[Mapping[str, Any]] | None, cost_usd: float | None, m
         _model_usage(entry, model, f"usage[{at}]" if len(listed) > 1 else "usage") for at, entry in enumerate(listed)
     ]
     return Usage(
-        prompt_tokens=_sum(each.prompt_tokens for each in used),
-        completion_tokens=_sum(each.completion_tokens for each in used),
+        prompt_tokens=_sum("prompt_tokens", (each.prompt_tokens for each in used)),
+        completion_tokens=_sum("completion_tokens", (each.completion_tokens for each in used)),
         cost_usd=_cost(used) if cost_usd is None else cost_usd,
-        cached_tokens=_sum(each.cached_tokens for each in used) if used else None,
-        reasoning_tokens=_sum(each.reasoning_tokens for each in used) if used else None,
+        cached_tokens=_sum("cached_tokens", (each.cached_tokens for each in used)) if used else None,
+        reasoning_tokens=_sum("reasoning_tokens", (each.reasoning_tokens for each in used)) if used else None,
         models=tuple(used) if len(used) > 1 else (),
         estimated=cost_usd is None and _cost(used) is not None and any(each.estimated for each in used),
     )
@@ -225,11 +237,17 @@ def _model_usage(entry: Mapping[str, Any], model: str | None, path: str) -> Mode
 
 def _cost(used: Sequence[ModelUsage]) -> float | None:
     costs = [each.cost_usd for each in used if each.cost_usd is not None]
-    return math.fsum(costs) if len(costs) == len(used) else None
+    return _within("cost_usd", math.fsum(costs)) if len(costs) == len(used) else None
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
+def _sum(name: str, counts: Iterable[int | None]) -> int | None:
     """Sum up counts; None, unknown, where one of them is."""
     found = list(counts)
     known = [count for count in found if count is not None]
-    return sum(known) if len(known) == len(found) else None
+    return _within(name, sum(known)) if len(known) == len(found) else None
+
+
+def _within(name: str, total: Sum) -> Sum:
+    if bounded(total) is None:
+        bad("usage", f"must have a sum of {name} of at most {LARGEST}")
+    return total

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.results.facts import LARGEST
 from holodeck_action.text.json_values import kind_of, unknown_key
 from holodeck_action.text.plain import storable_text, whole
 
@@ -20,9 +21,6 @@ _MAX_DEPTH = 100
 
 _MAX_INTEGER_BITS = 10_000
 """About 3,000 digits: below the length from which the interpreter refuses to write an integer as text."""
-
-_MAX_WHOLE = 2**53
-"""Largest count: the whole numbers that every JSON reader keeps exact."""
 
 _MAX_KEY_SHOWN = 40
 
@@ -146,20 +144,20 @@ class Choice(Shape, Struct, frozen=True):
 
 
 class Number(Shape, Struct, frozen=True):
-    """A finite number."""
+    """A number."""
 
-    least: float = -math.inf
+    least: float = -LARGEST
 
     def read(self, value: object, path: str, reader: Reader) -> float:
         """Return the number."""
         number = finite(value, path)
-        if number < self.least:
-            bad(path, f"must be at least {self.least:g}")
+        if not self.least <= number <= LARGEST:
+            bad(path, f"must be from {self.least:.0f} to {LARGEST}")
         return number
 
     def schema(self) -> Schema:
         """Return its JSON Schema."""
-        return {"type": "number", **({} if self.least == -math.inf else {"minimum": self.least})}
+        return {"type": "number", "minimum": self.least, "maximum": LARGEST}
 
 
 class Whole(Shape):
@@ -169,13 +167,13 @@ class Whole(Shape):
         """Return the number."""
         if isinstance(value, bool) or not isinstance(value, int):
             wrong_type(path, "a whole number", value)
-        if not 0 <= value <= _MAX_WHOLE:
-            bad(path, f"must be from 0 to {_MAX_WHOLE}")
+        if not 0 <= value <= LARGEST:
+            bad(path, f"must be from 0 to {LARGEST}")
         return value
 
     def schema(self) -> Schema:
         """Return its JSON Schema."""
-        return {"type": "integer", "minimum": 0, "maximum": _MAX_WHOLE}
+        return {"type": "integer", "minimum": 0, "maximum": LARGEST}
 
 
 class Json(Shape):

@@ -67,7 +67,7 @@ def _results_of_tools(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return what models were told of tools, of the conversation that is told with it."""
     found: dict[str, Any] = {}
     for name in attributes:
-        if name.startswith("llm.input_messages.") and name.endswith(".message.tool_call_id"):
+        if name.startswith(("llm.input_messages.", "gen_ai.prompt.")) and name.endswith(".tool_call_id"):
             content = f"{name[: -len('tool_call_id')]}content"
             found.update({each: attributes[each] for each in (name, content) if each in attributes})
     messages = attributes.get("gen_ai.input.messages")

@@ -81,7 +81,6 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "allow_empty": False,
         "allow_plain_http": False,
         "cluster_insecure": False,
-        "record_format": "auto",
         "html": True,
         "fail_on": "violation",
         "summary": True,

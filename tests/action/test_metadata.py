@@ -25,7 +25,6 @@ KINDS = {
     "a number of US dollars, 0 or more": "float",
     "true, false": "boolean",
     "violation, never": "enum",
-    "auto, json, parquet": "enum",
     "always, changes, failures, off": "enum",
     "off, failures": "enum",
     "warn, fail": "enum",

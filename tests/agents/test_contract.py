@@ -240,7 +240,7 @@ BAD: list[tuple[Any, str]] = [
     ({"responze": "a"}, "unknown key `responze` (did you mean `response`?)"),
     ({"cost_usd": 1}, "the reply has no `response`"),
     ({"response": "a", "error": "b"}, "error stands in the place of `response`: give one of them"),
-    ({"response": "a", "cost_usd": -1}, "cost_usd must be at least 0"),
+    ({"response": "a", "cost_usd": -1}, "cost_usd must be from 0 to 9007199254740992"),
     ({"response": "a", "duration_ms": "1"}, "duration_ms must be a number, not text"),
     ({"response": "a", "model": ""}, "model must not be empty"),
     ({"response": "a", "metadata": []}, "metadata must be an object, not a list"),

@@ -91,7 +91,7 @@ def test_the_events_of_a_service_add_up_to_its_reply(project: Project, service: 
     assert turn.usage is not None
     assert turn.usage.cost_usd == 0.25
     assert turn.timing is not None
-    assert 300 <= _first_ms(turn) <= turn.timing.duration_ms
+    assert 300 <= _first_ms(turn) <= (turn.timing.duration_ms or 0)
     assert service.received[0].headers["accept"] == "application/json, text/event-stream"
 
 
@@ -190,7 +190,7 @@ def test_the_lines_of_a_command_add_up_to_its_reply(project: Project) -> None:
     assert (turn.response, turn.tool_invocations) == ("In Leeds ✓", ())
     assert turn.timing is not None
     # One pause is before the first piece that is not empty, two are before the reply.
-    assert 200 <= _first_ms(turn) <= turn.timing.duration_ms - 300
+    assert 200 <= _first_ms(turn) <= (turn.timing.duration_ms or 0) - 300
 
 
 def test_pieces_of_a_command_without_a_reply_are_an_error(project: Project) -> None:
@@ -276,7 +276,7 @@ def test_the_pieces_of_a_callable_add_up_to_its_reply(project: Project, name: st
     assert turn.usage.cost_usd == 0.25
     assert turn.timing is not None
     # The pause between the pieces that are not empty is after the first one.
-    assert pause_ms <= _first_ms(turn) <= turn.timing.duration_ms - (0 if name == "returning" else 300)
+    assert pause_ms <= _first_ms(turn) <= (turn.timing.duration_ms or 0) - (0 if name == "returning" else 300)
 
 
 @pytest.mark.parametrize(

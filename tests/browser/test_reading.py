@@ -224,6 +224,13 @@ def test_errors_trials_and_long_answers(reader: Reader, shop: Path) -> None:
     until(page, lambda page: page.inner_text('[aria-label="Answer"]').strip(), LONG.strip())
 
 
+def test_a_failed_score_is_not_said_to_reach_its_threshold(reader: Reader, shop: Path) -> None:
+    page = reader.open(shop)
+    page.keyboard.press("j")
+    until(page, heading, "refund")
+    page.wait_for_selector("summary .score:has-text('0.2, needs ≥ 0.5')")
+
+
 def test_the_command_and_the_link_are_copied(reader: Reader, shop: Path) -> None:
     page = reader.open(shop, hash="#case=case-1", permissions=["clipboard-read", "clipboard-write"])
     page.click("text=Run it alone")

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from holodeck_action.results.parquet.columns import TABLES
+from holodeck_action.results.parquet_tables import TABLES
 from tests.cli.project import Project
 
 PAGE = (Path(__file__).parents[2] / "docs" / "parquet.md").read_text()
@@ -20,12 +20,13 @@ KINDS = {"string": "text", "int64": "integer", "double": "number", "bool": "bool
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Three cases, one of them answered wrongly, in results/results.parquet."""
+    """Three cases, one of them answered wrongly, in the folder tables."""
     project = Project(tmp_path_factory.mktemp("ran"))
     project.numbered(3, frozenset({1}))
     metrics = [{"type": "standard", "metric": name, "threshold": 0.5} for name in ("f1_score", "equality")]
     project.suite([{"name": f"case {n}", "input": "?", "ground_truth": str(n)} for n in range(3)], metrics)
-    assert project.run("run", "-o", "results", "--record-format", "parquet").code == 1
+    assert project.run("run", "-o", "results").code == 1
+    assert project.run("export", "results", "--format", "parquet", "-o", "tables").code == 0
     return project
 
 
@@ -39,7 +40,7 @@ def test_every_column_is_described(ran: Project) -> None:
     told = described()
     found: dict[tuple[str, str], str] = {}
     for table in TABLES:
-        schema = pyarrow.parquet.read_schema(ran.folder / "results" / "results.parquet" / f"{table}-00000.parquet")
+        schema = pyarrow.parquet.read_schema(ran.folder / "tables" / f"{table}-00000.parquet")
         for field in schema:
             kind = str(field.type).partition("<")[0]
             found[table, field.name] = KINDS.get(kind, kind)

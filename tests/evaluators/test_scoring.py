@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holodeck_action.results.case_verdicts import judge_evaluation
 from holodeck_action.results.evaluation import ErrorInfo, Evaluation
+from holodeck_action.results.facts import Nothing, listed
 from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.scoring.scoring import Answer, TurnScorer
 from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation, Turn
@@ -37,7 +38,7 @@ def score_all(folder: Path, *answers: Answer) -> list[tuple[Evaluation, ...]]:
 
 def score(folder: Path, metrics: Sequence[MetricSpec], response: str = "", **fields: Any) -> tuple[Evaluation, ...]:
     """Score a response; fields of the turn and of the answer may be mixed."""
-    of_answer = {"tool_invocations", "conversation_invocations", "retrieved_chunks", "multi_turn"}
+    of_answer = {"calls", "conversation_calls", "chunks", "texts", "multi_turn"}
     asked = turn(*metrics, **{name: value for name, value in fields.items() if name not in of_answer})
     given = {name: value for name, value in fields.items() if name in of_answer}
     return score_all(folder, answer(asked, response, **given))[0]
@@ -152,9 +153,9 @@ def test_silence_about_chunks_is_an_error_and_no_chunks_are_a_score(tmp_path: Pa
         "missing_input",
         "it needs retrieved_chunks, which the agent did not report",
     )
-    (nothing,) = score(tmp_path, [recall], "x", **wanted, retrieved_chunks=())
+    (nothing,) = score(tmp_path, [recall], "x", **wanted, chunks=Nothing())
     assert (nothing.status, nothing.score) == ("completed", 0.0)
-    (half,) = score(tmp_path, [recall], "x", **wanted, retrieved_chunks=(RetrievedChunk("b"), RetrievedChunk("c")))
+    (half,) = score(tmp_path, [recall], "x", **wanted, chunks=listed((RetrievedChunk("b"), RetrievedChunk("c"))))
     assert (half.score, half.criteria.metric, half.criteria.settings) == (0.5, "recall_at_k", {"k": 2})
 
 
@@ -184,7 +185,7 @@ def test_an_answer_without_the_path_fails_by_its_own_fault(
 
 def test_the_whole_conversation_counts_for_an_expected_trajectory(tmp_path: Path) -> None:
     first, second = ToolInvocation("search"), ToolInvocation("refund")
-    made: dict[str, Any] = {"tool_invocations": (second,), "conversation_invocations": (first, second)}
+    made: dict[str, Any] = {"calls": listed((second,)), "conversation_calls": listed((first, second))}
     trajectory = (ExpectedTool("search"), ExpectedTool("refund"))
     order, correct = score(
         tmp_path,
@@ -209,10 +210,10 @@ def test_tool_assertions(tmp_path: Path) -> None:
         async with WorkerPool(tmp_path, environ={}, cwd=tmp_path, size=1, code=CODE, redact=str) as pool:
             scorer = scorer_for(tmp_path, pool, expecting)
             return (
-                await scorer.check_tools(expecting, (ToolInvocation("search"),)),
-                await scorer.check_tools(expecting, ()),
-                await scorer.check_tools(turn(), (ToolInvocation("search"),)),
-                await scorer.check_tools(expecting, (None,)),  # type: ignore[arg-type]
+                await scorer.check_tools(expecting, listed((ToolInvocation("search"),))),
+                await scorer.check_tools(expecting, listed(())),
+                await scorer.check_tools(turn(), listed((ToolInvocation("search"),))),
+                await scorer.check_tools(expecting, listed((None,))),  # type: ignore[arg-type]
             )
 
     met, missed, none, broken = asyncio.run(run())
@@ -274,9 +275,9 @@ def test_code_graders_see_the_turn_and_harm_nobody(tmp_path: Path) -> None:
     given = answer(
         asked,
         "yes",
-        retrieval_context=("a chunk",),
-        tool_invocations=(ToolInvocation("now"),),
-        conversation_invocations=(ToolInvocation("before"), ToolInvocation("now")),
+        texts=listed(("a chunk",)),
+        calls=listed((ToolInvocation("now"),)),
+        conversation_calls=listed((ToolInvocation("before"), ToolInvocation("now"))),
     )
     sees, raises, equality, nan, sleeps = score_all(tmp_path, given)[0]
     assert (sees.status, sees.score, sees.explanation) == ("completed", 0.75, "looked")

@@ -31,7 +31,7 @@ def lettered(project: Project, letters: str, policy: Entry | None = None) -> Non
     )
     project.answers(
         [
-            {"case": f"case {at}", "trial": trial, "response": ANSWERS[letter]}
+            {"case": f"case {at}", "trial": trial, "response": ANSWERS[letter], "duration_ms": 1}
             for at, word in enumerate(words)
             for trial, letter in enumerate(word)
             if letter in ANSWERS

@@ -83,6 +83,7 @@ def variables(name: str) -> dict[str, str]:
         "GITHUB_API_URL": api,
         "GITHUB_WORKFLOW": "Evaluate",
         "GITHUB_JOB": "evaluate",
+        "GITHUB_WORKFLOW_REF": f"octo/shop/.github/workflows/evaluate.yml@{ref}",
     }
 
 

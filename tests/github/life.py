@@ -16,17 +16,18 @@ FILES = [{"filename": "agent.yaml", "status": "modified", "patch": "@@ -1,2 +1,3
 HERE = {"GITHUB_SHA": MERGE}
 
 
-def suite(project: Project, *wrong: str, name: str = "shop") -> None:
-    """Three questions of a shop, some answered wrongly."""
+def suite(project: Project, *wrong: str, name: str = "shop", target: str = "answers.jsonl") -> None:
+    """Three questions of a shop, some answered wrongly; `target` is the file of the answers."""
     truths = {"refund": "30 days", "shipping": "2 days", "warranty": "1 year"}
     project.suite(
         [{"name": case, "input": f"How long is the {case}?", "ground_truth": truth} for case, truth in truths.items()],
         name=name,
     )
     project.answers(
-        [{"case": case, "response": "no idea" if case in wrong else truth} for case, truth in truths.items()]
+        [{"case": case, "response": "no idea" if case in wrong else truth} for case, truth in truths.items()],
+        target,
     )
-    project.policy(target="recorded:answers.jsonl")
+    project.policy(target=f"recorded:{target}")
 
 
 def ours(repository: Repository, number: int = 7) -> list[dict[str, Any]]:

@@ -84,23 +84,29 @@ def test_the_newest_run_of_a_commit_is_taken(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    "run",
+    ("run", "reason"),
     [
-        {"branch": "topic"},
-        {"head_repository_id": 4711},
-        {"event": "pull_request_target"},
-        {"event": "issue_comment"},
-        {"event": "workflow_run"},
-        {"status": "in_progress"},
+        ({"branch": "topic"}, "main has results of this suite for commit"),
+        ({"head_repository_id": 4711}, "main can be used: 1 passed over, of a run of a fork;"),
+        (
+            {"event": "pull_request_target"},
+            "of a run by `pull_request_target`, which anybody may start;",
+        ),
+        (
+            {"event": "issue_comment"},
+            "of a run by `issue_comment`, which anybody may start;",
+        ),
+        ({"event": "workflow_run"}, "of a run by `workflow_run`, which anybody may start;"),
+        ({"status": "in_progress"}, "can be used: 1 passed over, of a run that has not ended;"),
     ],
     ids=str,
 )
-def test_runs_that_vouch_for_nothing(shop: Shop, run: dict[str, Any]) -> None:
+def test_runs_that_vouch_for_nothing(shop: Shop, run: dict[str, Any], reason: str) -> None:
     """A run of another branch, of a fork whose branch is called main, of anybody's comment, or one that goes on."""
     shop.push()
     shop.upload(**run)
     shop.pull(shop.branch_off())
-    assert "has results of this suite for commit" in shop.missing()
+    assert reason in shop.missing()
     assert not any("/zip" in call.path for call in shop.hub.requests)
 
 
@@ -338,3 +344,101 @@ def test_an_archive_that_is_too_large_is_not_downloaded(shop: Shop) -> None:
     shop.pull(shop.branch_off())
     assert "is larger than 67,108,864 bytes" in shop.missing()
     assert not any(call.path.endswith("/zip") for call in shop.hub.requests)
+
+
+# -- whose results they are
+
+
+def evaluates(shop: Shop, target: str, *wrong: str, **run: Any) -> bytes:
+    """Let a workflow evaluate main through a target, and upload; return the record."""
+    suite(shop.project, *wrong, target=target)
+    path = run.get("path", ".github/workflows/evaluate.yml")
+    shop.push(GITHUB_WORKFLOW_REF=f"octo/shop/{path}@refs/heads/main", GITHUB_JOB=run.pop("job", "evaluate"))
+    shop.upload(**run)
+    return (shop.project.folder / OUTPUT / "results.json").read_bytes()
+
+
+def kept(shop: Shop) -> bytes:
+    return (shop.project.folder / OUTPUT / "base" / "results.json").read_bytes()
+
+
+OTHER = ".github/workflows/nightly.yml"
+
+
+@pytest.mark.parametrize("other", [{"path": OTHER}, {"job": "strict"}, {}], ids=["workflow", "job", "same job"])
+def test_another_target_does_not_take_the_place_of_the_base(shop: Shop, other: dict[str, Any]) -> None:
+    """The results of a second workflow or job, with other answers, are newer than those of this one."""
+    mine = evaluates(shop, "answers.jsonl")
+    evaluates(shop, "others.jsonl", "refund", **other)
+    suite(shop.project, "refund")
+    ended = shop.pull(shop.branch_off("refund"))
+    assert kept(shop) == mine
+    assert ended.code == 1
+    (notice,) = shop.base().notices
+    assert notice.startswith("2 results of this suite were found; passed over: 1 of another ")
+
+
+def test_results_of_this_workflow_are_preferred_for_the_same_target(shop: Shop) -> None:
+    mine = evaluates(shop, "answers.jsonl")
+    evaluates(shop, "answers.jsonl", "refund", path=OTHER)
+    shop.pull(shop.branch_off())
+    assert kept(shop) == mine
+
+
+def test_results_of_another_target_are_used_where_there_are_no_others(shop: Shop) -> None:
+    theirs = evaluates(shop, "others.jsonl", path=OTHER)
+    shop.pull(shop.branch_off())
+    assert kept(shop) == theirs
+    assert shop.base().notices == (
+        "the results of the base are those of another workflow and another target: none of this target were found",
+    )
+
+
+def test_the_same_target_a_commit_before_is_preferred(shop: Shop) -> None:
+    mine = evaluates(shop, "answers.jsonl")
+    first = shop.main
+    shop.merge()
+    evaluates(shop, "others.jsonl", path=OTHER)
+    suite(shop.project)
+    shop.pull(shop.branch_off())
+    assert kept(shop) == mine
+    assert shop.base().notices[0] == (
+        f"the base is commit {first[:12]}, 1 commit before {shop.main[:12]}, which has no such results"
+    )
+
+
+def test_parts_of_a_matrix_are_told_apart_by_their_comments(shop: Shop) -> None:
+    found = {}
+    for part in ("small", "large"):
+        suite(shop.project, *(["refund"] if part == "large" else []))
+        shop.push(inputs={"comment-id": part})
+        shop.upload(name=f"holodeck-results-{part}")
+        found[part] = (shop.project.folder / OUTPUT / "results.json").read_bytes()
+    for part in ("small", "large"):
+        shop.pull(shop.branch_off(), inputs={"comment-id": part})
+        assert kept(shop) == found[part]
+
+
+@pytest.mark.parametrize("count", [31, 98])
+def test_runs_that_anybody_starts_do_not_hide_the_base(shop: Shop, count: int) -> None:
+    shop.push()
+    good = shop.upload()
+    for _ in range(count):
+        shop.upload(event="issue_comment")
+    ended = shop.pull(shop.branch_off("refund"))
+    assert ended.code == 1
+    assert shop.base().commit == good.run.head_sha
+    assert sum(call.path.endswith("/zip") for call in shop.hub.requests) == 1
+
+
+@pytest.mark.parametrize(("accepted", "code"), [("warn", 0), ("fail", 3)])
+def test_more_runs_than_are_asked_about_are_told(shop: Shop, accepted: str, code: int) -> None:
+    """That there may be a base which was not looked at is told apart from that there is none."""
+    shop.push()
+    shop.upload()
+    for _ in range(100):
+        shop.upload(event="issue_comment")
+    ended = shop.pull(shop.branch_off(), inputs={"on-missing-baseline": accepted})
+    assert ended.code == code
+    assert "only the nearest 100 runs were looked at" in shop.missing()
+    assert "let a workflow evaluate" not in shop.missing()

@@ -9,7 +9,7 @@ import pytest
 
 from holodeck_action.results.history_layout import suite_key
 from tests.cli.project import Project
-from tests.github.baselines import OUTPUT, Shop
+from tests.github.baselines import OUTPUT, WRITER, Shop
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.life import suite
 
@@ -127,3 +127,36 @@ def test_trouble_of_github_is_no_base(shop: Stored) -> None:
         assert (ended.code, ended.outputs["verdict"]) == (0, "passed")
         assert "502" in shop.missing()
         shop.hub.heal()
+
+
+@pytest.mark.parametrize("other", ["workflow", "job", "target"])
+def test_results_of_several_jobs_stand_side_by_side(shop: Stored, other: str) -> None:
+    """Each is compared with its own, whoever was last."""
+    kept = {}
+    ours = {"GITHUB_JOB": "evaluate"}
+    theirs = {
+        "workflow": {"GITHUB_WORKFLOW_REF": "octo/shop/.github/workflows/nightly.yml@refs/heads/main"},
+        "job": {"GITHUB_JOB": "strict"},
+        "target": ours,
+    }[other]
+    jobs = (("ours.jsonl", ours), ("theirs.jsonl" if other == "target" else "ours.jsonl", theirs))
+    for number, (target, job) in enumerate(jobs):
+        suite(shop.project, *(["refund"] if number else []), target=target)
+        shop.push(permissions=WRITER, **job)
+        kept[number] = (shop.project.folder / OUTPUT / "results.json").read_bytes()
+    for number, (target, job) in enumerate(jobs):
+        head = shop.branch_off()
+        suite(shop.project, target=target)
+        shop.pull(head, **job)
+        assert (shop.project.folder / OUTPUT / "base" / "results.json").read_bytes() == kept[number]
+        assert shop.base().notices == ()
+
+
+def test_results_of_another_target_on_a_branch_are_told(shop: Stored) -> None:
+    suite(shop.project, target="theirs.jsonl")
+    shop.push(permissions=WRITER)
+    suite(shop.project)
+    shop.pull(shop.branch_off())
+    assert shop.base().notices == (
+        "the results of the base are those of another target: none of this target were found",
+    )

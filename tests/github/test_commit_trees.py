@@ -54,6 +54,54 @@ def test_a_partial_clone_gets_the_files_from_github(hub: FakeGitHub, shop: Proje
     assert "ghs_reader" not in (clone.out / "results.json").read_text()
 
 
+ATTRIBUTES = "agent.py export-subst\nhelp.py export-ignore\nended.txt text eol=crlf\n*.dat ident filter=none\n"
+ASKING = """
+import help
+from pathlib import Path
+
+FORMAT = "$Format:%H$"
+
+
+def answer(messages):
+    files = [Path(__file__).with_name(name).read_bytes().decode() for name in ("ended.txt", "a.dat")]
+    return repr((WORDS, FORMAT.count("%"), help.WORDS, files))
+"""
+
+
+@pytest.mark.parametrize("how", ["--depth=1", "--single-branch"])
+def test_the_files_are_those_of_a_checkout_wherever_they_come_from(hub: FakeGitHub, shop: Project, how: str) -> None:
+    """Attributes that change what an archive holds do not change the base."""
+    for name, content in {".gitattributes": ATTRIBUTES, "help.py": "WORDS = 'here'\n", "a.dat": "$Id$\n"}.items():
+        shop.write(name, content)
+    shop.write("ended.txt", "one\ntwo\n")
+    by_code(shop, "old")
+    shop.write("agent.py", f"WORDS = 'old'\n{ASKING}")
+    fork = commit(shop)
+    shop.write("agent.py", f"WORDS = 'new'\n{ASKING}")
+    head = commit(shop, "topic")
+    clone = Project(shop.folder.parent / "clone")
+    git(shop.folder.parent, "clone", "-q", how, "--branch", "topic", f"file://{shop.folder}", str(clone.folder))
+    repository = hub.add_repository("octo/shop")
+    hub.add_token("ghs_reader", Token("github-actions[bot]", permissions={"contents": "read"}))
+    names = git(shop.folder, "ls-tree", "--name-only", fork).split()
+    stored = {name: git_bytes(shop, fork, name) for name in names}
+    repository.git.commit(stored, sha=fork)
+    repository.git.refs["refs/heads/main"] = fork
+    repository.git.commit({"agent.py": git_bytes(shop, head, "agent.py")}, fork, sha=head)
+    github = {"GITHUB_API_URL": hub.url, "GITHUB_REPOSITORY": "octo/shop", "GITHUB_TOKEN": "ghs_reader"}
+    finished = run(clone, **github)
+    assert finished.code in (0, 1), finished.stdout + finished.stderr
+    ours, base = responses(clone)
+    assert {str(text).replace("'new'", "'old'") for text in ours} == base
+    # Everything else is in the checkout.
+    assert sum("/git/blobs/" in call.path for call in hub.requests) == (how == "--depth=1")
+
+
+def git_bytes(shop: Project, at: str, name: str) -> bytes:
+    done = subprocess.run(("git", "show", f"{at}:{name}"), cwd=shop.folder, capture_output=True, check=True)
+    return done.stdout
+
+
 @pytest.mark.parametrize("how", ["--depth=1", "--filter=blob:none"])
 def test_a_partial_clone_without_github_says_how_to_get_more(shop: Project, how: str) -> None:
     git(shop.folder, "config", "uploadpack.allowFilter", "true")

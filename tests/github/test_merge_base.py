@@ -5,20 +5,19 @@ from __future__ import annotations
 import io
 import os
 import subprocess
-import tarfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from holodeck_action.github.api import Api, connect
-from holodeck_action.github.commit_archive import ArchiveError, ArchiveLimits, download_commit
+from holodeck_action.github.commit_objects import ObjectLimits, ObjectsError, fetch_objects
 from holodeck_action.github.merge_base import NoCommit, Wanted, base_branch, first_parents, wanted_commit
 from holodeck_action.github.objects import ApiError
 from tests.github.events import event_environ
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
+from tests.github.fake.actions import Artifact
 from tests.github.raw import answer, serving
 from tests.github.workflow import REPOSITORY
 
@@ -28,7 +27,7 @@ TOKEN = "ghs_reader"
 
 @pytest.fixture
 def repo(hub: FakeGitHub) -> Repository:
-    hub.add_token(TOKEN, Token(BOT, permissions={"contents": "read"}))
+    hub.add_token(TOKEN, Token(BOT, permissions={"contents": "read", "actions": "read"}))
     return hub.add_repository(REPOSITORY)
 
 
@@ -191,130 +190,144 @@ def test_nothing_that_the_repository_names_runs(clone: Path, tmp_path: Path) -> 
 # The files of a commit.
 
 
-def test_the_files_of_a_commit_are_written(repo: Repository, api: Api, tmp_path: Path) -> None:
-    sha = repo.git.commit({"agent.yaml": "name: a\n", "prompts/system.md": "be kind"})
-    into = tmp_path / "base"
-    into.mkdir()
-    download_commit(api, sha, into)
-    found = {str(path.relative_to(into)): path.read_text() for path in into.rglob("*") if path.is_file()}
-    assert found == {"agent.yaml": "name: a\n", "prompts/system.md": "be kind"}
-    assert [path.name for path in tmp_path.iterdir()] == ["base"]
+def store_of(folder: Path) -> Path:
+    """A new repository's folder of objects."""
+    git(folder, "init", "-q", "--bare", "objects.git")
+    return folder / "objects.git" / "objects"
+
+
+def test_the_objects_of_a_commit_are_those_of_git(repo: Repository, api: Api, tmp_path: Path) -> None:
+    store = store_of(tmp_path)
+    sha = repo.git.commit(
+        {"agent.yaml": "name: a\n", "prompts/system.md": "be kind", "prompts/deep/x": "", "a b": "\r\n"}
+    )
+    tree = fetch_objects(api, sha, frozenset(), store)
+    bare = store.parent
+    assert git(bare, "ls-tree", "-r", "--name-only", tree).split("\n") == [
+        "a b",
+        "agent.yaml",
+        "prompts/deep/x",
+        "prompts/system.md",
+    ]
+    assert git(bare, "show", f"{tree}:prompts/system.md") == "be kind"
+    assert git(bare, "fsck", "--full", "--strict", "--no-dangling") == ""
+
+
+def test_what_the_checkout_has_is_not_asked_for(hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path) -> None:
+    sha = repo.git.commit({"a": "x", "b": "y", "c": "x"})
+    known = frozenset(name for name, content in repo.git.blobs.items() if content == b"x")
+    before = len(hub.requests)
+    fetch_objects(api, sha, known, store_of(tmp_path))
+    paths = [call.path.rsplit("/", 2)[-2] for call in hub.requests[before:]]
+    assert paths == ["commits", "trees", "blobs"]
 
 
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
-        (ArchiveLimits(packed=100), "larger than 100 bytes"),
-        (ArchiveLimits(unpacked=20_000), "larger than 20,000 bytes"),
-        (ArchiveLimits(files=1), "more than 1 files"),
+        (ObjectLimits(files=1), "lacks 2 files of commit .*, of at most 1"),
+        (ObjectLimits(size=20_000), "that the checkout lacks are larger than 20,000 bytes"),
+        (ObjectLimits(written=60_000), "are larger than 60,000 bytes"),
     ],
 )
 def test_a_commit_that_is_too_large(
-    repo: Repository, api: Api, tmp_path: Path, limits: ArchiveLimits, reason: str
+    hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path, limits: ObjectLimits, reason: str
 ) -> None:
-    sha = repo.git.commit({"a": "x" * 50_000, "b": "y"})
-    into = tmp_path / "base"
-    into.mkdir()
-    with pytest.raises((ArchiveError, ApiError), match=reason):
-        download_commit(api, sha, into, limits)
+    sha = repo.git.commit({"a": "x" * 50_000, "b": "y", "c": "x" * 50_000})
+    with pytest.raises(ObjectsError, match=reason):
+        fetch_objects(api, sha, frozenset(), store_of(tmp_path), limits)
+    assert not any("/git/blobs/" in call.path for call in hub.requests)
 
 
-def packed(*members: tuple[Mapping[str, Any], bytes]) -> bytes:
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as archive:
-        for fields, content in members:
-            member = tarfile.TarInfo("top/x")
-            for name, value in fields.items():
-                setattr(member, name, value)
-            member.size = len(content)
-            archive.addfile(member, io.BytesIO(content))
-    return stream.getvalue()
+def forged_tree(repo: Repository, **changes: object) -> dict[str, Any]:
+    """A list of files whose first entry is another one."""
+    (name,) = (name for name, content in repo.git.blobs.items() if content == b"x")
+    entry = {"path": "a", "mode": "100644", "type": "blob", "sha": name, "size": 1, **changes}
+    return {"sha": "1" * 40, "url": "", "truncated": False, "tree": [entry]}
 
 
 @pytest.mark.parametrize(
-    "content",
+    "changes",
     [
-        packed(({"name": "top/../../evil"}, b"x")),
-        packed(
-            ({"name": "top/out", "type": tarfile.SYMTYPE, "linkname": "../.."}, b""),
-            ({"name": "top/out/evil"}, b"x"),
-        ),
-        packed(({"name": "top/evil", "type": tarfile.LNKTYPE, "linkname": "/etc/passwd"}, b"")),
-        packed(({"name": "top/evil", "type": tarfile.CHRTYPE}, b"")),
-        b"no archive at all",
+        {"path": "b"},
+        {"path": "../a"},
+        {"path": "folder/a"},
+        {"path": "\ud800"},
+        {"mode": "100755"},
+        {"mode": "120000"},
+        {"mode": "060000"},
+        {"mode": "\n"},
+        {"sha": "1" * 40},
     ],
-    ids=["above", "link", "hard link", "device", "text"],
+    ids=str,
 )
-def test_an_archive_writes_nothing_outside(
-    hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path, content: bytes
+def test_a_list_that_is_not_that_of_the_tree(
+    hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path, changes: Mapping[str, Any]
 ) -> None:
     sha = repo.git.commit({"a": "x"})
-    hub.fail(Fault("GET", "^/storage/", status=200, body=content))
-    into = tmp_path / "in" / "base"
-    into.mkdir(parents=True)
-    with suppress(ArchiveError):
-        download_commit(api, sha, into)
-    outside = [path for path in tmp_path.rglob("*") if path.name == "evil" and not path.is_relative_to(into)]
-    assert outside == []
-    assert not any(path.is_symlink() for path in tmp_path.rglob("*"))
+    hub.fail(Fault("GET", "/git/trees/", status=200, body=forged_tree(repo, **changes)))
+    with pytest.raises(ObjectsError, match=f"commit {sha[:12]} "):
+        fetch_objects(api, sha, frozenset(), store_of(tmp_path))
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"pax_headers": {"path": "top/a\0b"}},
-        {"pax_headers": {"mtime": "nan"}},
-        {"mtime": 1e30},
-        {"type": tarfile.LNKTYPE, "linkname": "top/nothing"},
-        {"pax_headers": {"GNU.sparse.map": "x,y"}},
-        {"pax_headers": {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9"}},
-    ],
-    ids=["no path", "no time", "late", "hard link to nothing", "no map", "no list"],
-)
-def test_an_archive_that_python_stumbles_over_is_told(
-    hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path, fields: Mapping[str, Any]
-) -> None:
+def test_a_file_that_is_another_one(hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path) -> None:
     sha = repo.git.commit({"a": "x"})
-    hub.fail(Fault("GET", "^/storage/", status=200, body=packed((fields, b""))))
-    with pytest.raises(ArchiveError, match=f"the files of commit {sha[:12]} cannot be unpacked: "):
-        download_commit(api, sha, tmp_path)
+    shape = {"sha": "1" * 40, "node_id": "", "size": 1, "url": "", "content": "eQ==", "encoding": "base64"}
+    hub.fail(Fault("GET", "/git/blobs/", status=200, body=shape))
+    with pytest.raises(ObjectsError, match="is another file"):
+        fetch_objects(api, sha, frozenset(), store_of(tmp_path))
 
 
-def test_trouble_of_the_storage_is_tried_again(hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path) -> None:
+def test_a_list_that_is_cut_short(hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path) -> None:
     sha = repo.git.commit({"a": "x"})
+    hub.fail(Fault("GET", "/git/trees/", status=200, body={**forged_tree(repo), "truncated": True}, times=None))
+    with pytest.raises(ApiError, match="cut short"):
+        fetch_objects(api, sha, frozenset(), store_of(tmp_path))
+
+
+# Files that GitHub keeps outside of its API.
+
+
+@pytest.fixture
+def artifact(repo: Repository) -> Artifact:
+    return repo.actions.upload(repo.actions.add_run("1" * 40), b"content")
+
+
+def downloaded(api: Api, artifact: Artifact) -> bytes:
+    into = io.BytesIO()
+    api.download_artifact(artifact.id, 1000, into)
+    return into.getvalue()
+
+
+def test_trouble_of_the_storage_is_tried_again(hub: FakeGitHub, api: Api, artifact: Artifact) -> None:
     hub.fail(Fault("GET", "^/storage/", status=503))
     hub.fail(Fault("GET", "^/storage/", drop="after"))
-    download_commit(api, sha, tmp_path)
-    assert (tmp_path / "a").read_text() == "x"
+    assert downloaded(api, artifact) == b"content"
     hub.fail(Fault("GET", "^/storage/", status=403, times=None))
     with pytest.raises(ApiError, match="its storage answered 403") as raised:
-        download_commit(api, sha, tmp_path)
+        downloaded(api, artifact)
     assert "sig=" not in str(raised.value)
 
 
 @pytest.mark.parametrize("location", ["ftp://127.0.0.1/x", "file:///etc/passwd", "", "http://["])
-def test_a_download_that_leads_to_no_file(
-    hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path, location: str
-) -> None:
-    sha = repo.git.commit({"a": "x"})
-    hub.fail(Fault("GET", "/tarball/", status=302, body=b"", headers={"Location": location}))
+def test_a_download_that_leads_to_no_file(hub: FakeGitHub, api: Api, artifact: Artifact, location: str) -> None:
+    hub.fail(Fault("GET", "/zip$", status=302, body=b"", headers={"Location": location}))
     with pytest.raises(ApiError, match=r"cannot be (used|downloaded)"):
-        download_commit(api, sha, tmp_path)
+        downloaded(api, artifact)
 
 
-def test_a_repository_that_was_renamed(repo: Repository, tmp_path: Path) -> None:
+def test_a_repository_that_was_renamed() -> None:
     """The API's own redirects are followed with the token, the one to the storage without it."""
-    sha = repo.git.commit({"a": "x"})
-    archive = repo.git.tarball(sha, "top")
 
     def script(number: int, text: str) -> list[bytes]:
         if text.startswith("GET /repos/"):
-            return [answer("", f"Location: /repositories/1/tarball/{sha}", status=301)]
+            return [answer("", "Location: /repositories/1/actions/artifacts/7/zip", status=301)]
         if text.startswith("GET /repositories/"):
-            return [answer("", "Location: /_codeload/octo/shop?token=key", status=302)]
-        return [answer(archive)]
+            return [answer("", "Location: /_storage/octo/shop?token=key", status=302)]
+        return [answer(b"content")]
 
+    into = io.BytesIO()
     with serving(script) as (url, requests), connect(TOKEN, url, REPOSITORY, pause=lambda _: None) as api:
-        download_commit(api, sha, tmp_path)
-    assert (tmp_path / "a").read_text() == "x"
+        api.download_artifact(7, 1000, into)
+    assert into.getvalue() == b"content"
     assert [TOKEN in text for text in requests] == [True, True, False]

@@ -373,7 +373,6 @@ def test_the_table_of_the_page_is_that_of_the_code() -> None:
 WITHOUT_PERMISSION = {
     "importers/checks.py": "part of an imported suite, which runs in its graders' worker",
     "importers/providers_code.py": "part of an imported suite, which runs in its target's worker",
-    "results/parquet/process.py": "our own process for tables, isolated",
     "workers/processes.py": "what all others are started by; it needs the permission",
 }
 """Modules that start processes by themselves."""

@@ -44,10 +44,10 @@ class _Loop(asyncio.SelectorEventLoop):
 
 
 class Service(httpx2.AsyncBaseTransport):
-    """Answers after `LATENCY_S`, refusals too."""
+    """Answers after `LATENCY_S`, refusals too where nothing else is said."""
 
-    def __init__(self, says: Says) -> None:
-        self._says = says
+    def __init__(self, says: Says, refusal_s: float = LATENCY_S) -> None:
+        self._says, self._refusal_s = says, refusal_s
         self.statuses: Counter[int] = Counter()
         self.times: list[float] = []
         self.at_once = 0
@@ -63,7 +63,7 @@ class Service(httpx2.AsyncBaseTransport):
         refusal = self._says(self, text, now)
         self.at_once += refusal is None
         try:
-            await asyncio.sleep(LATENCY_S)
+            await asyncio.sleep(LATENCY_S if refusal is None else self._refusal_s)
         finally:
             self.at_once -= refusal is None
         status = 200 if refusal is None else 429

@@ -19,6 +19,7 @@ from holodeck_action.llm.wire import Wire
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.facts import Fact
 from holodeck_action.results.record import ToolAssertion, ToolInvocation, TrialRecord
 from holodeck_action.runner.schedule import Outcome, Slots, Stop, run_cases
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
@@ -46,6 +47,8 @@ from tests.llm.wiring import account, chat, opened, run
 @dataclass
 class Asking:
     """An agent that asks a model once for each turn, and its own session."""
+
+    timed = True
 
     wire: Wire
     base_url: str
@@ -96,7 +99,7 @@ class Content:
     async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
         return ()
 
-    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...] | None) -> tuple[ToolAssertion, ...]:
+    async def check_tools(self, turn: Turn, calls: Fact[tuple[ToolInvocation, ...]]) -> tuple[ToolAssertion, ...]:
         return ()
 
     def uses_context(self, turn: Turn) -> bool:
@@ -125,10 +128,11 @@ def ran(
     *,
     turn_s: float = 10,
     run_s: float | None = None,
+    refusal_s: float = LATENCY_S,
     **settings: float,
 ) -> Ran:
     """Run cases of one turn against a service."""
-    service = Service(says)
+    service = Service(says, refusal_s)
 
     async def work() -> Ran:
         wire = wire_ahead(service, at_once, **settings)
@@ -191,13 +195,14 @@ def errors(trials: Sequence[TrialRecord]) -> list[str]:
         (lambda: refusing_each(3, "1"), 10, 38, 400),
         (lambda: refusing_each(3, ""), 10, 30, 400),
         # Limits of the account: what it takes is used, and little is asked in vain.
-        (lambda: at_most_per_second(20, ""), 10, 6.5, 150),
-        (lambda: at_most_per_second(20, "1"), 10, 6.5, 125),
-        (lambda: at_most_per_second(20, "1"), 64, 7.5, 150),
+        (lambda: at_most_per_second(20, ""), 10, 6, 125),
+        (lambda: at_most_per_second(20, "1"), 10, 6, 125),
+        (lambda: at_most_per_second(20, "1"), 64, 7, 180),
         (lambda: at_most_at_once(8, ""), 10, 3.5, 115),
         (lambda: at_most_at_once(8, "1"), 10, 4.5, 110),
-        (lambda: at_most_at_once(8, "1"), 64, 5, 130),
-        (lambda: at_most_at_once(20, "1"), 100, 2.5, 130),
+        # Asked at once from the first moment: what was too much is refused once.
+        (lambda: at_most_at_once(8, "1"), 64, 5, 180),
+        (lambda: at_most_at_once(20, "1"), 100, 3.5, 220),
         # Shut for some seconds: few ask meanwhile.
         (lambda: shut_for(10, "10"), 10, 15, 130),
         (lambda: shut_for(10, "1"), 10, 16, 170),
@@ -214,6 +219,19 @@ def test_no_case_is_lost_to_a_rate_limit(
     assert result.seconds <= seconds
     assert result.service.requests <= requests
     assert result.most_open <= 2 * at_once
+
+
+@pytest.mark.parametrize("asks", ["", "1"])
+@pytest.mark.parametrize(("at_once", "requests"), [(10, 120), (20, 130), (100, 210)])
+def test_a_rate_a_second_is_found_by_few_refusals_and_used(
+    tmp_path: Path, asks: str, at_once: int, requests: int
+) -> None:
+    """Refusals come at once, as services send them; all that is asked in the first moment cannot be taken back."""
+    result = ran(tmp_path, at_most_per_second(20, asks), at_once=at_once, refusal_s=0.004)
+    print(f"{result.seconds:.1f} s, {result.service.requests} requests")
+    assert result.errors == []
+    assert result.service.requests <= requests
+    assert result.seconds <= 1.25 * 100 / 20
 
 
 def test_one_refusal_keeps_nobody_else_waiting(tmp_path: Path) -> None:

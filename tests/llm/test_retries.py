@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -303,3 +304,16 @@ def test_no_header_of_a_provider_breaks_the_wait(seconds: str, ms: str) -> None:
 def test_any_body_is_read_or_refused(body: bytes, kind: str) -> None:
     with suppress(ValueError):
         parse(kind, body)
+
+
+@pytest.mark.parametrize("body", [b'{"errors": [{"message": "no"}]}', b'[{"errors": [{"message": "no"}]}]', b"7"])
+def test_whole_json_of_another_shape_is_not_asked_again(body: bytes) -> None:
+    async def work() -> None:
+        with FakeModels() as models:
+            headers = {"content-type": "application/json"}
+            models.fail(Fault(status=200, body=body, headers=headers, times=None))
+            async with opened() as wire:
+                assert (await post(wire, account(models.openai_url), chat())).json() == json.loads(body)
+            assert len(models.requests) == 1
+
+    run(work)

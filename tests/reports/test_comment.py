@@ -55,7 +55,8 @@ AT = Place(SERVER, "octo/shop", A, RUN)
 SENTINEL = "qzxq"
 LINK = re.compile(rf"{SERVER}/octo/shop/(actions/runs/77|commit/({A}|{B})|blob/{A}/[\w.~/%-]+#L[1-9]\d*)", re.ASCII)
 SUMMARY = re.compile(
-    r"<summary>(\d+ (passed|(of \d+ )?more failing|quarantined, without a say in the verdict)|"
+    r"<summary>(All that is asked for otherwise than on the base|"
+    r"\d+ (passed|(of \d+ )?more failing|quarantined, without a say in the verdict)|"
     r"Gates \(\d+ of \d+ hold\) and metrics( \(no change beyond noise\))?)</summary>"
 )
 
@@ -212,6 +213,18 @@ def regressed_since_the_base() -> str:
     return comment(report, previous=state_of([in_folder(before)], 1, B, "76/1"))
 
 
+def asks_for_less() -> str:
+    names = ("Late parcel", *(f"gone-{at}" for at in range(6)))
+    base = in_folder_record(support(*(at_line(12 + at, case_of(GOOD), name=name) for at, name in enumerate(names))))
+    marks = {"gates.min_pass_rate": SourceMark("holodeck-action.yaml", 3, 18)}
+    head = replace(base, cases=base.cases[:1], gates=Gates(min_pass_rate=0.5), marks=marks)
+    return comment(compared(base, head, BaseRun("artifact", B, B, 0, (), "main")))
+
+
+def in_folder_record(made: Record) -> Record:
+    return replace(made, provenance=Provenance("0.1.0", "recorded:answers.jsonl", A, folder="agents/support"))
+
+
 def without_a_base() -> str:
     made = support(at_line(12, case_of(GOOD), name="Late parcel"))
     missing = "no run of main has an artifact holodeck-results; run the workflow on main once"
@@ -231,7 +244,8 @@ def hostile() -> str:
     right = turn(evaluation(0.9, evaluator_name=text), input=text, response=text)
     right = replace(right, tool_assertions=(ToolAssertion(text, True, 0),))
     good = replace(made.cases[0], trials=case_of(right).trials)
-    base = replace(made, cases=(good, made.cases[1]))
+    gone = (replace(case("P", name=text), id=f"{text} {at}") for at in range(5))
+    base = replace(made, cases=(good, replace(made.cases[1], weight=2.0, name=text), *gone))
     changed = compared(base, made, BaseRun(text, text, None, 3, (text,), text)).comparison
     return comment(replace(report_of(made, text), comparison=changed))
 
@@ -240,7 +254,14 @@ SCENES: dict[str, Callable[[], str]] = {
     scene.__name__: scene
     for scene in (
         *(all_passed, failed_with_two_gates, incomplete, stopped, several_suites, quarantined_flaky_and_skipped),
-        *(changed_since_the_commit_before, regressed_since_the_base, without_a_base, not_a_suite, hostile),
+        *(
+            changed_since_the_commit_before,
+            regressed_since_the_base,
+            asks_for_less,
+            without_a_base,
+            not_a_suite,
+            hostile,
+        ),
     )
 }
 

@@ -113,6 +113,11 @@ def test_numbers_are_shown_as_readers_want_them() -> None:
     assert rendered("{{ none }}|{{ 3 }}|{{ true }}") == "–|3|True"
 
 
+def test_a_duration_below_a_second_is_not_zero_seconds() -> None:
+    shown = rendered("{% for each in (0.312, 27.4, 999.4, 999.6, 75349, none) %}{{ each|seconds }}, {% endfor %}")
+    assert shown == "0.31 ms, 27 ms, 999 ms, 1.0 s, 75.3 s, –, "
+
+
 def test_nothing_random_is_left() -> None:
     for source in ("{{ lipsum() }}", "{{ [1, 2]|random }}"):
         with pytest.raises(Exception, match=r"'(lipsum|random)'"):

@@ -82,7 +82,7 @@ def test_cases_come_worst_first_with_what_a_list_shows() -> None:
     assert (row["outcome"], row["reason"]) == ("failed", "turn 1: bleu 0.10, needs 0.50: compared")
     assert row["scores"] == {"bleu": 0.1, "rouge": None, "tone": None, "toxicity": 0.2}
     assert row["metric_outcomes"] == {"bleu": "f", "rouge": "s", "tone": "p", "toxicity": "p"}
-    assert (row["place"], row["tokens"], row["cost_usd"]) == ("suites/one/agent.yaml:3:5", 15, 0.01)
+    assert (row["place"], row["tokens"], row["cost_usd"]) == ("suites/one/agent.yaml:3:5", 15, None)
     assert row["command"] == "holodeck-action run suites/one/agent.yaml --case=case-7"
     assert found.row("case-0")["tags"] == ["fast"]
     assert found.row("case-6")["flaky"] is True

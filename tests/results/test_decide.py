@@ -89,10 +89,16 @@ def test_max_errors(limit: int, code: int) -> None:
 @pytest.mark.parametrize(("limit", "code"), [(0, 1), (1, 0)])
 def test_max_flaky_counts_cases_with_both_outcomes(limit: int, code: int) -> None:
     flaky = case("FP", repeat=2, min_pass=1)
-    steady = case("P", repeat=2, min_pass=1)
+    steady = case("PP", repeat=2, min_pass=2)
     verdict = decide(record(flaky, steady), Terms(Gates(max_flaky=limit)))
     assert verdict.exit_code == code
     assert [item.flaky for item in verdict.cases] == [True, False]
+
+
+@pytest.mark.parametrize(("limit", "code"), [(0, 1), (1, 3), (2, 0)])
+def test_trials_that_nobody_ran_could_make_a_case_flaky(limit: int, code: int) -> None:
+    flaky, decided = case("FP", repeat=2, min_pass=1), case("P", repeat=2, min_pass=1)
+    assert decide(record(flaky, decided), Terms(Gates(max_flaky=limit))).exit_code == code
 
 
 @pytest.mark.parametrize(("required", "code"), [(0.5, 0), (0.51, 1)])

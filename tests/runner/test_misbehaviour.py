@@ -483,6 +483,6 @@ def test_latency_and_deadlines_are_those_of_answers_not_of_imports(project: Proj
     assert crashed.error.code == "crashed"
     # The worker in the place of the one that ended imports before the clock, too.
     assert {turn.response for turn in turns.values()} == {"Paris"}, finished.stdout
-    assert all(turn.timing is not None and turn.timing.duration_ms < 1500 for turn in turns.values())
+    assert all(turn.timing is not None and (turn.timing.duration_ms or 1500) < 1500 for turn in turns.values())
     actual = {gate["name"]: gate["actual"] for gate in project.verdict()["gates"]}
     assert actual["p95_latency_ms"] < 1500

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.results.facts import Fact
 from holodeck_action.results.record import ToolAssertion, ToolInvocation
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import Answer
@@ -24,6 +25,8 @@ from holodeck_action.text.redaction import Redactor
 
 class Echo:
     """An agent that repeats what it is asked, and its own session."""
+
+    timed = True
 
     notices = ()
     untold: Mapping[Told, str] = MappingProxyType({})
@@ -53,7 +56,7 @@ class Broken:
     async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
         raise RuntimeError("a defect")
 
-    async def check_tools(self, turn: Turn, calls: tuple[ToolInvocation, ...] | None) -> tuple[ToolAssertion, ...]:
+    async def check_tools(self, turn: Turn, calls: Fact[tuple[ToolInvocation, ...]]) -> tuple[ToolAssertion, ...]:
         return ()
 
     def uses_context(self, turn: Turn) -> bool:

@@ -73,7 +73,13 @@ def test_gates_of_which_none_can_fail_are_refused_at_their_line(
 )
 def test_another_gate_that_can_fail_is_enough(here: Project, gates: dict[str, Any], expected: int) -> None:
     here.policy(**POLICY, trials={"repeat": 2}, gates={"min_pass_rate": None, **gates})
-    here.answers([{"case": f"case {n}", "trial": trial, "response": "wrong"} for n in range(3) for trial in range(2)])
+    here.answers(
+        [
+            {"case": f"case {n}", "trial": trial, "response": "wrong", "duration_ms": 1}
+            for n in range(3)
+            for trial in range(2)
+        ]
+    )
     if expected == 2:
         assert "gates.max_cost_usd cannot be judged" in refusal(here, "run")
     else:

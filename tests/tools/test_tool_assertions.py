@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from holodeck_action.metrics.matchers import literal_equal
 from holodeck_action.metrics.tool_assertions import check_tools
+from holodeck_action.results.facts import Unknown, listed
 from holodeck_action.results.record import ToolAssertion, ToolInvocation
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, ToolExpectation
 from tests.tools.calls import call, expect, fuzzy, json_values, pattern
 
 
 def check(entries: list[ExpectedTool], calls: list[ToolInvocation], order: Any = "any") -> list[ToolAssertion]:
-    return list(check_tools(ToolExpectation(tuple(entries), order), calls))
+    return list(check_tools(ToolExpectation(tuple(entries), order), listed(tuple(calls))))
 
 
 def only(entries: list[ExpectedTool], calls: list[ToolInvocation]) -> ToolAssertion:
@@ -264,7 +265,7 @@ def test_looking_literals_up_finds_what_comparing_them_one_by_one_finds(expected
 
 def test_calls_that_are_not_known_decide_nothing() -> None:
     for entries, shown in (([], "no tool call"), ([expect("f", {"a": 1}), expect("g")], "f(a=1), g")):
-        (assertion,) = check_tools(ToolExpectation(tuple(entries), "strict"), None)
+        (assertion,) = check_tools(ToolExpectation(tuple(entries), "strict"), Unknown())
         assert (assertion.expected, assertion.matched, assertion.matched_call_index) == (shown, None, -1)
         assert assertion.reason is not None
         assert "give tool_invocations with the reply" in assertion.reason

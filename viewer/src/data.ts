@@ -65,7 +65,7 @@ export interface RunFacts {
   started: string | null;
   duration_ms: number | null;
   model_calls: number | null;
-  cost_usd: number | null;
+  cost: string | null;
   prompt_tokens: number | null;
   completion_tokens: number | null;
   tool_version: string;

@@ -57,7 +57,7 @@ function One(props: { evaluation: Evaluation; metric: Metric | undefined }): JSX
           low={metric?.min ?? 0} high={metric?.max ?? 1} />
         <span class="score">
           {evaluation.score !== null ? number(evaluation.score) : visible(evaluation.raw ?? "–")}
-          {evaluation.threshold !== null && <span class="soft"> {sign} {number(evaluation.threshold)}</span>}
+          {evaluation.threshold !== null && <span class="soft">, needs {sign} {number(evaluation.threshold)}</span>}
         </span>
         <span class="why">{visible((evaluation.reason || evaluation.explanation || "").slice(0, 300))}</span>
       </summary>

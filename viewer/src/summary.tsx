@@ -3,7 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import type { Index, Metric, Outcome, Suite } from "./data";
 import { ScoreBar } from "./evaluations";
-import { OUTCOMES, count, duration, moment, number, outcomeWord, percent, plural, tone, usd, visible, webLink } from "./format";
+import { OUTCOMES, count, duration, moment, number, outcomeWord, percent, plural, tone, visible, webLink } from "./format";
 import { Badge, Mark } from "./icons";
 import { useShared } from "./state";
 
@@ -154,7 +154,7 @@ function RunFacts(): JSX.Element {
   if (run.duration_ms !== null) facts.push(["Duration", duration(run.duration_ms)]);
   if (run.model_calls !== null) facts.push(["Model calls", count(run.model_calls)]);
   if (run.prompt_tokens !== null) facts.push(["Tokens", `${count(run.prompt_tokens)} + ${count(run.completion_tokens)}`]);
-  if (run.cost_usd !== null) facts.push(["Cost", usd(run.cost_usd)]);
+  if (run.cost !== null) facts.push(["Cost", visible(run.cost)]);
   if (run.commit !== null) {
     const short = run.commit.slice(0, 12);
     facts.push(["Commit", commit ? <a href={commit} target="_blank" rel="noopener noreferrer">{short}</a> : <code>{visible(short)}</code>]);

@@ -26,7 +26,7 @@ from holodeck_action.metrics.base import (
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import DEEPEVAL_PARAMS, OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
-from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.evaluation import MISSING_INPUT, Polarity
 
 _NAMES = frozenset(param.value for param in EvalParam)
 _INHERENT = frozenset(("criteria", "auto_generated_steps", "strict_mode", "error"))
@@ -248,7 +248,7 @@ class PresetEvaluator(BaseEvaluator):
             codes = {_code(outcome.error) for outcome in failed}
             raise EvaluationError(
                 f"{self.name}: {told}",
-                code=codes.pop() if len(codes) == 1 else "parts_failed",
+                code=MISSING_INPUT if MISSING_INPUT in codes else codes.pop() if len(codes) == 1 else "parts_failed",
                 context={"metrics": {outcome.member.name: outcome.data() for outcome in outcomes}},
             ) from failed[0].error
         score, passed = self._score(parts), aggregate_success(parts)

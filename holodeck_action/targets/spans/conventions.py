@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import json
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from holodeck_action.results.facts import LARGEST, bounded
 from holodeck_action.targets.spans.span import Span
 from holodeck_action.text.json_values import parse_json
 
@@ -55,7 +55,7 @@ _MODEL = (
     "llm.model_name",
     "embedding.model_name",
 )
-_PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
+PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
 _PROVIDERS = {
     "openai": "openai",
     "anthropic": "anthropic",
@@ -76,11 +76,8 @@ _PROVIDERS = {
     "perplexity": "perplexity",
 }
 """Names of providers as prices are looked up by them."""
-_ANSWERED = ("gen_ai.response.", "gen_ai.output.messages", "llm.output_messages.", "llm.finish_reason")
-_HIDDEN = "__REDACTED__"
-_REQUESTED = re.compile(r"llm\.output_messages\.(\d+)\.message\.tool_calls\.(\d+)\.tool_call\.(id|function\.\w+)")
-_ANSWERED_CALL = re.compile(r"llm\.input_messages\.(\d+)\.message\.tool_call_id")
-_ASKING = re.compile(r"tool_?calls?|tool_?use|function_?call", re.IGNORECASE)
+HIDDEN = "__REDACTED__"
+"""What OpenInference writes in the place of a text that is to be hidden."""
 _DOCUMENT = re.compile(r"(?:retrieval\.documents|reranker\.output_documents)\.(\d+)\.document\.(id|content|score)")
 
 
@@ -98,9 +95,9 @@ def is_of_agent(span: Span) -> bool:
     return any(name in span.attributes for name in ("gen_ai.operation.name", "openinference.span.kind"))
 
 
-def is_answered(span: Span) -> bool:
-    """Tell whether a span of a model call shows that the model answered."""
-    return any(name.startswith(_ANSWERED) for name in span.attributes)
+def is_of_embedding(span: Span) -> bool:
+    """Tell whether a span of a model call is about embeddings, which are no answer."""
+    return "embedding" in f"{span.attributes.get('gen_ai.operation.name', '')}{_kind(span)}".lower()
 
 
 def usage_of(span: Span) -> dict[str, Any] | None:
@@ -108,7 +105,7 @@ def usage_of(span: Span) -> dict[str, Any] | None:
     prompt, completion = _count(span, _PROMPT), _count(span, _COMPLETION)
     if prompt is None and completion is None:
         return None
-    if completion is None and "embedding" in f"{span.attributes.get('gen_ai.operation.name', '')}{_kind(span)}".lower():
+    if completion is None and is_of_embedding(span):
         completion = 0
     cached, reasoning = _count(span, _CACHED), _count(span, _REASONING)
     if cached is not None and prompt is not None and cached > prompt:
@@ -116,7 +113,7 @@ def usage_of(span: Span) -> dict[str, Any] | None:
         prompt += cached
     if reasoning is not None and completion is not None and reasoning > completion:
         completion += reasoning
-    cost = _first(span, _COST)
+    cost = first(span, _COST)
     return {
         "model": model_of(span),
         "prompt_tokens": prompt,
@@ -129,56 +126,23 @@ def usage_of(span: Span) -> dict[str, Any] | None:
 
 def model_of(span: Span) -> str | None:
     """Return the model of a call, `provider/name` where prices know the provider."""
-    name = _first(span, _MODEL)
+    name = first(span, _MODEL)
     if not isinstance(name, str) or not name:
         return None
-    provider = _PROVIDERS.get(str(_first(span, _PROVIDER)).lower())
+    provider = _PROVIDERS.get(str(first(span, PROVIDER)).lower())
     return name if provider is None or "/" in name else f"{provider}/{name}"
-
-
-def requested_calls(span: Span) -> Iterator[tuple[str, str, Any]]:
-    """Yield id, name and arguments of the tool calls that a model asks for in its answer."""
-    found: dict[tuple[int, int], dict[str, Any]] = {}
-    for name, value in span.attributes.items():
-        match = _REQUESTED.fullmatch(name)
-        if match is not None:
-            found.setdefault((int(match[1]), int(match[2])), {})[match[3]] = value
-    for _, call in sorted(found.items()):
-        yield str(call.get("id", "")), str(call.get("function.name", "")), call.get("function.arguments")
-    for message in _parts(span.attributes.get("gen_ai.output.messages")):
-        for part in _parts(message.get("parts")):
-            if part.get("type") == "tool_call":
-                yield str(part.get("id") or ""), str(part.get("name") or ""), part.get("arguments")
-
-
-def asks_for_tools(span: Span) -> bool:
-    """Tell whether the answer of a model ends with a wish for tool calls, whatever is told of them."""
-    reasons = [span.attributes.get(name) for name in ("gen_ai.response.finish_reasons", "llm.finish_reason")]
-    return bool(_ASKING.search(f"{reasons}")) or next(requested_calls(span), None) is not None
-
-
-def results_of_calls(span: Span) -> Iterator[tuple[str, Any]]:
-    """Yield id and result of the tool calls that a model is told of."""
-    for name, value in span.attributes.items():
-        match = _ANSWERED_CALL.fullmatch(name)
-        if match is not None:
-            yield str(value), span.attributes.get(f"llm.input_messages.{match[1]}.message.content")
-    for message in _parts(span.attributes.get("gen_ai.input.messages")):
-        for part in _parts(message.get("parts")):
-            if part.get("type") == "tool_call_response":
-                yield str(part.get("id") or ""), part.get("response", part.get("result"))
 
 
 def call_of_messages(name: str, arguments: Any, result: Any) -> dict[str, Any]:
     """Return the entry of a reply's `tool_invocations` for a call that only the messages of models tell."""
-    args = _parsed(arguments)
+    args = parsed(arguments)
     found = {"name": name or "tool", "args": dict(args) if isinstance(args, Mapping) else {"input": args}}
-    return found if result is None else {**found, "result": _parsed(result)}
+    return found if result is None else {**found, "result": parsed(result)}
 
 
 def tool_name(span: Span) -> str:
     """Return the name of the tool that a span stands for."""
-    named = _first(span, ("gen_ai.tool.name", "tool.name"))
+    named = first(span, ("gen_ai.tool.name", "tool.name"))
     return named if isinstance(named, str) and named else span.name.removeprefix("execute_tool ") or "tool"
 
 
@@ -192,7 +156,7 @@ def tool_call(span: Span, requested: Mapping[str, Any]) -> dict[str, Any]:
     result = _result(span)
     data = result.pop("data", None) if isinstance(result, dict) and result.get("type") == "tool" else None
     error = span.error
-    call_id = _first(span, ("gen_ai.tool.call.id", "tool.id"))
+    call_id = first(span, ("gen_ai.tool.call.id", "tool.id"))
     if isinstance(data, dict) and "content" in data:
         # A message of LangChain.
         result, call_id = data["content"], data.get("tool_call_id", call_id)
@@ -212,16 +176,16 @@ def tool_call(span: Span, requested: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def documents(span: Span) -> list[dict[str, Any]] | None:
-    """Return `retrieved_chunks` of a reply, which a retrieval or reranking gives; None where it hides them."""
-    listed = _parsed(span.attributes.get("gen_ai.retrieval.documents"))
+    """Return `retrieved_chunks` of a reply, which a retrieval or reranking gives; None if they cannot be read."""
+    listed = parsed(span.attributes.get("gen_ai.retrieval.documents"))
     if isinstance(listed, list):
-        return [_chunk(entry) for entry in listed if isinstance(entry, Mapping)]
+        return [_chunk(entry) for entry in listed] if all(isinstance(entry, Mapping) for entry in listed) else None
     found: dict[int, dict[str, Any]] = {}
     for name, value in span.attributes.items():
         match = _DOCUMENT.fullmatch(name)
         if match is not None:
             found.setdefault(int(match[1]), {})[match[2]] = value
-    if not found and span.attributes.get("output.value", _HIDDEN) == _HIDDEN:
+    if not found and parsed(span.attributes.get("output.value")) not in ([], {"documents": []}):
         return None
     return [_chunk(entry) for _, entry in sorted(found.items())]
 
@@ -232,9 +196,9 @@ def _chunk(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {
         # Some retrievers give their chunks no id.
         "id": str(name) if name not in (None, "") else (text or "?")[:80],
-        "text": None if text == _HIDDEN else text,
+        "text": None if text == HIDDEN else text,
         "score": score
-        if isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
+        if isinstance(score, int | float) and not isinstance(score, bool) and abs(score) <= LARGEST
         else None,
     }
 
@@ -243,46 +207,47 @@ def _kind(span: Span) -> str:
     return str(span.attributes.get("openinference.span.kind", ""))
 
 
-def _first(span: Span, names: Sequence[str]) -> Any:
+def first(span: Span, names: Sequence[str]) -> Any:
+    """Return the value of the first of these attributes that a span has; None if it has none of them."""
     return next((span.attributes[name] for name in names if span.attributes.get(name) is not None), None)
 
 
 def _count(span: Span, names: Sequence[str]) -> int | None:
-    value = _first(span, names)
+    value = first(span, names)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**53 else None
+    return bounded(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _arguments(span: Span, requested: Any) -> dict[str, Any]:
     told = _event(span, "gen_ai.tool.message", "content")
     given = (span.attributes.get("gen_ai.tool.call.arguments"), told, requested, span.attributes.get("input.value"))
     for value in given:
-        found = _parsed(value, python=True)
+        found = parsed(value, python=True)
         if isinstance(found, Mapping):
             inner = found.get("kwargs")
             # LlamaIndex keeps arguments by position apart.
             wrapped = isinstance(inner, Mapping) and found.keys() <= {"args", "kwargs"}
             return dict(inner if wrapped and inner is not None else found)
-    plain = next((value for value in given if isinstance(value, str) and value not in ("", _HIDDEN)), None)
+    plain = next((value for value in given if isinstance(value, str) and value not in ("", HIDDEN)), None)
     return {} if plain is None else {"input": plain}
 
 
 def _result(span: Span) -> Any:
     value = span.attributes.get("gen_ai.tool.call.result")
     if value is not None:
-        return _parsed(value)
+        return parsed(value)
     value = _event(span, "gen_ai.choice", "message")
     if value is not None:
-        blocks = _parsed(value)
+        blocks = parsed(value)
         texts = (
             [block.get("text") for block in blocks if isinstance(block, Mapping)] if isinstance(blocks, list) else []
         )
-        return _parsed(texts[0]) if len(texts) == 1 and isinstance(texts[0], str) else blocks
+        return parsed(texts[0]) if len(texts) == 1 and isinstance(texts[0], str) else blocks
     value = span.attributes.get("output.value")
-    if value == _HIDDEN:
+    if value == HIDDEN:
         return None
-    return _parsed(value) if span.attributes.get("output.mime_type") == "application/json" else value
+    return parsed(value) if span.attributes.get("output.mime_type") == "application/json" else value
 
 
 def _event(span: Span, name: str, attribute: str) -> Any:
@@ -294,7 +259,7 @@ def _exception(span: Span) -> str:
     return str(told or span.attributes.get("error.type") or "")
 
 
-def _parsed(value: Any, *, python: bool = False) -> Any:
+def parsed(value: Any, *, python: bool = False) -> Any:
     """Return the object or list that a text is as JSON, or as Python writes it; anything else as it is."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
@@ -306,11 +271,6 @@ def _parsed(value: Any, *, python: bool = False) -> Any:
         return ast.literal_eval(value.strip()) if python and len(value) < 100_000 else value
     except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
         return value
-
-
-def _parts(value: Any) -> Iterable[Mapping[str, Any]]:
-    found = _parsed(value)
-    return [part for part in found if isinstance(part, Mapping)] if isinstance(found, list) else []
 
 
 def _text_of(value: Any) -> str:

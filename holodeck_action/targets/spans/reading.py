@@ -14,19 +14,17 @@ from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.targets.spans.conventions import (
     Work,
-    asks_for_tools,
     call_of_messages,
     documents,
-    is_answered,
     is_of_agent,
+    is_of_embedding,
     model_of,
-    requested_calls,
-    results_of_calls,
     tool_call,
     tool_name,
     usage_of,
     work_of,
 )
+from holodeck_action.targets.spans.model_answers import answer_of, is_answered, requested_calls, results_of_calls
 from holodeck_action.targets.spans.span import Span
 
 
@@ -97,17 +95,24 @@ class _Turn:
         return [span for span in self.ordered if work_of(span) == work]
 
     def calls(self) -> list[dict[str, Any]] | None:
-        """Return the tool calls; None where models asked for some of which nothing else tells."""
-        models = self.of("model")
+        """Return the tool calls; None if they are not known.
+
+        Without spans of tools the models' answers tell: all must be readable, and each call that one asks for must have
+        a result, which a later call gives to the model.
+        """
+        models = [span for span in self.of("model") if not is_of_embedding(span)]
         requested = [call for span in models for call in requested_calls(span)]
         tools = self.outermost("tool")
         if tools:
             by_id = {call_id: arguments for call_id, _, arguments in requested if call_id}
             return [tool_call(span, by_id) for span in tools]
-        asking = [span for span in models if asks_for_tools(span)]
+        answers = [answer_of(span) for span in models]
+        if "unreadable" in answers or not {"text", "tools"}.intersection(answers):
+            return None
+        asking = [span for span, answer in zip(models, answers, strict=True) if answer == "tools"]
         results = {call_id: result for span in models for call_id, result in results_of_calls(span)}
-        made = {call_id: call for call_id, *call in requested if call_id in results}
-        if asking and (not made or not all(any(requested_calls(span)) for span in asking)):
+        made = {call_id: call for call_id, *call in requested}
+        if not made.keys() <= results.keys() or not all(any(requested_calls(span)) for span in asking):
             return None
         return [call_of_messages(name, arguments, results[call_id]) for call_id, (name, arguments) in made.items()]
 

@@ -23,6 +23,7 @@ class WorkflowRun:
     head_sha: str
     head_repository_id: int
     created_at: str
+    path: str
 
 
 @dataclass(slots=True)
@@ -60,11 +61,12 @@ class Actions:
         status: str = "completed",
         conclusion: str | None = "success",
         head_repository_id: int | None = None,
+        path: str = ".github/workflows/evaluate.yml",
     ) -> WorkflowRun:
         """Let a workflow have run on a commit, in this repository unless the id of another one is given."""
         repository = self.repository_id if head_repository_id is None else head_repository_id
         ended = conclusion if status == "completed" else None
-        run = WorkflowRun(self.ledger.id(), event, status, ended, branch, head_sha, repository, self.ledger.now())
+        run = WorkflowRun(self.ledger.id(), event, status, ended, branch, head_sha, repository, self.ledger.now(), path)
         self.runs[run.id] = run
         return run
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
-import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -153,21 +150,6 @@ class GitStore:
         commit = self.resolve(ref)
         entries = {} if commit is None else dict(self.files(self.commits[commit].tree))
         return self.blobs[entries[path].sha] if path in entries else None
-
-    def tarball(self, sha: str, top: str) -> bytes:
-        """Return the files of a commit as `git archive` packs them, below one folder."""
-        packed = io.BytesIO()
-        headers = {"comment": sha}
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT, pax_headers=headers) as archive:
-            for path, entry in self.files(self.commits[sha].tree):
-                content = self.blobs[entry.sha]
-                member = tarfile.TarInfo(f"{top}/{path}")
-                if entry.mode == LINK:
-                    member.type, member.linkname = tarfile.SYMTYPE, content.decode()
-                    content = b""
-                member.size, member.mode = len(content), 0o775 if entry.mode == EXECUTABLE else 0o664
-                archive.addfile(member, io.BytesIO(content))
-        return gzip.compress(packed.getvalue(), mtime=0)
 
 
 def _name(kind: str, content: bytes) -> str:

@@ -83,7 +83,6 @@ NEEDS: Mapping[tuple[str, str], Need | None] = {
     ("DELETE", f"{_REPO}/pulls/comments/{{comment_id}}"): Need("write", ("pull_requests",)),
     ("GET", f"{_REPO}/commits"): Need("read", ("contents",)),
     ("GET", f"{_REPO}/compare/{{basehead}}"): Need("read", ("contents",)),
-    ("GET", f"{_REPO}/tarball/{{ref}}"): Need("read", ("contents",)),
     ("POST", f"{_REPO}/git/blobs"): Need("write", ("contents",)),
     ("GET", f"{_REPO}/git/blobs/{{file_sha}}"): Need("read", ("contents",)),
     ("POST", f"{_REPO}/git/trees"): Need("write", ("contents",)),

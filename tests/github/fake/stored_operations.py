@@ -57,10 +57,6 @@ def _compare(request: Request) -> Answer:
     return Answer(200, {**shape, "commits": shown}, headers)
 
 
-def _tarball(request: Request) -> Answer:
-    return stored(request, "tarball", _known(request, request.operation.variables["ref"]).sha)
-
-
 # Git objects.
 
 
@@ -212,7 +208,6 @@ def _archive(request: Request) -> Answer:
 OPERATIONS: Mapping[tuple[str, str], Callable[[Request], Answer]] = {
     ("GET", f"{_REPO}/commits"): _commits,
     ("GET", f"{_REPO}/compare/{{basehead}}"): _compare,
-    ("GET", f"{_REPO}/tarball/{{ref}}"): _tarball,
     ("POST", f"{_REPO}/git/blobs"): _create_blob,
     ("GET", f"{_REPO}/git/blobs/{{file_sha}}"): _blob,
     ("POST", f"{_REPO}/git/trees"): _create_tree,
@@ -235,9 +230,6 @@ def file_of(repositories: Mapping[str, Any], path: str) -> bytes | None:
     if repository is None or len(parts) != 4:
         return None
     kind, key = parts[2:]
-    if kind == "tarball" and key in repository.git.commits:
-        content: bytes = repository.git.tarball(key, f"{'-'.join(parts[:2])}-{key[:7]}")
-        return content
     if kind == "artifact" and key.isdecimal() and int(key) in repository.actions.artifacts:
         archive: bytes = repository.actions.artifacts[int(key)].archive
         return archive

@@ -120,6 +120,7 @@ class StoredShapes:
         return shape | {
             "id": run.id,
             "event": run.event,
+            "path": run.path,
             "status": run.status,
             "conclusion": run.conclusion,
             "head_branch": run.head_branch,

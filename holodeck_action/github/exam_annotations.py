@@ -1,0 +1,54 @@
+"""Terms that are less strict than the base's, or others, as annotations at their lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+from collections.abc import Iterator, Sequence
+
+from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation, Level, fitting
+from holodeck_action.reports.phrases import repository_path, usable
+from holodeck_action.results.exam_changes import MOST_NAMED, ExamChange, phrase
+from holodeck_action.results.exam_gate import LOOSENED
+from holodeck_action.results.report_views import Report
+from holodeck_action.text.plain import one_line, short_line
+
+_MOST = 50
+"""Annotations of one suite: one for each change, at its first line."""
+
+
+def annotate_exam(reports: Sequence[Report]) -> tuple[Annotation, ...]:
+    """Return an annotation for each change of the terms that stands on a line of the run's own files."""
+    return tuple(made for report in reports for made in _of(report))
+
+
+def _of(report: Report) -> Iterator[Annotation]:
+    exam = None if report.comparison is None else report.comparison.exam
+    if exam is None:
+        return
+    fails = any(gate.name == LOOSENED and gate.state == "failed" for gate in report.gates)
+    for change in exam.shown[:_MOST]:
+        made = _annotation(report, change, "failure" if fails else "warning")
+        if made is not None:
+            yield made
+
+
+def _annotation(report: Report, change: ExamChange, level: Level) -> Annotation | None:
+    folder = report.provenance.folder
+    source = next((place.source for place in change.places if place.source is not None and not place.of_base), None)
+    path = None if source is None else repository_path(folder, source)
+    if source is None or path is None:
+        return None
+    text = phrase(change, MOST_NAMED)
+    named = json.dumps([posixpath.join(folder or "", report.file), change.way, change.said])
+    return Annotation(
+        path=path,
+        line=source.line,
+        column=source.column if usable(source.column) else None,
+        level=level,
+        title=fitting(f"UNLIKE THE BASE · {short_line(text)}", TITLE_LIMIT, TITLE_LIMIT),
+        message=fitting(one_line(f"Unlike the base, this run {text}", MESSAGE_LIMIT), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
+        details="",
+        key=hashlib.sha256(named.encode()).hexdigest()[:16],
+    )

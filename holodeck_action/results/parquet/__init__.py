@@ -1,1 +1,0 @@
-"""A record as a folder of Parquet tables."""
