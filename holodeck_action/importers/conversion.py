@@ -158,8 +158,12 @@ def _convert(asked: Conversion) -> Converted:
     source = asked.source()
     try:
         found = _reader(asked.program)(source, Path(asked.folder), allow_missing=asked.allow_missing)
-        files = {name: text for suite in found.suites for name, text in files_of(suite).items()}
-        changed = [problem for suite in found.suites for problem in problems_of(suite)]
+        files: dict[str, str] = {}
+        changed: list[str] = []
+        for suite in found.suites:
+            made = files_of(suite)
+            changed += problems_of(suite, made)
+            files |= made
     except ConfigurationError as error:
         return Converted(problems=error.lines)
     except RecursionError:

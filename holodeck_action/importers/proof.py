@@ -105,7 +105,8 @@ def _pairs(tests: Sequence[Test], answers: Sequence[str]) -> Sequence[tuple[Pair
     for test in tests:
         own = test.data.get("providerOutput")
         for written in () if test.problem or test.unfit else test.assertions:
-            for answer in (*((own,) if isinstance(own, str) else ()), *answers):
+            # promptfoo takes an empty answer for none, and asks the provider.
+            for answer in filter(None, (*((own,) if isinstance(own, str) else ()), *answers)):
                 key = (written.place.exact, json.dumps(test.variables, sort_keys=True), answer)
                 name = f"pair {len(made) + 1}"
                 kind = str(written.data.get("type"))

@@ -14,7 +14,6 @@ from holodeck_action.importers.written import (
     TRANSCRIPT,
     WrittenSuite,
     document_of,
-    files_of,
     policy_of,
     rows_of,
     variable,
@@ -33,9 +32,13 @@ _SHOWN = 5
 _NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def problems_of(suite: WrittenSuite) -> list[str]:
-    """Return why a suite must not be written: what the loader would refuse or read differently; empty if nothing."""
-    whole = files_of(suite)
+def problems_of(suite: WrittenSuite, whole: Mapping[str, str]) -> list[str]:
+    """Return why a suite must not be written: what the loader would refuse or read differently; empty if nothing.
+
+    Args:
+        suite: what was converted.
+        whole: its files, as `files_of` gives them.
+    """
     start = f"{suite.folder}/" if suite.folder else ""
     files = {name.removeprefix(start): text for name, text in whole.items()}
     try:
