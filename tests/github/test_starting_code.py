@@ -371,7 +371,7 @@ def test_the_table_of_the_page_is_that_of_the_code() -> None:
 
 
 WITHOUT_PERMISSION = {
-    "importers/checks.py": "part of an imported suite, which runs in its graders' worker",
+    "importers/checks_code.py": "part of an imported suite, which runs in its graders' worker",
     "importers/providers_code.py": "part of an imported suite, which runs in its target's worker",
     "workers/processes.py": "what all others are started by; it needs the permission",
 }
