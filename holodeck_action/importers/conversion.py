@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from holodeck_action.importers.accounting import Row, merged
-from holodeck_action.importers.proof import Proof, proof_of
+from holodeck_action.importers.proof import Proof
 from holodeck_action.importers.source import Source
 from holodeck_action.importers.written import Imported, files_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -136,6 +136,9 @@ def _computed(function: str, asked: Conversion, environ: Mapping[str, str], seco
 
 def make_proof(asked: Mapping[str, Any], seconds: float) -> str:
     """Return a proof for a `Conversion`, as `convert` does."""
+    # As for a conversion, nothing that reads the file is imported by whoever asks for it.
+    from holodeck_action.importers.promptfoo.proving import proof_of
+
     given = msgspec.convert(asked, Conversion)
     try:
         made = Converted(proof=proof_of(given.source(), Path(given.folder), given.answers))

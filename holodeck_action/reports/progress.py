@@ -172,7 +172,7 @@ class _LoggedCases:
         verdict = tally.add(case, beside=beside)
         # Of the agent's work.
         known = [found.value for trial in case.trials if isinstance(found := trial.took_ms, Known)]
-        took = f" ({sum(known):.0f} ms)" if known else ""
+        took = f" ({sum(known):.0f} ms)" if known and len(known) == len(case.trials) else ""
         name = one_line(case.name or case.id, 100)
         base = "base: " if beside else ""
         line = f"[{tally.done}/{tally.total}] {base}{verdict.outcome:<13} {name}{took}\n"

@@ -140,4 +140,6 @@ def test_a_service_whose_warm_up_fails_is_not_asked_again(project: Project, serv
 
 
 def test_a_transcript_needs_no_warm_up(project: Project) -> None:
-    assert _run(project, "recorded:answers.jsonl", "Hello").code == 0
+    project.numbered(2)
+    project.policy(target="recorded:answers.jsonl", warm_up="Hello")
+    assert project.run("run", "-o", "out").code == 0
