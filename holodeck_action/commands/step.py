@@ -41,7 +41,7 @@ from holodeck_action.prepare.loading import Loaded, Surroundings, load_suites, p
 from holodeck_action.prepare.preflight import prepare
 from holodeck_action.prepare.request import Request, request_from, template_of
 from holodeck_action.reports.custom import CustomTemplate
-from holodeck_action.reports.exam import exam_notices
+from holodeck_action.reports.first_lines import first_notices
 from holodeck_action.reports.formats import REPORT_FILE, readable
 from holodeck_action.reports.size_limit import SizeLimit
 from holodeck_action.reports.viewer import PAGE_FILE
@@ -141,7 +141,7 @@ def summary(ended: Ended, template: CustomTemplate | None, published: Publicatio
         room -= _NOT_RUN_BYTES
     reports = [suite.report for suite in ended.done.suites]
     # Of one suite, its report begins with it.
-    texts = [f"{notice}\n\n" for notice in exam_notices(reports)] if len(reports) > 1 else []
+    texts = [f"{notice}\n\n" for notice in first_notices(reports)] if len(reports) > 1 else []
     room -= len("".join(texts).encode())
     for left, suite in zip(range(len(ended.done.suites), 0, -1), ended.done.suites, strict=True):
         share = room // left - 1

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
-from holodeck_action.reports.exam import exam_notice, exam_notices, led_by
+from holodeck_action.reports.exam import exam_notice
+from holodeck_action.reports.first_lines import first_notices, led_by
 from holodeck_action.reports.phrases import SIGNS, VERDICTS, tally
 from holodeck_action.reports.places import Place
 from holodeck_action.reports.pull_request import nothing_evaluated, problem_text, rest_of
@@ -75,7 +76,7 @@ def render_check(
     else:
         title = _title(reports, exit_code)
         own = [text for report in reports if (text := _own(report, template, note, at))]
-        notices = [f"{line}\n" for line in exam_notices(reports)]
+        notices = [f"{line}\n" for line in first_notices(reports)]
         parts = own or [*notices, *parts]
     parts.append(_overview(marks, hidden, at))
     summary = first + "\n".join(part for part in parts if part)
@@ -88,7 +89,7 @@ def _own(report: Report, template: CustomTemplate | None, note: Callable[[str], 
     if template is None:
         return ""
     try:
-        notices = exam_notices([report])
+        notices = first_notices([report])
         room = SizeLimit(CHECK.bytes, CHECK.bytes).without("\n\n".join([*notices, ""]))
         return led_by(notices, custom_markdown(template, report, room, rest=rest_of(at)))
     except TemplateError as error:

@@ -7,7 +7,8 @@ from typing import Any
 
 from holodeck_action.reports.causes import Cause, causes_of
 from holodeck_action.reports.comparison import cases_text, rate_text
-from holodeck_action.reports.exam import PULL_REQUEST, exam_notice
+from holodeck_action.reports.exam import PULL_REQUEST
+from holodeck_action.reports.first_lines import comparison_notices
 from holodeck_action.reports.phrases import call_text, run_alone
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.results.comparison import Comparison, changed_ids, gating
@@ -45,7 +46,7 @@ def view_of(report: Report) -> dict[str, Any]:
         "grouped": sum(len(cause.cases) for cause in causes) > MOST_OPEN,
         "actions": ACTIONS,
         "said": _said(report),
-        "exam": exam_notice(report.comparison, PULL_REQUEST),
+        "first": "<br>".join(comparison_notices(report.comparison, PULL_REQUEST)),
     }
 
 
@@ -140,7 +141,7 @@ def _said(report: Report) -> dict[str, Any]:
         "checked": f"Gates ({holding} of {len(report.gates)} hold) and metrics{steady}",
         "moved": moved,
         "lost": "" if comparison is None else _lost(comparison),
-        "unchanged": comparison is not None and not comparison.regressed and not comparison.fixed,
+        "unchanged": comparison is not None and not (comparison.regressed or comparison.fixed or comparison.unpaired),
         "worse": 0 if comparison is None else gating(comparison.regressed),
         "better": 0 if comparison is None else gating(comparison.fixed),
     }

@@ -29,7 +29,7 @@ def changed_text(comparison: Comparison) -> str:
     if not comparison.paired:
         return "Nothing can be compared"
     if not worse and not better:
-        return "No case changed"
+        return "No compared case changed" if comparison.unpaired else "No case changed"
     if not worse:
         return f"{cases_text(better)} got better, none worse"
     return f"{cases_text(worse)} got worse" + (f", {better} better" if better else "")

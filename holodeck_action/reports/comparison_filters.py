@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from holodeck_action.reports import comparison as texts
 from holodeck_action.reports import exam
+from holodeck_action.reports.first_lines import comparison_notices
 from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
 from holodeck_action.results.comparison import ComparedRun, Comparison, Difference, MetricStep
 from holodeck_action.results.serialization import from_plain
@@ -80,6 +81,11 @@ def outlook(comparison: Fields) -> str:
     return texts.outlook(_value(Comparison, comparison))
 
 
+def first_lines(comparison: Fields) -> list[str]:
+    """Return what is said first of a comparison, as lines of Markdown."""
+    return comparison_notices(_value(Comparison, comparison))
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "changed": changed,
     "rate": rate,
@@ -92,6 +98,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "consumed": consumed,
     "unpaired": unpaired,
     "outlook": outlook,
+    "first_lines": first_lines,
     "exam": exam.exam,
     "exam_list": exam.exam_list,
 }

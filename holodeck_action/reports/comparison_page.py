@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from holodeck_action.reports.comparison import comparison_lines
-from holodeck_action.reports.exam import exam_lines, exam_sentence
+from holodeck_action.reports.exam import exam_lines
+from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.phrases import VERDICTS, gate_line
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
@@ -41,10 +42,8 @@ def _json(report: ComparisonReport) -> Iterator[str]:
 
 
 def _lines(report: ComparisonReport) -> Iterator[str]:
-    said = exam_sentence(report.comparison)
-    if said:
-        yield f"warning: {said}"
-        yield from (f"  {line}" for line in exam_lines(report.comparison))
+    yield from (f"warning: {said}" for said in first_sentences(report.comparison))
+    yield from (f"  {line}" for line in exam_lines(report.comparison))
     yield from comparison_lines(report.comparison, report.folder)
     yield ""
     yield from map(gate_line, report.gates)

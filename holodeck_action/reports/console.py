@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.drawing import console_on, wrapped
-from holodeck_action.reports.exam import exam_lines, exam_sentence
+from holodeck_action.reports.exam import exam_lines
+from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.history import history_lines, runs_text
 from holodeck_action.reports.phrases import (
     VERDICTS,
@@ -69,10 +70,8 @@ def _head_lines(report: Report) -> Iterator[str]:
     """Yield what is said before the cases: the suite, then its notices."""
     file = one_line(f"{report.folder}/{report.file}" if report.folder else report.file)
     yield f"Suite {one_line(report.suite)} ({file}), target {one_line(report.target)}"
-    said = exam_sentence(report.comparison)
-    if said:
-        yield f"warning: {said}"
-        yield from (f"  {line}" for line in exam_lines(report.comparison))
+    yield from (f"warning: {said}" for said in first_sentences(report.comparison))
+    yield from (f"  {line}" for line in exam_lines(report.comparison))
     for notice in report.notices:
         yield f"note: {one_line(notice, 500)}"
 

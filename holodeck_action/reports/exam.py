@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
 from holodeck_action.results.comparison import Comparison
 from holodeck_action.results.exam_changes import MOST_CHANGES, ExamChange, plain_name, sentence
-from holodeck_action.results.report_views import Report
 from holodeck_action.results.serialization import from_plain
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.prose import prose
@@ -16,9 +15,6 @@ RUN, PULL_REQUEST = "Unlike the base, this run", "Unlike the base, this pull req
 _LIMIT = 1000
 _PLACES = 100
 """Places of one change, and changes, that are listed: JSON has all."""
-_NAMED = 3
-_FIRST = 4
-"""Lines of a text that are read first."""
 
 
 def exam_sentence(comparison: Comparison | None, subject: str = RUN) -> str:
@@ -35,26 +31,6 @@ def exam_notice(comparison: Comparison | None, subject: str = RUN) -> str:
 
 def _prose(text: str) -> str:
     return prose(text, _LIMIT)
-
-
-def exam_notices(reports: Sequence[Report], subject: str = RUN, most: int = _NAMED) -> list[str]:
-    """Return the lines of Markdown on suites, each with the name of its suite if there are several."""
-    found = [(report, exam_notice(report.comparison, subject)) for report in reports]
-    said = [(report, notice) for report, notice in found if notice]
-    lines = [
-        notice if len(reports) == 1 else f"{notice} in {prose(report.suite, 80)}" for report, notice in said[:most]
-    ]
-    return lines + ([f"⚠️ and {len(said) - most} more suites"] if len(said) > most else [])
-
-
-def led_by(notices: Sequence[str], text: str) -> str:
-    """Return what a user's template made, led by notices that it does not show itself.
-
-    A template is part of the change that they are about, and does not decide whether they are shown.
-    """
-    lines = text.split("\n")[:_FIRST]
-    visible = lines[: next((at for at, line in enumerate(lines) if "<" in line and line not in notices), len(lines))]
-    return "".join(f"{notice}\n\n" for notice in notices if notice not in visible) + text
 
 
 def exam_lines(comparison: Comparison | None) -> list[str]:

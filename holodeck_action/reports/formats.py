@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from holodeck_action.reports.console import console_report
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
-from holodeck_action.reports.exam import exam_notices, led_by
+from holodeck_action.reports.first_lines import first_notices, led_by
 from holodeck_action.reports.phrases import VERDICTS, call_text, place
 from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
 from holodeck_action.reports.templating import shipped_template
@@ -198,7 +198,7 @@ def readable(
     """
     if template is not None:
         try:
-            notices = exam_notices([report])
+            notices = first_notices([report])
             room = limit.without("\n\n".join([*notices, ""]))
             return led_by(notices, custom_markdown(template, report, room, rest=rest))
         except TemplateError as error:

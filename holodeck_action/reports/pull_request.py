@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from holodeck_action.reports.changes import Change, State, compare, keys
 from holodeck_action.reports.comment_view import view_of
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
-from holodeck_action.reports.exam import PULL_REQUEST, exam_notices, led_by
+from holodeck_action.reports.exam import PULL_REQUEST
+from holodeck_action.reports.first_lines import first_notices, led_by
 from holodeck_action.reports.phrases import SIGNS, tally
 from holodeck_action.reports.places import Place
 from holodeck_action.reports.size_limit import COMMENT, IN_THE_RECORD, Detail, SizeLimit, cut, fit
@@ -146,7 +147,7 @@ class _Text(Struct, frozen=True):
         if self.template is not None:
             commit = self.at.commit(self.at.sha) if alone else None
             head = "" if commit is None else f"Commit {commit}\n\n"
-            notices = exam_notices([report], PULL_REQUEST) if alone else []
+            notices = first_notices([report], PULL_REQUEST) if alone else []
             room = limit.without(head + "\n\n".join([*notices, ""]))
             try:
                 return led_by(notices, head + custom_markdown(self.template, report, room, rest=rest_of(self.at)))
@@ -184,7 +185,7 @@ class _Text(Struct, frozen=True):
             if worst_exit_code(report.exit_code for report in reports) != self.exit_code:
                 lines[-1] += f" · the run ended otherwise than its suites: see the log of {self.at.run}"
             lines[-1] += _named(self.at)
-        lines[-1] += "".join(f"<br>{notice}" for notice in exam_notices(reports, PULL_REQUEST))
+        lines[-1] += "".join(f"<br>{notice}" for notice in first_notices(reports, PULL_REQUEST))
         return "\n".join(lines) + "\n\n"
 
     def _green(self, reports: Sequence[Report]) -> str:

@@ -16,7 +16,8 @@ from holodeck_action.reports.comparison import (
     state_text,
     unpaired_lines,
 )
-from holodeck_action.reports.exam import exam_lines, exam_sentence
+from holodeck_action.reports.exam import exam_lines
+from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.history import CASES_SHOWN, flaky_text, remarks
 from holodeck_action.reports.phrases import (
     calls_text,
@@ -106,7 +107,7 @@ def _suite(report: Report) -> Suite:
         "counts": {name: count for name, count in asdict(report.counts).items() if name in _COUNTED},
         "pass_rate": report.pass_rate,
         "gates": [{"name": gate.name, "state": gate.state, "sentence": gate_sentence(gate)} for gate in report.gates],
-        "notices": [*filter(None, [exam_sentence(report.comparison)]), *report.notices],
+        "notices": [*first_sentences(report.comparison), *report.notices],
         "remarks": list(_remarks(report)),
         "file": f"{folder}/{report.file}" if folder else report.file,
     }

@@ -85,6 +85,7 @@ def compare(
     for at in range(len(same)):
         found.add(pair_at(at), at, metrics)
     passed = found.passed.values
+    asked, now = base.provenance.target, head.provenance.target
     pass_rate, compared = _with_states(
         difference(passed, settings.margin) if passed else None,
         [_metric(name, metrics, found.metrics, settings.margin) for name in metrics.polarities],
@@ -104,13 +105,14 @@ def compare(
         head_consumed=matched.head_took.consumed,
         notices=(
             *against.notices,
-            *_notices(base, head, found, against.name),
+            *_notices(base, found),
             *metrics.notices,
             *_left_out(found.metrics, metrics),
         ),
         unknown_now=found.unknown_now,
         unknown_base=found.unknown_base,
         exam=exam.found(),
+        targets=None if asked == now else (asked, now),
     )
 
 
@@ -177,20 +179,21 @@ def _matched(base: Record, head: Record, exam: ExamTally, judged: Sequence[CaseV
         at = alone.pop(case.id, None)
         known = None if at is None else base.cases[at]
         exam.add(case, known, place)
+        failing = judged[place].outcome == "failed"
         if known is None and left_out:
             reason = f"it is not in the base's selection (its filters: {', '.join(sorted(filters))})"
-            unpaired.append(UnpairedCase(case.id, title(case), "not evaluated", reason))
+            unpaired.append(UnpairedCase(case.id, title(case), "not evaluated", reason, failing))
             if judged[place].outcome != "quarantined":
                 worse = int(case.asserting and judged[place].judged != "passed")
                 unselected = Unknown(unselected.cases + 1, unselected.worse + worse)
             continue
         if at is None or known is None:
-            unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it"))
+            unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it", failing))
             continue
         metrics.add_base(known, at)
         if known.content_hash != case.content_hash:
             reason = "its questions or expectations are not those of the base"
-            unpaired.append(UnpairedCase(case.id, title(case), "changed", reason))
+            unpaired.append(UnpairedCase(case.id, title(case), "changed", reason, failing))
             continue
         metrics.add_same(SameCase(known, case))
         base_took.add(known)
@@ -307,13 +310,11 @@ def _with_states(
 
 
 def _not_evaluated(pair: CasePair, reason: str) -> UnpairedCase:
-    return UnpairedCase(pair.same.head.id, pair.same.title, "not evaluated", reason)
+    failing = pair.head.judged == "failed" and not pair.quarantined
+    return UnpairedCase(pair.same.head.id, pair.same.title, "not evaluated", reason, failing)
 
 
-def _notices(base: Record, head: Record, found: _Found, name: str) -> Iterator[str]:
-    asked, now = base.provenance.target, head.provenance.target
-    if asked != now:
-        yield f"{name or 'The base'} was asked through {asked}, this run through {now}."
+def _notices(base: Record, found: _Found) -> Iterator[str]:
     if base.stopped is not None:
         yield f"The base stopped early: {base.stopped}."
     if found.repeated_otherwise:

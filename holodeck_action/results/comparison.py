@@ -20,6 +20,7 @@ from holodeck_action.suite.errors import SourceMark
 
 ChangeState = Literal["regressed", "non_inferior", "inconclusive"]
 CaseChangeKind = Literal["regressed", "fixed"]
+Why = Literal["added", "removed", "changed", "not evaluated"]
 
 
 class ComparedRun(Struct, frozen=True):
@@ -174,16 +175,18 @@ def changed_ids(cases: Sequence[CaseChange]) -> Iterable[str]:
     return cases.ids if isinstance(cases, ChangedCases) else [case.id for case in cases]
 
 
-class UnpairedCase(Struct, frozen=True):
+class UnpairedCase(Struct, frozen=True, omit_defaults=True):
     """A case that takes no part, by its id and title.
 
-    `why` is `added`, `removed`, `changed` (other questions or expectations), or `not evaluated` on one side.
+    `why` is `added`, `removed`, `changed` (other questions or expectations), or `not evaluated` on one side. `failing`
+    tells whether it fails now, outside of quarantine.
     """
 
     id: str
     title: str
-    why: Literal["added", "removed", "changed", "not evaluated"]
+    why: Why
     reason: str
+    failing: bool = False
 
 
 class Consumed(Struct, frozen=True, omit_defaults=True):
@@ -228,6 +231,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
         unknown_now: what this run leaves unknown of cases that the base knows.
         unknown_base: what the base leaves unknown.
         exam: how the terms of the head differ from the base's; None where none is less strict, other or unknown.
+        targets: what the base's cases were asked through and what the head's; None where it is the same.
     """
 
     base: ComparedRun
@@ -245,6 +249,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     exam: ExamChanges | None = None
     unknown_now: Unknown = Unknown()
     unknown_base: Unknown = Unknown()
+    targets: tuple[str, str] | None = None
 
     def measures(self, *, gating: bool = False) -> Iterator[tuple[str, Difference]]:
         """Yield the pass rate and every metric that can be compared, by name; with `gating` those alone that gate."""

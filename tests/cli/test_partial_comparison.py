@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holodeck_action.results.canonical import chosen_cases
 from holodeck_action.results.decision import decide
-from holodeck_action.results.record import Record
+from holodeck_action.results.record import CaseRecord, Record
 from holodeck_action.results.result_files import write_results
 from tests.cli.project import Finished, Project
 from tests.results.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
@@ -34,6 +35,10 @@ def of_letters(letters: str, **changes: Any) -> Record:
 
 def gates(finished: Finished) -> dict[str, str]:
     return {gate["name"]: gate["state"] for gate in json.loads(finished.stdout)["gates"]}
+
+
+def with_cases(made: Record, *cases: CaseRecord) -> Record:
+    return replace(made, cases=cases, chosen=chosen_cases(each.id for each in cases))
 
 
 ANY = ("--format", "json", "--on-inconclusive", "fail")
@@ -132,3 +137,25 @@ def test_a_base_of_another_target_is_told(tmp_path: Path) -> None:
     assert (
         "was asked through" not in store(tmp_path / "same", base=base, head=head).run("compare", "base", "head").stdout
     )
+
+
+@pytest.mark.parametrize("form", ["console", "markdown"])
+def test_the_first_lines_say_how_much_was_compared(tmp_path: Path, form: str) -> None:
+    project = store(tmp_path, base=of_letters("P" + "E" * 11), head=of_letters("P" + "F" * 11))
+    finished = project.run("compare", "base", "head", "--format", form)
+    base = "`base`" if form == "markdown" else "base"
+    said = f"Compared 1 of 12 cases with {base}: 11 not evaluated on both sides (11 of these fail now)"
+    assert any(said in line for line in finished.stdout.splitlines()[:3])
+    assert "No case changed" not in finished.stdout
+
+
+def test_a_changed_and_a_renamed_case_that_fail_are_no_unchanged_cases(tmp_path: Path) -> None:
+    base, head = of_letters("PPPP"), of_letters("PPFF")
+    changed = replace(head.cases[2], content_hash="other")
+    renamed = replace(head.cases[3], id="renamed", name="renamed")
+    project = store(tmp_path, base=base, head=with_cases(head, *head.cases[:2], changed, renamed))
+    finished = project.run("compare", "base", "head")
+    first, second = finished.stdout.splitlines()[:2]
+    assert first.endswith("Compared 2 of 4 cases with base: 1 changed, 1 added (2 of these fail now); 1 removed")
+    assert second.startswith("warning: Unlike the base, this run renames case-3 to renamed at ")
+    assert "No compared case changed" in finished.stdout

@@ -221,6 +221,18 @@ def asks_for_less() -> str:
     return comment(compared(base, head, BaseRun("artifact", B, B, 0, (), "main")))
 
 
+def compares_a_part() -> str:
+    names = ("Late parcel", "Refund", "Invoice")
+    base = in_folder_record(
+        support(*(at_line(12 + at, case("PEP"[at], name=name), name=name) for at, name in enumerate(names)))
+    )
+    cases = (at_line(at, case("PFF"[at - 12], name=name), name=name) for at, name in enumerate(names[:2], 12))
+    new = at_line(15, case("F", name="Warranty"), name="Warranty")
+    head = in_folder_record(support(*cases, new))
+    asked = replace(base, provenance=replace(base.provenance, target="http://localhost:1"))
+    return comment(compared(asked, head, BaseRun("artifact", B, B, 0, (), "main")))
+
+
 def in_folder_record(made: Record) -> Record:
     return replace(made, provenance=Provenance("0.1.0", "recorded:answers.jsonl", A, folder="agents/support"))
 
@@ -258,6 +270,7 @@ SCENES: dict[str, Callable[[], str]] = {
             changed_since_the_commit_before,
             regressed_since_the_base,
             asks_for_less,
+            compares_a_part,
             without_a_base,
             not_a_suite,
             hostile,

@@ -1,0 +1,83 @@
+"""What each surface says first of a comparison: how much was compared, who was asked, which terms are less strict."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from holodeck_action.reports.comparison import base_name
+from holodeck_action.reports.exam import RUN, exam_notice, exam_sentence
+from holodeck_action.results.comparison import Comparison, UnpairedCase, Why
+from holodeck_action.results.report_views import Report
+from holodeck_action.text.code_spans import inline_code
+from holodeck_action.text.plain import one_line
+from holodeck_action.text.prose import prose
+
+_NAMED = 3
+_FIRST = 4
+"""Lines of a text that are read first."""
+_LEFT: Mapping[Why, str] = {"not evaluated": "not evaluated on both sides", "changed": "changed", "added": "added"}
+
+
+def first_sentences(comparison: Comparison | None) -> list[str]:
+    """Return what is said first, as plain lines: what was compared, then the terms."""
+    return [line for line in (_compared(comparison, _plain), exam_sentence(comparison)) if line]
+
+
+def comparison_notices(comparison: Comparison | None, subject: str = RUN) -> list[str]:
+    """Return the same as lines of Markdown."""
+    compared = _compared(comparison, lambda text: inline_code(text, 80))
+    sign = "⚠️ " if comparison is not None and (comparison.targets or any(map(_doubtful, comparison.unpaired))) else ""
+    return [line for line in (compared and f"{sign}{compared}", exam_notice(comparison, subject)) if line]
+
+
+def first_notices(reports: Sequence[Report], subject: str = RUN, most: int = _NAMED) -> list[str]:
+    """Return the lines of Markdown on suites, each with the name of its suite if there are several."""
+    if len(reports) == 1:
+        return comparison_notices(reports[0].comparison, subject)
+    found = [(report, comparison_notices(report.comparison, subject)) for report in reports]
+    said = [(report, notices) for report, notices in found if notices]
+    lines = [f"{notice} in {prose(report.suite, 80)}" for report, notices in said[:most] for notice in notices]
+    return lines + ([f"⚠️ and {len(said) - most} more suites"] if len(said) > most else [])
+
+
+def led_by(notices: Sequence[str], text: str) -> str:
+    """Return what a user's template made, led by notices that it does not show itself.
+
+    A template is part of the change that they are about, and does not decide whether they are shown.
+    """
+    lines = text.split("\n")[:_FIRST]
+    visible = lines[: next((at for at, line in enumerate(lines) if "<" in line and line not in notices), len(lines))]
+    return "".join(f"{notice}\n\n" for notice in notices if notice not in visible) + text
+
+
+def _compared(comparison: Comparison | None, shown: Callable[[str], str]) -> str:
+    """Return how many cases were compared, where not all were, and the targets, where they differ; else nothing."""
+    if comparison is None:
+        return ""
+    base = shown(base_name(comparison.base))
+    parts = []
+    here = [case for case in comparison.unpaired if case.why in _LEFT]
+    if here:
+        counts = Counter(case.why for case in here)
+        left = ", ".join(f"{counts[why]:,} {said}" for why, said in _LEFT.items() if counts[why])
+        failing = sum(case.failing for case in here)
+        fails = f" ({failing:,} of these {'fails' if failing == 1 else 'fail'} now)" if failing else ""
+        gone = len(comparison.unpaired) - len(here)
+        removed = f"; {gone:,} removed" if gone else ""
+        total = comparison.paired + len(here)
+        plural = "case" if total == 1 else "cases"
+        parts.append(f"Compared {comparison.paired:,} of {total:,} {plural} with {base}: {left}{fails}{removed}")
+    if comparison.targets is not None:
+        asked, now = comparison.targets
+        parts.append(f"{base} was asked through {shown(asked)}, this run through {shown(now)}")
+    return " · ".join(parts)
+
+
+def _doubtful(case: UnpairedCase) -> bool:
+    """Tell whether a verdict may hide what became of a case; a new case that passes hides nothing."""
+    return case.failing or case.why == "not evaluated"
+
+
+def _plain(text: str) -> str:
+    return one_line(text, 80)
