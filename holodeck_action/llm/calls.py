@@ -107,15 +107,19 @@ class Meter:
 
     def __init__(self) -> None:
         self._records: list[CallRecord] = []
+        self.keys: set[str] = set()
+        """What the recorded answers of these calls are found by."""
         self._sums: list[Usage] = []
         self.asked = False
         """Whether a part of an evaluation was answered by a call of this run."""
         self.kept_ms: float | None = None
         """How long the longest verdict of an earlier run took that stands for a part; None without one."""
 
-    def add(self, record: CallRecord) -> None:
-        """Note a call."""
+    def add(self, record: CallRecord, key: str = "") -> None:
+        """Note a call; `key` is what its recorded answer is found by, empty where none is kept."""
         self._records.append(record)
+        if key:
+            self.keys.add(key)
 
     def add_part(self, usage: Usage | None, kept_ms: float | None = None) -> None:
         """Note what a part of an evaluation took as one sum, so that it is the same whether asked or kept.

@@ -130,6 +130,15 @@ class Entries:
         except ForeignError:
             raise _unreadable(self.documents.place(key), _NONE_OF_OURS) from None
 
+    def digest(self, key: str) -> str | None:
+        """Return the SHA-256 of the entry of a key as it is stored, in hex; None where there is none to be read."""
+        try:
+            data = self.documents.read(key)
+        except (OSError, DamagedError):
+            return None
+        # Git may have changed the end of a line.
+        return None if data is None else data.parse(lambda line: hashlib.sha256(line.rstrip(b"\r\n")).hexdigest())
+
     def write(self, key: str, request: dict[str, Any], answer: Answer, now: datetime) -> None:
         """Store an answer.
 

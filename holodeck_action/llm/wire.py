@@ -201,6 +201,7 @@ class Wire:
         self._limits: dict[Account, AccountLimit] = {}
         self._live: Live | None = None
         self._recorded: Entries | None = None
+        self._cache: Entries | None = None
         self._chain = Keys(self._store(), self._redactor, kept=settings.mode != "live" or settings.cache is not None)
         self.counts = Counts()
 
@@ -253,6 +254,14 @@ class Wire:
             self._note(call, record_of(call, answer, self._price), answer, traced)
             return answer
 
+    @property
+    def _kept(self) -> Entries | None:
+        return self._recorded or self._cache
+
+    def kept_digest(self, key: str) -> str | None:
+        """Return the digest of the recorded or cached answer of a call; None where there is none to be read."""
+        return None if self._kept is None else self._kept.digest(key)
+
     async def close(self) -> None:
         """Close all connections, and bring what was recorded into order."""
         if self._recorded is not None:
@@ -279,8 +288,8 @@ class Wire:
         )
         for budget in self._budgets:
             link = Spending(link, budget, self._price)
-        cache = None if settings.cache is None else Entries(Files(settings.cache), self._redactor)
-        self._live = Live(_in_time(Dedupe(link)), cache, settings.ttl_s, self._now)
+        self._cache = None if settings.cache is None else Entries(Files(settings.cache), self._redactor)
+        self._live = Live(_in_time(Dedupe(link)), self._cache, settings.ttl_s, self._now)
         if settings.mode == "live":
             return self._live
         assert settings.folder is not None
@@ -326,7 +335,7 @@ class Wire:
 
     def _note(self, call: Call, record: CallRecord, answer: Answer | None, traced: Span) -> None:
         self.counts.add(record)
-        call.context.meter.add(record)
+        call.context.meter.add(record, "" if self._kept is None else call.key)
         call_ended(traced, call, record, answer)
 
 

@@ -106,7 +106,7 @@ def judges_of(item: Prepared, wire: Wire) -> Judges:
     return Judges(item.grading.suite, environ, wire)
 
 
-def reuse_of(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None:
+def reuse_of(item: Prepared, redactor: Redactor, judges: Judges, wire: Wire) -> Reuse | None:
     """Prepare what keeps verdicts, beside the calls that the wire keeps; None where it keeps none.
 
     A recording asks every judge, and keeps the verdicts for its replay, which then needs no library of judges.
@@ -125,7 +125,9 @@ def reuse_of(item: Prepared, redactor: Redactor, judges: Judges) -> Reuse | None
         redactor,
         calls.ttl_s if calls.mode == "live" else None,
         lambda: datetime.now(UTC),
+        wire.kept_digest,
         reads=calls.mode != "record",
         writes=calls.mode != "replay",
+        needs_calls=calls.mode == "replay",
     )
     return Reuse(item.grading.suite, judging_environment(item), cache, redactor, judges.prepare)

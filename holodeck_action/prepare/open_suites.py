@@ -275,7 +275,7 @@ def _open(
         wire = wire_of(item, redactor, budgets, leases) if shared_wire is None else shared_wire.beside()
     if judged and wire is not None:
         judges = judges_of(item, wire)
-        reuse = reuse_of(item, redactor, judges)
+        reuse = reuse_of(item, redactor, judges, wire)
     own: OwnAgent | None = None
     agent: Agent | None = None
     if isinstance(item.target, ModelTarget):

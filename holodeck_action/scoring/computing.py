@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -37,7 +37,7 @@ class Done(Struct, Generic[T], frozen=True):
     """What came of a job: its result, or the error it raised.
 
     `duration_ms` is its wall time; None when it never ran. `usage` is what its model calls took; None without any.
-    `cached`: it was done by an earlier run, and both are of then.
+    `cached`: it was done by an earlier run, and both are of then. `calls` are the keys of its model calls.
     """
 
     result: T | None
@@ -45,6 +45,7 @@ class Done(Struct, Generic[T], frozen=True):
     duration_ms: float | None
     usage: Usage | None = None
     cached: bool = False
+    calls: Collection[str] = ()
 
 
 class _Batch(Generic[T]):

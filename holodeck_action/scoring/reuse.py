@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import cache, cached_property
@@ -140,8 +140,12 @@ class Reuse:
         result: EvaluationResult,
         duration_ms: float,
         usage: Usage | None,
+        calls: Iterable[str],
     ) -> None:
-        """Keep a verdict; one without a model call costs nothing, and one with an error in it is asked again."""
+        """Keep a verdict; one without a model call costs nothing, and one with an error in it is asked again.
+
+        `calls` are the keys of its calls.
+        """
         reusable = self._reusable(config, evaluator)
         if reusable is None or usage is None or _flawed(result.metadata):
             return
@@ -149,7 +153,7 @@ class Reuse:
             return
         key = self._key(reusable, inputs, trial)
         if key is not None:
-            self._cache.write(key, KeptVerdict(result, duration_ms, usage))
+            self._cache.write(key, KeptVerdict(result, duration_ms, usage, frozenset(calls)))
 
     def _same_steps(self, reusable: Reusable, result: EvaluationResult) -> bool:
         """Keep the steps that a judge has just written; tell whether they are those that the result followed."""
@@ -276,7 +280,7 @@ class ReusingEvaluator(DelegatingEvaluator):
             CALL.reset(token)
             context.meter.add_part(meter.usage())
         took = 1000 * (time.perf_counter() - started)
-        self._reuse.keep(self._config, self._evaluator, inputs, context.repeat, result, took, meter.usage())
+        self._reuse.keep(self._config, self._evaluator, inputs, context.repeat, result, took, meter.usage(), meter.keys)
         return result
 
 

@@ -158,7 +158,7 @@ class TurnScorer:
             await self._imported()
         done = await _call(metric, evaluator, arguments, trial, traced)
         if self._reuse is not None and done.result is not None and done.duration_ms is not None:
-            self._reuse.keep(config, evaluator, arguments, trial, done.result, done.duration_ms, done.usage)
+            self._reuse.keep(config, evaluator, arguments, trial, done.result, done.duration_ms, done.usage, done.calls)
         return done
 
     async def _imported(self) -> None:
@@ -313,4 +313,4 @@ async def _call(
     took = max(1000 * (time.perf_counter() - started), meter.kept_ms or 0.0)
     # Parts of a composite may be those of an earlier run.
     cached = result is not None and meter.kept_ms is not None and not meter.asked
-    return Done(result, failure, took, meter.usage(), cached=cached)
+    return Done(result, failure, took, meter.usage(), cached=cached, calls=meter.keys)

@@ -1,7 +1,12 @@
-"""Verdicts kept between runs as documents, free of secrets."""
+"""Verdicts kept between runs as documents, free of secrets.
+
+Each is sealed: it holds the digests of the recorded calls that it came from, and a digest of itself. One that does not
+fit its calls, or that was edited, is computed again. Like the digest of a record, a seal is no signature.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
@@ -20,16 +25,26 @@ from holodeck_action.results.serialization import from_plain
 from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.redaction import Redactor
 
-FORMAT = 2
+_AGAIN = "the verdict was computed again"
+
+FORMAT = 3
 """Of the documents, and part of every key: another one finds nothing that was kept."""
 
 
 class KeptVerdict(Struct, frozen=True):
-    """A completed evaluation as it was: its result, its wall time in milliseconds, and what its calls took."""
+    """A completed evaluation as it was.
+
+    Attributes:
+        result: what it came to.
+        duration_ms: its wall time in milliseconds.
+        usage: what its calls took.
+        calls: the keys of its calls.
+    """
 
     result: EvaluationResult
     duration_ms: float
     usage: Usage
+    calls: frozenset[str] = frozenset()
 
 
 class VerdictCache:
@@ -41,9 +56,11 @@ class VerdictCache:
         redactor: Redactor,
         ttl_s: float | None,
         now: Callable[[], datetime],
+        stored: Callable[[str], str | None],
         *,
         reads: bool = True,
         writes: bool = True,
+        needs_calls: bool = False,
     ) -> None:
         """Prepare; nothing is read or made.
 
@@ -52,11 +69,15 @@ class VerdictCache:
             redactor: masks secrets in what is kept.
             ttl_s: seconds for which a verdict is used; None forever.
             now: the time, aware and in UTC.
+            stored: returns the digest of a recorded call by its key; None where it is not there.
             reads: False where every judge is to be asked, since the calls are recorded.
             writes: False where the folder is only replayed.
+            needs_calls: whether a verdict is of use only as long as all calls are there that it came from.
         """
         self.reads = reads
         self._writes = writes
+        self._needs_calls = needs_calls
+        self._stored = stored
         self._documents = documents
         self._redactor = redactor
         self._ttl = None if ttl_s is None else timedelta(seconds=ttl_s)
@@ -69,10 +90,19 @@ class VerdictCache:
         if content is None:
             return None
         try:
+            calls: dict[str, str] = from_plain(content["calls"], dict[str, str])
+            if not all(self._fits(call, digest) for call, digest in calls.items()):
+                self.trouble = f"{self._documents.place(key)} does not fit its recorded calls; {_AGAIN}"
+                return None
             return _verdict(content)
-        except (EvaluationError, OverflowError, ValueError, RecursionError):
+        except (EvaluationError, OverflowError, ValueError, RecursionError, KeyError):
             self.trouble = f"{self._documents.place(key)} is no verdict of this version; delete it"
             return None
+
+    def _fits(self, call: str, digest: str) -> bool:
+        found = self._stored(call)
+        # Of a cache the calls may be gone before the verdict.
+        return found == digest or (found is None and not self._needs_calls)
 
     @property
     def empty(self) -> bool:
@@ -104,6 +134,7 @@ class VerdictCache:
                     "confidence": result.confidence,
                     "metadata": dict(result.metadata),
                 },
+                "calls": {call: found for call in sorted(verdict.calls) if (found := self._stored(call)) is not None},
                 "duration_ms": round(verdict.duration_ms, 1),
                 "usage": {
                     "prompt_tokens": usage.prompt_tokens,
@@ -136,6 +167,9 @@ class VerdictCache:
             if document.get("format") != FORMAT:
                 return None
             at = datetime.fromisoformat(document["kept_at"])
+            if document.pop("seal", None) != _seal(document):
+                self.trouble = f"{self._documents.place(key)} is not as it was written; {_AGAIN}"
+                return None
             fresh = self._ttl is None or self._now() - at < self._ttl
         except OSError as error:
             self.trouble = f"{self._documents.place(key)} cannot be read: {error.strerror or type(error).__name__}"
@@ -157,6 +191,7 @@ class VerdictCache:
             **self._redactor.value(content),
         }
         try:
+            document["seal"] = _seal(document)
             text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         except (ValueError, TypeError):
             # What JSON cannot hold would come back as something else.
@@ -166,6 +201,18 @@ class VerdictCache:
         except OSError as error:
             place = self._documents.place(key)
             self.trouble = f"{place} cannot be written: {error.strerror or type(error).__name__}"
+
+
+def _seal(document: Mapping[str, Any]) -> str:
+    """Return the digest of a document that has no seal yet, wherever it is kept.
+
+    Raises:
+        TypeError: JSON cannot hold it.
+        ValueError: likewise.
+    """
+    bare = {name: value for name, value in document.items() if name != "key"}
+    text = json.dumps(bare, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class _Result(Struct):

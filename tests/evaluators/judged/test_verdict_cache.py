@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.record import Record
@@ -448,3 +450,54 @@ def test_presets_and_panels_in_a_composite_are_kept(kept: Kept) -> None:
     calls, second, _ = kept.run()
     assert calls == 0
     assert canonical_json(second) == canonical_json(first)
+
+
+def edit(line: bytes, **result: Any) -> bytes:
+    document = json.loads(line)
+    document["result"] |= result
+    return json.dumps(document).encode() + b"\n"
+
+
+@pytest.mark.parametrize("spoilt", ["verdict", "call", "seal"])
+def test_a_recorded_verdict_that_was_edited_is_computed_again(kept: Kept, spoilt: str) -> None:
+    """Whatever is edited, a replay says what the recorded calls say."""
+    kept.suite(GEVAL)
+    project = kept.project
+    kept.models.answer(Judge(*(dataclasses.replace(truth, score=3, alternatives={"3": 1.0}) for truth in TRUTHS)))
+    assert project.run("run", "-o", "recorded", "--record", "tape", OPENAI_API_KEY=KEY).code == 1
+    _, first = project.evaluate("--replay", "tape")
+    assert [each.cached for each in evaluations(first)] == [True] * 3
+    tape = project.folder / "tape"
+    file = tape / "verdicts.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    if spoilt == "verdict":
+        file.write_bytes(b"".join(edit(line, score=0.9, raw_score=9) for line in lines))
+    elif spoilt == "seal":
+        # Written for other calls: its seal is right, its calls are not.
+        calls = tape / "cassette.jsonl"
+        calls.write_bytes(calls.read_bytes().replace(b'"latency_s":', b'"latency_s":1'))
+    else:
+        calls = tape / "cassette.jsonl"
+        text = calls.read_text(encoding="utf-8")
+        assert '\\"score\\": 3' in text
+        calls.write_text(text.replace('\\"score\\": 3', '\\"score\\": 9').replace('"token": "3"', '"token": "9"'))
+    finished, again = project.evaluate("--replay", "tape")
+    assert [each.cached for each in evaluations(again)] == [False] * 3
+    scores = [each.score for each in evaluations(again)]
+    if spoilt == "call":
+        assert all(isinstance(score, float) and score > 0.5 for score in scores)
+    else:
+        assert scores == [each.score for each in evaluations(first)]
+    assert "the verdict was computed again" in finished.stderr
+
+
+def test_a_verdict_of_a_cache_that_was_edited_is_computed_again(kept: Kept) -> None:
+    kept.suite(GEVAL)
+    _, first, _ = kept.run()
+    for file in kept.files():
+        file.write_bytes(edit(file.read_bytes(), score=0.1))
+    calls, again, _ = kept.run()
+    # The calls are still there, and say what they said.
+    assert calls == 0
+    assert canonical_json(replace(again, notices=())) == canonical_json(first)
+    assert [each.cached for each in evaluations(again)] == [False] * 3
