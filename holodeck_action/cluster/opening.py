@@ -15,7 +15,7 @@ from holodeck_action.prepare.loading import Surroundings, load_at
 from holodeck_action.prepare.open_suites import Opened, open_all
 from holodeck_action.prepare.preflight import Prepared, prepare
 from holodeck_action.prepare.request import Allowed
-from holodeck_action.runner.identity import run_identity
+from holodeck_action.runner.identity import file_digests, run_identity
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
@@ -73,7 +73,8 @@ def identity_of(item: Prepared) -> dict[str, Any]:
     Raises:
         OSError: a file cannot be read.
     """
-    found = run_identity(item.suite, item.target, item.target_files)
+    digests = file_digests(item.suite, item.target, item.target_files)
+    found = run_identity(item.suite, item.target, item.target_files, digests)
     return {name: value for name, value in found.items() if name not in OF_A_MACHINE}
 
 

@@ -147,7 +147,7 @@ def _note(ready: Opened, output: Output, sentence: str) -> None:
 
 async def _run(side: Side, flags: Flags, trials: Trials, lane: Lane, stop: Stop, shown: CasesShown) -> Record:
     ready = side.ready
-    return await run_suite(
+    record = await run_suite(
         ready.item.suite,
         _plan(ready, flags),
         trials,
@@ -157,6 +157,10 @@ async def _run(side: Side, flags: Flags, trials: Trials, lane: Lane, stop: Stop,
         resumed=resumable(ready.item.cases, ready.resumed.trials, ready.redactor),
         on_case=partial(_show_run, shown, beside=ready.beside is not None),
     )
+    shard = record.run.shard
+    if shard is None:
+        return record
+    return replace(record, run=replace(record.run, shard=replace(shard, depends=ready.depends)))
 
 
 def _show_run(shown: CasesShown, case: CaseRecord, *, beside: bool) -> None:

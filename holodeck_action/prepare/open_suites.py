@@ -27,7 +27,7 @@ from holodeck_action.results.consumption import reused_of
 from holodeck_action.results.record import Record
 from holodeck_action.results.result_files import BASE_FOLDER
 from holodeck_action.runner.conditions import silence_on_tools
-from holodeck_action.runner.identity import ImportedFiles, named_modules, run_identity
+from holodeck_action.runner.identity import ImportedFiles, file_digests, named_modules, run_identity
 from holodeck_action.runner.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
 from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, target_problems, through
@@ -67,7 +67,7 @@ class Opened(Struct, frozen=True):
     none is asked; `judges` are those that grade, `reuse` has the verdicts of earlier runs (None: all are asked for).
     `files` reads the files of its cases, None where there are none. `imported` are the files of its code. `base` runs
     beside it, or is why nothing does; None where nothing is to. `beside` says what it is itself, where it runs beside
-    another one.
+    another one. `digests` are those of files and settings that its trials depend on.
     """
 
     item: Prepared
@@ -87,6 +87,14 @@ class Opened(Struct, frozen=True):
     resumed: Resumed
     base: Opened | MissingBase | None = None
     beside: BaseSuite | None = None
+    digests: Mapping[str, str] = {}
+
+    @property
+    def depends(self) -> Mapping[str, str]:
+        """Digests of what its trials depended on besides the suite's files, by what to call each, without secrets."""
+        imported = {f"the imported module {name}": digest for name, digest in self.imported.digests.items()}
+        found: Mapping[str, str] = self.redactor.value({**self.digests, **imported})
+        return dict(sorted(found.items()))
 
     @property
     def sides(self) -> tuple[Opened, ...]:
@@ -327,13 +335,17 @@ def _in_folder(opened: Opened, folder: GivenPath, more: Mapping[str, Any], *, re
     item = opened.item
     environment = None if item.python is None else item.python.digest
     try:
-        identified = run_identity(item.suite, item.target, item.target_files, environment)
+        digests = file_digests(item.suite, item.target, item.target_files)
+        identified = run_identity(item.suite, item.target, item.target_files, digests, environment)
         shard = {} if item.part is None else {"shard": str(item.part.shard), "split": item.part.shard.split}
         identity = opened.redactor.value({**identified, **shard, **more})
     except OSError as error:
         raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
     resumed = read_for_resume(folder / JOURNAL_FILE, identity, opened.imported.changed) if resume else opened.resumed
-    return replace(opened, folder=folder, identity=identity, resumed=resumed)
+    known = {"the settings of the target": str(identified["target_digest"]), **digests}
+    if environment is not None:
+        known["the packages of its code"] = environment
+    return replace(opened, folder=folder, identity=identity, resumed=resumed, digests=known)
 
 
 def _files(item: Prepared, redactor: Redactor) -> CaseFiles | None:

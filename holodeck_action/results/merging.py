@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,11 +15,13 @@ from holodeck_action.results.answer_notices import about_answers
 from holodeck_action.results.base_results import results_of
 from holodeck_action.results.record import CaseRecord, ModelCalls, Record, RunInfo, Shard
 from holodeck_action.results.result_files import BaseResults
+from holodeck_action.results.serialization import to_plain
 from holodeck_action.results.stored_cases import LazyCases, case_id, case_line
 from holodeck_action.text.plain import one_line
 
 _SHOWN = 5
 _AGAIN = "run all shards of one run"
+_SILENT = "The shards do not say which code and files they were run with."
 
 
 class MergeError(Exception):
@@ -98,25 +100,28 @@ def _check_set(parts: Sequence[ShardResults]) -> None:
 
 
 _SAME: tuple[tuple[str, Callable[[Record], Any]], ...] = (
-    ("suite", lambda record: record.suite.digest),
-    ("version of holodeck-action", lambda record: record.provenance.tool_version),
-    ("schema version", lambda record: record.schema_version),
-    ("commit", lambda record: record.provenance.commit),
-    ("target", lambda record: record.provenance.target),
-    ("filters of cases", lambda record: record.provenance.filters),
-    ("gates", lambda record: record.gates),
-    ("quarantine", lambda record: record.quarantine),
-    ("trials.stop_when_decided", lambda record: record.stop_when_decided),
-    ("selected cases", lambda record: record.chosen),
-    ("settings of the comparison", lambda record: None if record.baseline is None else record.baseline.settings),
-    ("base", lambda record: None if record.baseline is None else _base_of(record)),
+    ("suite is", lambda record: record.suite.digest),
+    ("version of holodeck-action is", lambda record: record.provenance.tool_version),
+    ("schema version is", lambda record: record.schema_version),
+    ("commit is", lambda record: record.provenance.commit),
+    ("target is", lambda record: record.provenance.target),
+    ("filters of cases are", lambda record: record.provenance.filters),
+    ("gates are", lambda record: record.gates),
+    ("quarantined cases are", lambda record: {entry.case: entry for entry in record.quarantine}),
+    ("setting trials.stop_when_decided is", lambda record: record.stop_when_decided),
+    ("selected cases are", lambda record: record.chosen),
+    (
+        "settings of the comparison are",
+        lambda record: None if record.baseline is None else record.baseline.settings,
+    ),
+    ("base is", lambda record: None if record.baseline is None else _base_of(record)),
 )
-"""What the shards of one run have in common, and what to call it."""
+"""What the shards of one run have in common, and what to say of it."""
 
 
 def _base_of(record: Record) -> Any:
     base = None if record.baseline is None else record.baseline.base
-    return None if base is None else (base.source, base.commit)
+    return None if base is None else {"source": base.source, "commit": base.commit}
 
 
 def _check_same(parts: Sequence[ShardResults]) -> None:
@@ -127,19 +132,61 @@ def _check_same(parts: Sequence[ShardResults]) -> None:
     """
     first = parts[0]
     problems = [
-        f"{part.name}: its {what} is not that of {first.name}: "
-        f"{_told(of(part.record))}, not {_told(of(first.record))}; {_AGAIN}"
+        f"{part.name}: its {what} not {'those' if what.endswith('are') else 'that'} of {first.name}: "
+        f"{_difference(of(part.record), of(first.record))}; {_AGAIN}"
         for part in parts[1:]
         for what, of in _SAME
         if of(part.record) != of(first.record)
     ]
-    problems = problems or [*_differing_judges(parts)]
+    problems = problems or [*_differing_judges(parts), *_differing_files(parts)]
     if problems:
         raise MergeError(problems)
 
 
+def _difference(found: Any, wanted: Any) -> str:
+    """Say where two values differ: `3, not 2`, or of each part that differs `max_flaky is 3, not none`."""
+    ours, theirs = dict(_leaves(to_plain(found))), dict(_leaves(to_plain(wanted)))
+    places = [place for place in {**theirs, **ours} if ours.get(place) != theirs.get(place)]
+    said = [
+        f"{one_line(place, 80) + ' is ' if place else ''}{_told(ours.get(place))}, not {_told(theirs.get(place))}"
+        for place in places
+    ]
+    more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
+    return ", ".join(said[:_SHOWN]) + more
+
+
+def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what is in a plain value with its place, such as `metrics.rouge.min_mean`."""
+    if isinstance(value, Mapping):
+        items = ((str(name), item) for name, item in value.items())
+    elif isinstance(value, list):
+        items = ((str(at), item) for at, item in enumerate(value))
+    else:
+        yield place, value
+        return
+    for name, item in items:
+        yield from _leaves(item, f"{place}.{name}" if place else name)
+
+
 def _told(value: object) -> str:
-    return one_line("none" if value is None else str(value), 80)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else one_line(str(value), 80)
+
+
+def _differing_files(parts: Sequence[ShardResults]) -> Iterator[str]:
+    """Yield files and settings of which two shards had different ones."""
+    silent = [part for part in parts if not part.shard.depends]
+    if silent and len(silent) < len(parts):
+        yield f"{silent[0].name}: does not say which code and files it was run with, as others do; {_AGAIN}"
+    seen: dict[str, tuple[str, str]] = {}
+    for part in parts:
+        for what, digest in part.shard.depends.items():
+            name, before = seen.setdefault(what, (part.name, digest))
+            if before != digest:
+                yield f"{part.name}: {one_line(what, 120)} differed from when {name} was run; {_AGAIN}"
 
 
 def _differing_judges(parts: Sequence[ShardResults]) -> Iterator[str]:
@@ -175,8 +222,9 @@ class _Winners:
         bare = replace(first, trials=())
         title = one_line(first.name or first.id, 80)
         for part, case in zip(parts[1:], column[1:], strict=True):
-            if case is not first and replace(case, trials=()) != bare:
-                self._add(f"{part.name}: the case {title} is not that of {parts[0].name}; {_AGAIN}")
+            if case is not first and (theirs := replace(case, trials=())) != bare:
+                how = _difference(theirs, bare)
+                self._add(f"{part.name}: the case {title} is not that of {parts[0].name}: {how}; {_AGAIN}")
         ran = [at for at, case in enumerate(column) if case.trials]
         if len(ran) > 1:
             one, other = (parts[at] for at in ran[:2])
@@ -255,7 +303,7 @@ def _merged(parts: Sequence[ShardResults], *, all_run: bool) -> Record:
         cases=winners.cases,
         run=_run([record.run for record in records], first.run),
         stopped="; ".join(ended) or None,
-        notices=(*before, *answers, *after),
+        notices=(*before, *answers, *after, *([] if shard.depends else [_SILENT])),
         configurations={name: found[name] for name in sorted(found)},
     )
 

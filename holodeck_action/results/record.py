@@ -294,7 +294,7 @@ class ModelCalls(Struct, frozen=True):
     reused: int = 0
 
 
-class Shard(Struct, frozen=True):
+class Shard(Struct, frozen=True, omit_defaults=True):
     """Which part of a run a record is: its other cases have no trials here.
 
     Attributes:
@@ -305,6 +305,8 @@ class Shard(Struct, frozen=True):
         conditions: notices of the record that come before those about answers, which `merge` makes of all answers.
         max_tokens: the limit of the suite's own model, for these; None for its own.
         stopped: why this part ended before it was done; None when it was.
+        depends: digests of what its trials depended on besides the suite's files, by what to call each, such as
+            `the transcript answers.jsonl`; empty where an earlier version wrote it.
     """
 
     number: int
@@ -312,8 +314,9 @@ class Shard(Struct, frozen=True):
     cases: int
     split: str
     conditions: int
-    max_tokens: int | None = None
-    stopped: str | None = None
+    max_tokens: int | None = written(None)
+    stopped: str | None = written(None)
+    depends: Mapping[str, str] = {}
 
     def __str__(self) -> str:
         """Show it as the command line has it."""

@@ -19,29 +19,46 @@ from holodeck_action.targets.factory import describe
 _CHUNK = 1 << 20
 
 
-def run_identity(
-    suite: Suite, target: AnyTarget, target_files: Checkout, environment: str | None = None
-) -> dict[str, object]:
-    """Return what journaled trials depend on, JSON values by name; names are shown when they differ.
+def file_digests(suite: Suite, target: AnyTarget, target_files: Checkout) -> dict[str, str]:
+    """Return the digests of the files that trials depend on besides the suite's own, by what to call each.
 
-    Covers the suite's files, what its variables stand for, the target, a transcript's content, the commit, the files
-    that cases give, and the modules named as target or grader; what these import in turn is in the journal itself, as
-    the processes that import it tell. `environment` tells the packages of that code apart, where it has its own.
+    These are a transcript, the modules named as target or grader, and the files that cases give.
 
     Raises:
         OSError: a file cannot be read.
+    """
+    found = {}
+    if isinstance(target, RecordedTarget):
+        found[f"the transcript {Path(target.path).name}"] = _digest(target_files, target.path, MOST_TRANSCRIPT)
+    for file in named_modules(suite, target):
+        # Relative, so that a checkout elsewhere has the same names.
+        name = os.path.relpath(file, suite.checkout.folder)
+        found[f"the module {name}"] = _digest(suite.checkout, file, MOST_TEXT)
+    for name in _given(suite):
+        found[f"the file {name}"] = _digest(suite.checkout, name, MOST_FILE)
+    return found
+
+
+def run_identity(
+    suite: Suite,
+    target: AnyTarget,
+    target_files: Checkout,
+    digests: Mapping[str, str],
+    environment: str | None = None,
+) -> dict[str, object]:
+    """Return what journaled trials depend on, JSON values by name; names are shown when they differ.
+
+    Covers the suite's files, what its variables stand for, the target, the commit, and other files by their `digests`
+    (see `file_digests`); what modules import in turn is in the journal itself, as the processes that import it tell.
+    `environment` tells the packages of that code apart, where it has its own.
     """
     # The described target omits options and queries, which may be secret: the digest tells them apart.
     # Relative, so that a checkout elsewhere goes on as well.
     folder = os.path.relpath(target_files.folder, suite.folder)
     asked = hashlib.sha256(f"{folder} {target.model_dump_json()}".encode("utf-8", "surrogatepass"))
     code = hashlib.sha256()
-    if isinstance(target, RecordedTarget):
-        _feed(code, target_files, target.path, MOST_TRANSCRIPT)
-    for file in named_modules(suite, target):
-        _feed(code, suite.checkout, file, MOST_TEXT)
-    for name in _given(suite):
-        _feed(code, suite.checkout, name, MOST_FILE)
+    for name, digest in sorted(digests.items()):
+        code.update(f"{name} {digest}\n".encode("utf-8", "surrogatepass"))
     return {
         "cases": _cases(suite),
         "code": code.hexdigest(),
@@ -87,11 +104,12 @@ def _given(suite: Suite) -> Iterable[str]:
     return sorted(named)
 
 
-def _feed(digest: hashlib._Hash, files: Checkout, name: str | Path, most: int) -> None:
-    digest.update(os.fsencode(Path(name).name) + b"\0")
+def _digest(files: Checkout, name: str | Path, most: int) -> str:
+    digest = hashlib.sha256()
     with files.open(name, most) as content:
         while part := content.read(_CHUNK):
             digest.update(part)
+    return digest.hexdigest()
 
 
 _MOST_FILES = 10_000
@@ -138,6 +156,11 @@ class ImportedFiles:
         if self._digests:
             listener(self._digests)
         self._listener = listener
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """The digests of the files known so far, by their paths from the suite; of those that could be read."""
+        return {name: digest for name, digest in self._digests.items() if digest is not None}
 
     def changed(self, imported: Mapping[str, str | None]) -> list[str]:
         """Return which of some files do not hold any more what they held when they were imported."""

@@ -21,7 +21,7 @@ from holodeck_action.metrics.registry import built_in
 from holodeck_action.prepare.settings import merge_files
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.results.record import Record, TurnRecord
-from holodeck_action.runner.identity import run_identity
+from holodeck_action.runner.identity import file_digests, run_identity
 from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
@@ -426,7 +426,9 @@ def test_a_run_is_not_continued_with_other_files(project: Project) -> None:
     for text in ("one", "two", "one"):
         project.write("a.txt", text)
         suite = load_suite(project.folder / "agent.yaml", environ={}, home=None, metrics=built_in())
-        found.append(run_identity(suite, parse_target("http://127.0.0.1:9/"), suite.checkout))
+        target = parse_target("http://127.0.0.1:9/")
+        digests = file_digests(suite, target, suite.checkout)
+        found.append(run_identity(suite, target, suite.checkout, digests))
     assert found[0] == found[2]
     assert [key for key in found[0] if found[0][key] != found[1][key]] == ["code"]
 

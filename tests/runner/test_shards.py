@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holodeck_action.results.canonical import canonical_json
 from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.record import Record
+from holodeck_action.results.record import Record, Shard
 from holodeck_action.results.result_files import NOTHING_BESIDE, read_record, write_results
 from holodeck_action.results.stored_cases import INDEXED_FROM
 from tests.cli.project import Project
@@ -299,6 +299,11 @@ def _other_split(record: Record) -> Record:
     return replace(record, cases=tuple(cases))
 
 
+def _silent(shard: Shard | None) -> Shard:
+    assert shard is not None
+    return replace(shard, depends={})
+
+
 BAD: dict[str, tuple[Callable[[Project], Any], str]] = {
     "missing": (lambda project: shutil.rmtree(project.folder / "shards" / "2"), "shard 2/3 is missing"),
     "doubled": (
@@ -323,9 +328,27 @@ BAD: dict[str, tuple[Callable[[Project], Any], str]] = {
         f"its commit is not that of shards/1/results.json: {'f' * 40}, not none",
     ),
     "another target": (_again("--target", "recorded:./answers.jsonl"), "its target is not that of"),
-    "other cases": (_again("--limit", "20"), "its filters of cases is not that of"),
-    "other gates": (_again("--max-flaky", "3"), "its gates is not that of"),
-    "another comparison": (_again("--baseline", "file:base"), "its settings of the comparison is not that of"),
+    "other cases": (
+        _again("--limit", "20"),
+        "its filters of cases are not those of shards/1/results.json: limit is 20, not none;",
+    ),
+    "other gates": (
+        _again("--max-flaky", "3"),
+        "its gates are not those of shards/1/results.json: max_flaky is 3, not none;",
+    ),
+    "another comparison": (_again("--baseline", "file:base"), "its settings of the comparison are not those of"),
+    "another transcript": (
+        _again(edit=_edit("answers.jsonl", '"wrong"', '"right"')),
+        "shards/2/results.json: the transcript answers.jsonl differed from when shards/1/results.json was run; run all",
+    ),
+    "another case": (
+        _rewrite(lambda record: replace(record, cases=(replace(record.cases[0], weight=3.0), *record.cases[1:]))),
+        "the case case 0 is not that of shards/1/results.json: weight is 3, not 1; run all",
+    ),
+    "no digests": (
+        _rewrite(lambda record: replace(record, run=replace(record.run, shard=_silent(record.run.shard)))),
+        "shards/2/results.json: does not say which code and files it was run with, as others do; run all",
+    ),
     "another cut": (_rewrite(_other_split), "the shards were cut differently"),
     "no results": (
         lambda project: (project.folder / "shards" / "2" / "results.json").write_text("{}"),
@@ -440,3 +463,20 @@ def test_notices_about_answers_are_those_of_all_shards(project: Project) -> None
     assert project.run("merge", "shards", "-o", "merged").code == 0
     notices = read_record(project.folder / "merged" / "results.json").notices
     assert any(notice.startswith("6 answers stop at") for notice in notices)
+
+
+def test_shards_of_edited_code_are_not_merged(project: Project) -> None:
+    """What the target's module imports counts as the module itself."""
+    project.write("my_agent.py", "from words import said\n\n\ndef answer(messages):\n    return said(messages)\n")
+    words = "def said(messages):\n    return messages[-1]['content']{}\n"
+    project.write("words.py", words.format(""))
+    project.suite([{"name": f"case {at}", "input": f"{at}", "ground_truth": f"{at}"} for at in range(4)])
+    project.policy(target="python:my_agent:answer", metrics=[{"type": "standard", "metric": "equality"}])
+    run_shards(project, 2)
+    assert project.run("merge", "shards", "-o", "merged").code == 0
+    project.write("words.py", words.format(".strip()"))
+    assert project.run("run", "--shard", "2/2", "-o", "shards/2").code == 0
+    finished = project.run("merge", "shards", "-o", "again")
+    assert finished.code == 2
+    said = "the imported module words.py differed from when shards/1/results.json was run; run all shards of one run"
+    assert f"error: shards/2/results.json: {said}" in finished.stderr
