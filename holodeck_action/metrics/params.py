@@ -62,12 +62,14 @@ class ParamSpec(NamedTuple):
         optional: parameters it uses when they are given.
         uses_context: the text of the case's files is passed as `context`.
         uses_retrieval_context: the retrieved context is passed as `retrieval_context`.
+        known: optional parameters that may be none, but not unknown: what is graded depends on which.
     """
 
     required: frozenset[EvalParam] = frozenset()
     optional: frozenset[EvalParam] = frozenset()
     uses_context: bool = False
     uses_retrieval_context: bool = False
+    known: frozenset[EvalParam] = frozenset()
 
     def uses_deepeval_params(self) -> bool:
         """Tell whether any declared parameter has a DeepEval name."""

@@ -211,8 +211,12 @@ def _ready(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> t
     missing = missing_static_inputs(metric.spec, answer.turn)
     if missing:
         raise _missing(missing, f"which the {'turn' if answer.multi_turn else 'case'} does not give")
+    inputs = _inputs(metric, answer, given)
+    unknown = next((param for param in metric.evaluator.PARAM_SPEC.known if param.value not in inputs), None)
+    if unknown is not None:
+        raise _missing((unknown.value,), "which the agent did not report; an empty list says that there is none")
     try:
-        return metric.evaluator, metric.evaluator.resolve(_inputs(metric, answer, given))
+        return metric.evaluator, metric.evaluator.resolve(inputs)
     except EvaluationError as error:
         if error.code != "missing_input":
             raise

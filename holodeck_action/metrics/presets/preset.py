@@ -303,7 +303,10 @@ class TextEvaluator(PresetEvaluator):
 
 
 class EitherEvaluator(BaseEvaluator):
-    """One metric in two forms: with retrieved texts where there are any, without them where there are none."""
+    """One metric in two forms: with retrieved texts where there are any, without them where there are none.
+
+    In a run it must be known which; whoever evaluates by it directly and gives no texts has none.
+    """
 
     def __init__(self, with_texts: BaseEvaluator, without: BaseEvaluator) -> None:
         """Configure.
@@ -322,6 +325,7 @@ class EitherEvaluator(BaseEvaluator):
             optional=first.required | first.optional | second.required | second.optional,
             uses_context=first.uses_context or second.uses_context,
             uses_retrieval_context=True,
+            known=texts,
         )
 
     @property
@@ -346,6 +350,7 @@ def united(specs: Iterable[ParamSpec]) -> ParamSpec:
         optional=optional - required,
         uses_context=any(spec.uses_context for spec in listed),
         uses_retrieval_context=any(spec.uses_retrieval_context for spec in listed),
+        known=frozenset[EvalParam]().union(*(spec.known for spec in listed)),
     )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 from msgspec import Struct
 
 from holodeck_action.results.agent_errors import AgentError
 from holodeck_action.targets.protocol import Attempt, Reply
 from holodeck_action.targets.spans.reading import filled, reply_parts
-from holodeck_action.targets.spans.span import Span, TurnSpans
+from holodeck_action.targets.spans.span import TurnSpans
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.workers.code_errors import SENT_WORDS
 
@@ -47,7 +46,10 @@ class SpanReader:
                 "counts there; is its framework instrumented?"
             )
         if self._unread:
-            found.append(f"spans: {self._unread:,} could not be read, or were too many, and do not count")
+            found.append(
+                f"spans: {self._unread:,} could not be read, or were too many: tool calls, chunks and tokens of their "
+                "turns are not known from spans"
+            )
         if self._unusable:
             turns = "1 turn" if self._unusable == 1 else f"{self._unusable:,} turns"
             found.append(f"spans: those of {turns} do not fit into a reply, and do not count")
@@ -59,13 +61,13 @@ class SpanReader:
         self._unread += turn.unread
         for said in turn.failed:
             self._failed[Foreign.of_text(said, SENT_WORDS).words(self._redact, _LONGEST_FAILURE)] = None
-        found = await asyncio.to_thread(_filled, reply, turn.spans, self._max_bytes)
+        found = await asyncio.to_thread(_filled, reply, turn, self._max_bytes)
         self._silent += found.silent
         return self._usable(found)
 
     def attempt(self, turn: TurnSpans) -> Attempt:
         """Return what a turn did that got no answer."""
-        told = self._usable(_filled(Reply(""), turn.spans, self._max_bytes))
+        told = self._usable(_filled(Reply(""), turn, self._max_bytes))
         return Attempt(told.tool_invocations, told.usage)
 
     def _usable(self, found: _Filled) -> Reply:
@@ -81,9 +83,13 @@ class _Filled(Struct, frozen=True):
     usable: bool = True
 
 
-def _filled(reply: Reply, spans: Sequence[Span], max_bytes: int) -> _Filled:
-    parts = reply_parts(spans)
+def _filled(reply: Reply, turn: TurnSpans, max_bytes: int) -> _Filled:
+    parts = reply_parts(turn.spans)
+    if turn.unread:
+        # Any of them may tell of a call, of documents or of tokens: no list and no sum is whole.
+        parts = {name: value for name, value in parts.items() if name == "model"}
+    silent = not parts and not turn.unread
     try:
-        return _Filled(filled(reply, parts, max_bytes), not parts)
+        return _Filled(filled(reply, parts, max_bytes), silent)
     except AgentError:
-        return _Filled(reply, not parts, usable=False)
+        return _Filled(reply, silent, usable=False)

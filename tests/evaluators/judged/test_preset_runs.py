@@ -16,6 +16,8 @@ from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import Answer, FakeModels
 
 KEY = "sk-planted-preset-31"
+NO_TEXTS: dict[str, Any] = {"retrieval_context": []}
+"""Of an agent that retrieves nothing, and says so."""
 GOOD = {"completeness": 3, "groundedness": 3, "redundancy": 1}
 
 
@@ -47,7 +49,9 @@ class Presets:
         for name, row in rows.items():
             fields = {key: value for key, value in row.items() if key not in ("response", "tool_invocations")}
             cases.append({"name": name, "input": f"What is [{name}]?", **fields})
-            answers.append({"case": name, **{key: row[key] for key in ("response", "tool_invocations") if key in row}})
+            texts = {} if "retrieval_context" in row else NO_TEXTS
+            told: dict[str, Any] = {key: row[key] for key in ("response", "tool_invocations") if key in row}
+            answers.append({"case": name, **told, **texts})
         self.project.suite(cases, [metric], model=self.reference())
         self.project.answers(answers)
         self.project.policy(target="recorded:answers.jsonl", **(policy or {}))
@@ -366,7 +370,7 @@ def test_a_trajectory_is_expected_of_the_whole_conversation(presets: Presets) ->
     presets.project.write("graders.py", "def one(ctx):\n    return len(ctx.tool_invocations) == 1\n")
     presets.project.suite([{"name": "a", "turns": turns}], [composite, agent], model=presets.reference())
     rows = [
-        {"case": "a", "turn": turn, "response": "yes [a]", "tool_invocations": [{"name": name, "args": {}}]}
+        {"case": "a", "turn": turn, "response": "yes [a]", "tool_invocations": [{"name": name, "args": {}}], **NO_TEXTS}
         for turn, name in enumerate(("search", "book"))
     ]
     presets.project.answers(rows)
@@ -394,3 +398,23 @@ def test_an_answer_that_needs_no_judge_costs_nothing(presets: Presets) -> None:
     assert presets.models.requests == []
     # The one that is not known is what the recorded answer took.
     assert Survey(record).consumption.tokens.unknown == 1
+
+
+def test_whether_texts_were_retrieved_must_be_known(presets: Presets) -> None:
+    """Less is graded without texts: not knowing of any is not having none."""
+    project = presets.project
+    presets.models.answer(PresetJudge({"a": Truth(GOOD)}))
+    project.suite(
+        [{"name": "a", "input": "What is [a]?", "ground_truth": "yes"}],
+        [{"type": "generation"}],
+        model=presets.reference(),
+    )
+    project.policy(target="recorded:answers.jsonl")
+    project.answers([{"case": "a", "response": "yes [a]"}])
+    finished, _ = project.evaluate(OPENAI_API_KEY=KEY)
+    assert finished.code == 3
+    said = "it needs retrieval_context, which the agent did not report; an empty list says that there is none"
+    assert said in finished.stdout
+    project.answers([{"case": "a", "response": "yes [a]", **NO_TEXTS}])
+    finished, _ = project.evaluate(OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stdout

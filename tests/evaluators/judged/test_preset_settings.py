@@ -357,7 +357,9 @@ def _case(name: str, entry: Try, metric: Mapping[str, Any]) -> tuple[dict[str, A
         case["ground_truth"] = f"{case['ground_truth']} [{name}]"
     if "retrieval_context" in case:
         case["retrieval_context"] = [f"{text} [{name}]" for text in case["retrieval_context"]]
-    answer = {"case": name, "response": f"{row['response']} [{name}]"}
+    answer: dict[str, Any] = {"case": name, "response": f"{row['response']} [{name}]"}
+    if "retrieval_context" not in case:
+        answer["retrieval_context"] = []
     return case, answer | {key: row[key] for key in ("tool_invocations",) if key in row}
 
 
