@@ -13,7 +13,7 @@ RAW = {"tool_invocations", "retrieved_chunks", "retrieval_context", "timing", "u
 ROOMS = ("metrics", "results", "runner", "scoring", "reports")
 READERS = {
     "metrics/deepeval/rag.py": "of DeepEval's own test case",
-    "reports/report_building.py": "shows calls",
+    "results/report_building.py": "shows calls",
     "reports/viewer_cases.py": "shows calls, chunks and tokens",
     "results/consumption.py": "sums up, and counts what is unknown apart",
     "results/parsed_record.py": "reads a record",
