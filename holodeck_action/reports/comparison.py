@@ -32,9 +32,14 @@ def changed_text(comparison: Comparison) -> str:
     fails = f"{cases_text(unseen)} not compared {'fails' if unseen == 1 else 'fail'}" if unseen else ""
     if not comparison.paired:
         return f"Nothing can be compared{fails and f', and {fails}'}"
-    compared = "no case" if comparison.complete and not comparison.unpaired else "no compared case"
+    whole = comparison.complete and not comparison.unpaired
+    compared = "no case" if whole else "no compared case"
     quarantine = " outside quarantine" if comparison.regressed or comparison.fixed else ""
-    rest = f"{cases_text(better)} got better, {compared} worse" if better else f"{compared}{quarantine} changed"
+    rest = (
+        f"{cases_text(better)} got better, {'none' if whole else compared} worse"
+        if better
+        else f"{compared}{quarantine} changed"
+    )
     text = f"{fails}, {rest}" if fails else rest
     return text[:1].upper() + text[1:]
 

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from holodeck_action.results.evaluation import Polarity
 from holodeck_action.results.exam_changes import ExamChanges
-from holodeck_action.results.figures import counted
 from holodeck_action.results.sequences import Made, OneByOne
 from holodeck_action.results.serialization import written
 from holodeck_action.suite.errors import SourceMark
@@ -281,7 +280,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     def part(self) -> str:
         """How many of the run's cases are compared, such as `1 of 12 cases`."""
         cases = self.paired + len(self.left_out)
-        return f"{self.paired:,} of {counted(cases, 'case')}"
+        return f"{self.paired:,} of {cases:,} {'case' if cases == 1 else 'cases'}"
 
     def without_times(self) -> Comparison:
         """Return it without what differs between two runs that answer the same."""

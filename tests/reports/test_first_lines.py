@@ -45,16 +45,13 @@ def first_texts(folder: Path, base: Record, head: Record) -> dict[str, list[str]
     state = state_of([report], report.exit_code, None, "1/1")
     text = render_comment([report], "<!-- m -->", PLACE, state, None, None, nothing_to_note)
     # Two lines are hidden, and a break in a paragraph begins a line, too.
-    shown = [line for line in text.split("\n")[2:] if not line.startswith("> [!")]
+    shown = "\n".join(line for line in text.split("\n")[2:] if not line.startswith("> [!"))
     title, check = render_check([report], [], PLACE, None, nothing_to_note)
     view = View([ViewedSuite(concluded, base)], report.exit_code, results="results.json")
     page = Page(b"".join(page_of(view)).decode())
     project = store(folder, base=base, head=head)
     found = {
-        # Two lines are hidden, and a break in a paragraph begins a line, too.
-        "comment": "\n".join(line for line in text.split("\n")[2:] if not line.startswith("> [!")).replace(
-            "<br>", "\n"
-        ),
+        "comment": shown.replace("<br>", "\n"),
         "title": title,
         "check": check,
         "summary": markdown(report),
