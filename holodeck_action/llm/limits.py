@@ -177,6 +177,7 @@ class AccountLimit:
         now: Callable[[], datetime],
         longest_wait_s: float,
         patience_s: float = PATIENCE_LEAST_S,
+        rate: float | None = None,
     ) -> None:
         """Prepare; nothing is sent yet.
 
@@ -189,6 +190,7 @@ class AccountLimit:
             now: the time of day, for dates in Retry-After.
             longest_wait_s: seconds of refusals alone after which calls do not wait any longer.
             patience_s: least seconds after which a call hangs.
+            rate: requests a second that the account took before; None if that is not known.
         """
         self._next = next_link
         self._label = label
@@ -196,7 +198,7 @@ class AccountLimit:
         self._monotonic, self._pause, self._now = monotonic, pause, now
         self._least_patience_s = patience_s
         self._window = Window(most)
-        self._pace = Pace()
+        self._pace = Pace(rate)
         self._paced: asyncio.TimerHandle | None = None
         self._gate = Gate(longest_wait_s)
         self._opener: asyncio.Task[None] | None = None

@@ -8,7 +8,7 @@ refuses nothing, the quicker the rate grows. Where a slower pace is refused as o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 SPAN_S = 1.0
 """Seconds over which accepted requests are counted: services keep their limits in spans of about a second."""
@@ -42,6 +42,7 @@ class Pace:
         """Begin without one, or with requests a second that are known from before."""
         self._rate = rate
         self._kept = rate or LEAST
+        self._untested = rate is not None
         self._next = self._changed = self._since = self._unrelated_until = self._wrong_until = float("-inf")
         self._accepted: deque[float] = deque()
         self._answers: deque[tuple[float, float]] = deque()
@@ -61,6 +62,9 @@ class Pace:
     def sent(self, now: float) -> None:
         """Take note of a request that leaves."""
         if self._rate is not None:
+            if self._changed == float("-inf"):
+                # A rate from before is tried from now on.
+                self._changed = self._since = now
             self._next = max(now, self._next) + 1 / (BELOW * self._rate)
 
     def answered(self, started: float, now: float, pending: Iterable[float], *, first: bool, full: bool) -> None:
@@ -113,8 +117,11 @@ class Pace:
                 return False
             if now < self._unrelated_until:
                 return False
-            self._set(len(taken) / SPAN_S, now)
-            self._next = max(now, min(taken) + SPAN_S)
+            self._begin(taken, now)
+            return True
+        if self._untested and taken:
+            # What was taken before says less than what is taken now.
+            self._begin(taken, now)
             return True
         self._judge(started, now, refused=True)
         if self._rate is not None and started >= self._changed:
@@ -122,6 +129,12 @@ class Pace:
             grown = self._rate > GROWN * self._kept
             self._set(max(len(taken) / SPAN_S, self._kept) if grown else BELOW * self._rate, now, judged=False)
         return self._rate is not None
+
+    def _begin(self, taken: Sequence[float], now: float) -> None:
+        """Begin with what was taken within `SPAN_S`; the next request leaves when the first of these is out of it."""
+        self._untested = False
+        self._set(len(taken) / SPAN_S, now)
+        self._next = max(now, min(taken) + SPAN_S)
 
     def _set(self, rate: float, now: float, *, judged: bool = True) -> None:
         self._rate = self._kept = min(max(rate, LEAST), MOST)

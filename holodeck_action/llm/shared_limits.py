@@ -19,8 +19,6 @@ from holodeck_action.llm.limits import Window
 
 ANSWERS = 256
 """Newest answers, of which the shortest and the longest one tell when requests of a lost worker may end."""
-START = 8
-"""Requests at once in the beginning: what several processes send is not taken back as soon as one is refused."""
 UNKNOWN_S = 5.0
 """Seconds for which they may where no answer has come yet."""
 
@@ -73,7 +71,7 @@ class SharedLimit:
             longest_wait_s: seconds of refusals alone after which nobody waits for the account.
         """
         self._most = most
-        self._window = Window(most, START)
+        self._window = Window(most)
         self._gate = Gate(longest_wait_s)
         self._holders: dict[str, _Holder] = {}
         self._took: deque[float] = deque(maxlen=ANSWERS)
@@ -103,6 +101,9 @@ class SharedLimit:
             if refused:
                 if self._gate.among_answers:
                     self._window.refused(now - took, now, busy, asked)
+                elif self._gate.unanswered:
+                    # Those that are still under way are, in the end, what the account took of all that were sent.
+                    self._window.limited_to(sum(len(each.begun) for each in self._holders.values()) or self._most)
                 self._gate.refused(now, asked)
                 self._shutting = self._gate.shut
             else:

@@ -27,6 +27,7 @@ from holodeck_action.llm.budget import Budget, Losses, Spending
 from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, CallRecord, Link, Meter, Post, WireError
 from holodeck_action.llm.cassette import Keys, Live, Recorder, Replay, Store
 from holodeck_action.llm.entries import Entries
+from holodeck_action.llm.known_rates import KnownRates
 from holodeck_action.llm.limits import AccountLimit
 from holodeck_action.llm.pauses import TimeLimit, clocks_around
 from holodeck_action.llm.retries import Retries
@@ -104,7 +105,7 @@ class WireSettings(Struct, frozen=True):
     Attributes:
         mode: `live` asks; `record` asks and stores in `folder`; `replay` answers from `folder` only.
         folder: where recorded calls are; needed to record and to replay.
-        cache: where answers are kept between runs; None keeps none. Not used by `replay`.
+        cache: where answers and the rates of accounts are kept between runs; None keeps none. Not used by `replay`.
         ttl_s: seconds for which a kept answer is used; None forever.
         max_in_flight: requests of one account at once, at most.
         max_retries: attempts after the first one, those after refusals for a rate limit excluded.
@@ -199,6 +200,7 @@ class Wire:
         self._routes: Routes | None = None
         self._connections: list[Connections] = []
         self._limits: dict[Account, AccountLimit] = {}
+        self._rates = KnownRates(settings.cache, now)
         self._live: Live | None = None
         self._recorded: Entries | None = None
         self._cache: Entries | None = None
@@ -266,8 +268,10 @@ class Wire:
         """Close all connections, and bring what was recorded into order."""
         if self._recorded is not None:
             self._recorded.close()
-        for limit in self._limits.values():
+        for account, limit in self._limits.items():
             await limit.close()
+            if self._leases is None:
+                self._rates.keep(account, limit.rate)
         for connections in self._connections:
             await connections.close()
         self._limits.clear()
@@ -318,6 +322,7 @@ class Wire:
                 pause=self._pause,
                 now=self._now,
                 longest_wait_s=self._settings.rate_limit_wait_s,
+                rate=self._rates.read(call.account),
             )
         return await limit(call)
 

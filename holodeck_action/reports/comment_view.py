@@ -141,7 +141,10 @@ def _said(report: Report) -> dict[str, Any]:
         "checked": f"Gates ({holding} of {len(report.gates)} hold) and metrics{steady}",
         "moved": moved,
         "lost": "" if comparison is None else _lost(comparison),
-        "unchanged": comparison is not None and not (comparison.regressed or comparison.fixed or comparison.unpaired),
+        "unchanged": comparison is not None
+        and comparison.complete
+        and not (comparison.regressed or comparison.fixed or comparison.unpaired),
+        "seen": comparison is not None and comparison.paired > 0 and comparison.complete,
         "worse": 0 if comparison is None else gating(comparison.regressed),
         "better": 0 if comparison is None else gating(comparison.fixed),
     }

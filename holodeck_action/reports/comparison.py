@@ -24,15 +24,24 @@ _AGES = ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 
 def changed_text(comparison: Comparison) -> str:
-    """Return how many cases got worse and better."""
+    """Return how many cases got worse and better; that no other did is said of the compared cases alone."""
     worse, better = gating(comparison.regressed), gating(comparison.fixed)
+    if worse:
+        return f"{cases_text(worse)} got worse" + (f", {better} better" if better else "")
+    unseen = comparison.failing_unseen
+    fails = f"{cases_text(unseen)} not compared {'fails' if unseen == 1 else 'fail'}" if unseen else ""
     if not comparison.paired:
-        return "Nothing can be compared"
-    if not worse and not better:
-        return "No compared case changed" if comparison.unpaired else "No case changed"
-    if not worse:
-        return f"{cases_text(better)} got better, none worse"
-    return f"{cases_text(worse)} got worse" + (f", {better} better" if better else "")
+        return f"Nothing can be compared{fails and f', and {fails}'}"
+    whole = comparison.complete and not comparison.unpaired
+    compared = "no case" if whole else "no compared case"
+    quarantine = " outside quarantine" if comparison.regressed or comparison.fixed else ""
+    rest = (
+        f"{cases_text(better)} got better, {'none' if whole else compared} worse"
+        if better
+        else f"{compared}{quarantine} changed"
+    )
+    text = f"{fails}, {rest}" if fails else rest
+    return text[:1].upper() + text[1:]
 
 
 _SCREEN = "This is a screen on chosen cases, not a sample of what users ask."

@@ -42,7 +42,7 @@ FULL: dict[str, Any] = {
     "duration_ms": 5,
     "first_token_ms": 2,
 }
-CHECKS = {
+CHECKS: dict[str, dict[str, Any]] = {
     "correct": {"type": "tool_correctness", "threshold": 0.5},
     "order": {"type": "trajectory", "threshold": 0.5, "mode": "lcs_f1"},
     "found": {"type": "retrieval", "metric": "recall_at_k", "k": 3, "threshold": 0.5},
@@ -94,6 +94,12 @@ def test_every_fact_gate_and_metric_has_its_row() -> None:
     gates = {gate for cells in rows("gate, and the facts it reads") for gate in cells[0]} - REPLY.fields.keys()
     declared = {"metrics.NAME" if name == "metrics" else name for name in Gates.model_fields}
     assert gates == declared | {CASES, REGRESSED, INCONCLUSIVE, LOOSENED}
+
+
+def test_every_gate_is_in_the_table_of_gates() -> None:
+    table = PAGE.read_text(encoding="utf-8").partition("### Gates")[2].partition("### Unknown facts")[0]
+    named = {name.partition(".")[0] for name in re.findall(r"^\| `([\w.]+)`", table, re.MULTILINE)}
+    assert named == Gates.model_fields.keys() | {"baseline"}
 
 
 @pytest.mark.parametrize(("kind", "metric"), built_in().classes.items())
@@ -154,7 +160,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     reactions = {"on_inconclusive": "fail", "on_loosened": "fail", "margin": 0.5}
     states: dict[str, str] = {}
     # The base has the same terms, thus a base itself.
-    for more in ({}, *2 * [{"baseline": {"source": "file:base.json", **reactions}}]):
+    plain: dict[str, Any] = {}
+    compared = {"baseline": {"source": "file:base.json", **reactions}}
+    for more in (plain, compared, compared):
         limits = gates if more else {**gates, "max_regressions": None}
         project.policy(target="recorded:answers.jsonl", gates=limits, cases=extra, **more)
         states, _ = variant(project, "all", FULL)

@@ -191,6 +191,18 @@ def test_an_undisturbed_cluster_is_as_fast_as_one_process_but_for_the_messages()
     assert many < one * (1 + 6 * UNDER_WAY_S / LATENCY_S)
 
 
+def test_a_cluster_makes_as_many_calls_at_once_as_were_asked_for_from_the_first_second() -> None:
+    service = Lingering(lambda service, text, now: None)
+    assert asked(service, 100, 100) < LATENCY_S + 6 * UNDER_WAY_S
+    assert service.peak == 100
+
+
+def test_a_cluster_s_first_wave_that_was_too_much_is_refused_once() -> None:
+    service = Service(at_most_at_once(20, "1"), 0.004)
+    asked(service, 100, 400)
+    assert service.statuses[429] <= 90
+
+
 @pytest.mark.parametrize("asks", ["", "1"])
 def test_a_limit_below_the_most_is_found_as_one_process_finds_it(asks: str) -> None:
     """What one worker is refused lowers the places of all: hardly more is refused than to one process."""

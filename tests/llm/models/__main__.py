@@ -7,13 +7,14 @@ import json
 import sys
 
 from tests.llm.models.server import FakeModels
-from tests.llm.models.trouble import PASSING, mixed
+from tests.llm.models.trouble import PASSING, at_most_per_second, mixed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.llm.models", description=__doc__)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds until an answer")
     parser.add_argument("--limit", type=int, help="calls of one key under way at once; more are answered 429")
+    parser.add_argument("--per-second", type=int, help="calls answered a second; more are answered 429")
     parser.add_argument("--retry-after", help="header of those answers")
     parser.add_argument("--lingering", action="store_true", help="calls that are abandoned go on until their answer")
     parser.add_argument("--faults", type=float, default=0.0, help="share of the requests that meet passing trouble")
@@ -23,6 +24,8 @@ def main() -> None:
         models.limit(given.limit, retry_after=given.retry_after)
         if given.faults:
             models.answer(mixed(given.faults, faults=PASSING))
+        if given.per_second:
+            models.answer(at_most_per_second(given.per_second, retry_after=given.retry_after))
         addresses = {
             "openai": models.openai_url,
             "azure_openai": models.azure_url,
