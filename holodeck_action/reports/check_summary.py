@@ -148,6 +148,8 @@ def _title(reports: Sequence[Report], exit_code: int) -> str:
     parts = parts or [tally(report.outcome, report.counts)]
     if exam_notice(report.comparison) and not any(gate.name == LOOSENED for gate in broken):
         parts.append("not by the terms of the base")
+    if report.comparison is not None and not report.comparison.complete:
+        parts.append(f"compared {report.comparison.part}")
     if report.exit_code != exit_code:
         parts.append("not all suites ran, or results could not be written")
     return one_line(f"{verdict}: {'; '.join(parts)}", TITLE_LIMIT - 30)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from holodeck_action.reports.comparison import base_name
 from holodeck_action.reports.exam import RUN, exam_notice, exam_sentence
-from holodeck_action.results.comparison import Comparison, UnpairedCase, Why
+from holodeck_action.results.comparison import Comparison, Why
 from holodeck_action.results.report_views import Report
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.plain import one_line
@@ -16,7 +16,7 @@ from holodeck_action.text.prose import prose
 _NAMED = 3
 _FIRST = 4
 """Lines of a text that are read first."""
-_LEFT: Mapping[Why, str] = {"not evaluated": "not evaluated on both sides", "changed": "changed", "added": "added"}
+_OTHERS: tuple[Why, ...] = ("changed", "added")
 
 
 def first_sentences(comparison: Comparison | None) -> list[str]:
@@ -27,7 +27,8 @@ def first_sentences(comparison: Comparison | None) -> list[str]:
 def comparison_notices(comparison: Comparison | None, subject: str = RUN) -> list[str]:
     """Return the same as lines of Markdown."""
     compared = _compared(comparison, lambda text: inline_code(text, 80))
-    sign = "⚠️ " if comparison is not None and (comparison.targets or any(map(_doubtful, comparison.unpaired))) else ""
+    # A new case that passes hides nothing.
+    sign = "⚠️ " if comparison is not None and (comparison.targets or not comparison.complete) else ""
     return [line for line in (compared and f"{sign}{compared}", exam_notice(comparison, subject)) if line]
 
 
@@ -57,26 +58,31 @@ def _compared(comparison: Comparison | None, shown: Callable[[str], str]) -> str
         return ""
     base = shown(base_name(comparison.base))
     parts = []
-    here = [case for case in comparison.unpaired if case.why in _LEFT]
-    if here:
-        counts = Counter(case.why for case in here)
-        left = ", ".join(f"{counts[why]:,} {said}" for why, said in _LEFT.items() if counts[why])
-        failing = sum(case.failing for case in here)
-        fails = f" ({failing:,} of these {'fails' if failing == 1 else 'fail'} now)" if failing else ""
-        gone = len(comparison.unpaired) - len(here)
-        removed = f"; {gone:,} removed" if gone else ""
-        total = comparison.paired + len(here)
-        plural = "case" if total == 1 else "cases"
-        parts.append(f"Compared {comparison.paired:,} of {total:,} {plural} with {base}: {left}{fails}{removed}")
-    if comparison.targets is not None:
+    if comparison.left_out or not comparison.complete:
+        counts = Counter(case.why for case in comparison.unpaired)
+        unseen = comparison.failing_unseen
+        fails = f" ({unseen:,} not compared {'fails' if unseen == 1 else 'fail'} now)" if unseen else ""
+        removed = f"; {counts['removed']:,} removed" if counts["removed"] else ""
+        left = ", ".join(_left_out(comparison, base))
+        parts.append(f"Compared {comparison.part} with {base}: {left}{fails}{removed}")
+    # Of two targets that run side by side, the base is called by its own.
+    if comparison.targets is not None and comparison.targets[0] != comparison.base.name:
         asked, now = comparison.targets
         parts.append(f"{base} was asked through {shown(asked)}, this run through {shown(now)}")
     return " · ".join(parts)
 
 
-def _doubtful(case: UnpairedCase) -> bool:
-    """Tell whether a verdict may hide what became of a case; a new case that passes hides nothing."""
-    return case.failing or case.why == "not evaluated"
+def _left_out(comparison: Comparison, base: str) -> Iterator[str]:
+    """Yield which cases are not compared, or not wholly."""
+    counts = Counter(case.why for case in comparison.left_out)
+    on_base, now = comparison.unknown_base.cases, comparison.unknown_now.cases
+    if on_base:
+        yield f"{on_base:,} not wholly evaluated on {base}"
+    if now:
+        yield f"{now:,} not wholly evaluated in this run"
+    if counts["not evaluated"] and not on_base and not now:
+        yield f"{counts['not evaluated']:,} not evaluated on both sides"
+    yield from (f"{counts[why]:,} {why}" for why in _OTHERS if counts[why])
 
 
 def _plain(text: str) -> str:

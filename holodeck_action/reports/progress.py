@@ -10,10 +10,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 from holodeck_action.reports.drawing import console_on, wrapped
-from holodeck_action.reports.phrases import WORDS, usd_text
+from holodeck_action.reports.phrases import WORDS, duration_text, usd_text
 from holodeck_action.results.case_verdicts import judge_case
 from holodeck_action.results.consumption import Amounts, add_costs
-from holodeck_action.results.facts import Known
+from holodeck_action.results.facts import value_or_none
 from holodeck_action.results.record import CaseRecord
 from holodeck_action.results.verdict import CaseVerdict
 from holodeck_action.text.plain import one_line
@@ -170,9 +170,8 @@ class _LoggedCases:
     def done(self, case: CaseRecord, *, beside: bool = False) -> None:
         tally = self._tally
         verdict = tally.add(case, beside=beside)
-        # Of the agent's work.
-        known = [found.value for trial in case.trials if isinstance(found := trial.took_ms, Known)]
-        took = f" ({sum(known):.0f} ms)" if known and len(known) == len(case.trials) else ""
+        time = value_or_none(case.took_ms)
+        took = "" if time is None else f" ({duration_text(time)})"
         name = one_line(case.name or case.id, 100)
         base = "base: " if beside else ""
         line = f"[{tally.done}/{tally.total}] {base}{verdict.outcome:<13} {name}{took}\n"

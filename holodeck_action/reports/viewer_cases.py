@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -53,12 +52,6 @@ def detail_of(
     }
 
 
-def latency_of(turns: Iterable[TurnRecord]) -> float | None:
-    """Return the mean milliseconds that an agent worked on its answers; None where no answer tells."""
-    known = [latency for turn in turns if (latency := value_or_none(turn.took_ms)) is not None]
-    return round(math.fsum(known) / len(known), 1) if known else None
-
-
 def tokens_of(turns: Iterable[TurnRecord]) -> int | None:
     """Return the tokens of prompts and answers, over what is known; None where nothing is."""
     usages = [turn.usage for turn in turns if turn.usage is not None]
@@ -78,12 +71,13 @@ def _trials(case: CaseRecord, verdict: CaseVerdict | None) -> Iterator[Trial]:
 
 
 def _trial(trial: TrialRecord, verdict: TrialVerdict, reason: str) -> Trial:
+    took = value_or_none(trial.took_ms)
     return {
         "index": trial.index,
         "outcome": verdict.outcome,
         "reason": cut(reason),
         "turns": [_turn(turn, judged) for turn, judged in zip(trial.turns, verdict.turns, strict=True)],
-        "latency_ms": latency_of(trial.turns),
+        "latency_ms": None if took is None else round(took, 1),
         "cost_usd": cost_of(trial.turns).whole,
         "tokens": tokens_of(trial.turns),
         "error": None if trial.error is None else cut(trial.error.message),

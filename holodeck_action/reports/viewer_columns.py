@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holodeck_action.reports.phrases import place, run_alone
-from holodeck_action.reports.viewer_cases import latency_of, rounded, tokens_of
+from holodeck_action.reports.viewer_cases import rounded, tokens_of
 from holodeck_action.reports.viewer_data import Index
 from holodeck_action.reports.viewer_index import Links, Row
 from holodeck_action.results.consumption import cost_of
+from holodeck_action.results.facts import value_or_none
 from holodeck_action.results.serialization import to_json
 from holodeck_action.results.summaries import case_means
 from holodeck_action.results.verdict import Outcome
@@ -83,7 +84,8 @@ class ColumnBuilder:
         block, columns = self._block, self._columns
         self._add_what_is_asked(row)
         turns = [] if row.case is None else list(row.case.turns)
-        block["latency_ms"].append(latency_of(turns))
+        took = None if row.case is None else value_or_none(row.case.took_ms)
+        block["latency_ms"].append(None if took is None else round(took, 1))
         block["tokens"].append(tokens_of(turns))
         block["cost_usd"].append(cost_of(turns).whole)
         block["trials"].append(0 if row.verdict is None else len(row.verdict.trials))

@@ -148,7 +148,8 @@ class Index(TypedDict):
     """The cases, column by column: those that need attention first, worst first, then in the order of their suites.
 
     `position` is the place in the suite. `scores` and each text of `metric_outcomes` are by metric, in the order of
-    `Head.metrics`: the case's mean, and a letter: p f e s i, or - for none. `latency_ms` is the mean over the answers.
+    `Head.metrics`: the case's mean, and a letter: p f e s i, or - for none. `latency_ms` is the time of the agent's
+    work on all trials of the case.
     """
 
     id: list[str]

@@ -179,21 +179,21 @@ def _matched(base: Record, head: Record, exam: ExamTally, judged: Sequence[CaseV
         at = alone.pop(case.id, None)
         known = None if at is None else base.cases[at]
         exam.add(case, known, place)
-        failing = judged[place].outcome == "failed"
+        state = judged[place].outcome == "failed", judged[place].outcome == "quarantined"
         if known is None and left_out:
             reason = f"it is not in the base's selection (its filters: {', '.join(sorted(filters))})"
-            unpaired.append(UnpairedCase(case.id, title(case), "not evaluated", reason, failing))
+            unpaired.append(UnpairedCase(case.id, title(case), "not evaluated", reason, *state))
             if judged[place].outcome != "quarantined":
                 worse = int(case.asserting and judged[place].judged != "passed")
                 unselected = Unknown(unselected.cases + 1, unselected.worse + worse)
             continue
         if at is None or known is None:
-            unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it", failing))
+            unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it", *state))
             continue
         metrics.add_base(known, at)
         if known.content_hash != case.content_hash:
             reason = "its questions or expectations are not those of the base"
-            unpaired.append(UnpairedCase(case.id, title(case), "changed", reason, failing))
+            unpaired.append(UnpairedCase(case.id, title(case), "changed", reason, *state))
             continue
         metrics.add_same(SameCase(known, case))
         base_took.add(known)
@@ -311,7 +311,7 @@ def _with_states(
 
 def _not_evaluated(pair: CasePair, reason: str) -> UnpairedCase:
     failing = pair.head.judged == "failed" and not pair.quarantined
-    return UnpairedCase(pair.same.head.id, pair.same.title, "not evaluated", reason, failing)
+    return UnpairedCase(pair.same.head.id, pair.same.title, "not evaluated", reason, failing, pair.quarantined)
 
 
 def _notices(base: Record, found: _Found) -> Iterator[str]:

@@ -79,6 +79,13 @@ class Difference(Struct, frozen=True):
         """Whether it changed beyond noise."""
         return self.p_shown is not None and self.p_shown <= SIGNIFICANT
 
+    @property
+    def alone(self) -> bool:
+        """Whether it changed by its own interval, and not among all that is compared."""
+        if self.moved or self.state == "regressed" or self.low is None or self.high is None:
+            return False
+        return self.low > 0 or self.high < 0
+
 
 SIGNIFICANT = 0.05
 """Level of the tests."""
@@ -179,7 +186,7 @@ class UnpairedCase(Struct, frozen=True, omit_defaults=True):
     """A case that takes no part, by its id and title.
 
     `why` is `added`, `removed`, `changed` (other questions or expectations), or `not evaluated` on one side. `failing`
-    tells whether it fails now, outside of quarantine.
+    tells whether it fails now, outside of quarantine, and `quarantined` whether it is there now.
     """
 
     id: str
@@ -187,6 +194,7 @@ class UnpairedCase(Struct, frozen=True, omit_defaults=True):
     why: Why
     reason: str
     failing: bool = False
+    quarantined: bool = False
 
 
 class Consumed(Struct, frozen=True, omit_defaults=True):
@@ -258,6 +266,28 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
         for metric in self.metrics:
             if metric.change is not None and (metric.gates or not gating):
                 yield metric.name, metric.change
+
+    @property
+    def left_out(self) -> tuple[UnpairedCase, ...]:
+        """The run's cases that are not compared, without those in quarantine."""
+        return tuple(case for case in self.unpaired if case.why != "removed" and not case.quarantined)
+
+    @property
+    def failing_unseen(self) -> int:
+        """How many cases fail now and are not compared."""
+        return sum(case.failing for case in self.left_out)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no case could have got worse unseen: none fails uncompared, or is unknown on one side."""
+        unknown = self.unknown_now.cases or self.unknown_base.cases
+        return not unknown and not any(case.failing or case.why == "not evaluated" for case in self.left_out)
+
+    @property
+    def part(self) -> str:
+        """How many of the run's cases are compared, such as `1 of 12 cases`."""
+        cases = self.paired + len(self.left_out)
+        return f"{self.paired:,} of {cases:,} {'case' if cases == 1 else 'cases'}"
 
     def without_times(self) -> Comparison:
         """Return it without what differs between two runs that answer the same."""

@@ -57,6 +57,8 @@ def report_comparison(
     violated = [gate for gate in judged.gates if gate.state == "failed"]
     outcome: VerdictOutcome = "passed"
     code, reason = ExitCode.PASSED, "nothing that the settings fail on got worse"
+    if not comparison.complete:
+        reason += f" in the {comparison.part} that are compared"
     if violated:
         outcome, code = "failed", ExitCode.VIOLATED
         reason = "; ".join(map(gate_sentence, violated))

@@ -6,7 +6,7 @@ Serialised by `holodeck_action.results.result_files`. Mappings hold JSON values 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -198,12 +198,8 @@ class TrialRecord(Struct, frozen=True):
 
     @property
     def took_ms(self) -> Measured[float]:
-        """How long the agent worked on the trial; that of its answers where nobody measured the trial itself."""
-        answered = [turn for turn in self.turns if turn.response is not None]
-        if all(turn.timing is not None and turn.timing.duration_ms is not None for turn in answered):
-            return measured(None if self.timing is None else self.timing.duration_ms, "nobody measured it")
-        known = [turn.took_ms.value for turn in answered if isinstance(turn.took_ms, Known)]
-        return Known(math.fsum(known)) if len(known) == len(answered) else Unknown("nobody measured it")
+        """How long the agent worked on the trial: the sum of its turns, the start of its program left out."""
+        return _sum_of(turn.took_ms for turn in self.turns if turn.skipped is None)
 
 
 class CaseRecord(Struct, frozen=True):
@@ -234,6 +230,17 @@ class CaseRecord(Struct, frozen=True):
     def turns(self) -> Iterator[TurnRecord]:
         """The turns of all finished trials."""
         return (turn for trial in self.trials for turn in trial.turns)
+
+    @property
+    def took_ms(self) -> Measured[float]:
+        """How long the agent worked on all trials: the time of a case, wherever it is shown."""
+        return _sum_of(trial.took_ms for trial in self.trials)
+
+
+def _sum_of(times: Iterable[Measured[float]]) -> Measured[float]:
+    found = list(times)
+    known = [each.value for each in found if isinstance(each, Known)]
+    return Known(math.fsum(known)) if found and len(known) == len(found) else Unknown("nobody measured all of it")
 
 
 class SuiteIdentity(Struct, frozen=True):

@@ -98,7 +98,8 @@ def _without_base(
 def _found(comparison: Comparison, max_regressions: int) -> Iterator[GateVerdict]:
     cases = gating(comparison.regressed)
     allowed = "none" if max_regressions == 0 else f"{max_regressions:,}"
-    reason = f"{counted(cases, 'case')} got worse than on the base, {allowed} allowed"
+    which = "case" if cases or comparison.complete else "compared case"
+    reason = f"{counted(cases, which)} got worse than on the base, {allowed} allowed"
     if cases:
         more = f" and {cases - _NAMED} more" if cases > _NAMED else ""
         named = comparison.regressed[: min(cases, _NAMED)]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holodeck_action.results.facts import Known
+from holodeck_action.results.facts import value_or_none
 from holodeck_action.results.faults import Fault, fault_of
 from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, TurnRecord
 from holodeck_action.results.report_views import (
@@ -137,7 +136,6 @@ def _summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset
 def _case_view(
     position: int, case: CaseRecord, judged: CaseVerdict, summary: CaseSummary | None, stop_early: bool
 ) -> CaseView:
-    durations = [took.value for trial in case.trials if isinstance(took := trial.took_ms, Known)]
     repeats = None
     if case.repeat > 1:
         repeats = f"{judged.passes} of {len(judged.trials)} trials passed, {case.min_pass} of {case.repeat} needed"
@@ -154,7 +152,7 @@ def _case_view(
         flaky=judged.flaky,
         trial_rates=trials_of_case(case, judged, stop_when_decided=stop_early),
         tags=case.tags,
-        duration_ms=math.fsum(durations) if durations else None,
+        duration_ms=value_or_none(case.took_ms),
         scores=_scores(judged),
         summary=summary,
         turns=_turns(case, judged) if judged.outcome in _WORST_FIRST else (),

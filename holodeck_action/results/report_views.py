@@ -105,7 +105,8 @@ class CaseView(Struct, frozen=True):
         flaky: whether it both passed and failed over its trials.
         trial_rates: pass@k and pass^k; None for a single trial, and where none passed or failed.
         tags: the case's tags.
-        duration_ms: the agent's working time over all trials; None where it is not known or left out.
+        duration_ms: the agent's working time over all trials, the start of its program left out; None where it is not
+            known or left out.
         scores: mean per metric, in order of name.
         summary: the scores as one number; None without `gates.summary`, or with a function of the suite there.
         turns: the turns of the trial that explains the outcome; empty for a case that needs no attention.

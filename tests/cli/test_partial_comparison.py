@@ -111,6 +111,28 @@ def test_a_gate_on_what_the_base_leaves_open_is_not_passed(tmp_path: Path, word:
     assert found == {"max_regressions": state, "baseline.on_regressed": state}
 
 
+@pytest.mark.parametrize(
+    ("base", "head", "word", "allowed", "state"),
+    [
+        ("PPPE", "PPPE", "warn", 0, "skipped"),  # On both sides.
+        ("PPPE", "PPPP", "warn", 0, "passed"),  # What passes now cannot have got worse.
+        ("PPPE", "PPPF", "warn", 1, "passed"),
+        ("PPPE", "PPPF", "fail", 1, "undetermined"),
+        ("PPPE", "PPFF", "fail", 0, "failed"),
+    ],
+)
+def test_the_gate_on_cases_counts_what_the_base_leaves_open(
+    tmp_path: Path, base: str, head: str, word: str, allowed: int, state: str
+) -> None:
+    """As docs/statistics.md has it."""
+    project = store(tmp_path, base=of_letters(base), head=of_letters(head))
+    arguments = (*policy(project, on_missing=word), "--max-regressions", str(allowed))
+    found = gates(project.run("compare", "base", "head", "--format", "json", *arguments))
+    assert found["max_regressions"] == state
+    if state == "passed":
+        assert found["baseline.on_regressed"] == "skipped"
+
+
 @pytest.mark.parametrize("on_missing", ["warn", "fail"])
 def test_a_case_that_filters_left_out_of_the_base_is_unknown_and_not_added(tmp_path: Path, on_missing: str) -> None:
     made = of_letters("PPF")
@@ -144,7 +166,7 @@ def test_the_first_lines_say_how_much_was_compared(tmp_path: Path, form: str) ->
     project = store(tmp_path, base=of_letters("P" + "E" * 11), head=of_letters("P" + "F" * 11))
     finished = project.run("compare", "base", "head", "--format", form)
     base = "`base`" if form == "markdown" else "base"
-    said = f"Compared 1 of 12 cases with {base}: 11 not evaluated on both sides (11 of these fail now)"
+    said = f"Compared 1 of 12 cases with {base}: 11 not wholly evaluated on {base} (11 not compared fail now)"
     assert any(said in line for line in finished.stdout.splitlines()[:3])
     assert "No case changed" not in finished.stdout
 
@@ -156,6 +178,6 @@ def test_a_changed_and_a_renamed_case_that_fail_are_no_unchanged_cases(tmp_path:
     project = store(tmp_path, base=base, head=with_cases(head, *head.cases[:2], changed, renamed))
     finished = project.run("compare", "base", "head")
     first, second = finished.stdout.splitlines()[:2]
-    assert first.endswith("Compared 2 of 4 cases with base: 1 changed, 1 added (2 of these fail now); 1 removed")
+    assert first.endswith("Compared 2 of 4 cases with base: 1 changed, 1 added (2 not compared fail now); 1 removed")
     assert second.startswith("warning: Unlike the base, this run renames case-3 to renamed at ")
-    assert "No compared case changed" in finished.stdout
+    assert "2 cases not compared fail, no compared case changed" in finished.stdout

@@ -120,7 +120,7 @@ def cases(job: Job) -> None:
 
 
 def asks_model(job: Job) -> None:
-    job.policy(None)
+    job.policy(None, limits={"turn_timeout_s": 2})
     job.variables.update(OPENAI_API_KEY="sk-of-the-job", OPENAI_BASE_URL=NOWHERE)
 
 

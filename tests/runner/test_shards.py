@@ -43,7 +43,8 @@ def mixed(project: Project) -> Project:
                 flaky = number == 4 and trial == 1
                 rows.append({"case": name, "trial": trial, "response": "wrong" if flaky else answer})
     project.suite(cases, [{"type": "standard", "metric": "equality"}, ROUGE])
-    project.answers([row for row in rows if row["case"] != "case 20"])
+    rows = [{**row, "duration_ms": at % 5} for at, row in enumerate(rows) if row["case"] != "case 20"]
+    project.answers(rows)
     project.policy(
         target="recorded:answers.jsonl",
         cases={
