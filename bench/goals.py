@@ -36,6 +36,10 @@ LATENCY_S = 0.2
 SHORT_S = 0.05
 """Seconds until a judged call and a plain one are answered."""
 AT_ONCE = 20
+PER_SECOND = 20
+HARD = ("--faults", "0.3", "--hard")
+PEER_S = 12.0
+"""Seconds that the quickest peer that loses no case takes with these faults: `python -m bench.peers --hard`."""
 _CALLS = 2
 _GRADED = JUDGED[:1]
 
@@ -171,9 +175,9 @@ def dialogs(root: Path) -> Iterator[Goal]:
     yield Goal(f"{DIALOGS} recorded dialogs, {TURNS} turns, numeric", wall, 0.7, "s", floor)
 
 
-def plain_suite(address: str, cases: int) -> dict[str, Any]:
+def plain_suite(address: str, cases: int, what: str = "order") -> dict[str, Any]:
     """Return a suite whose model is asked once a case, and answers by an echo."""
-    asked = [f"What is the rule for order {number}?" for number in range(cases)]
+    asked = [f"What is the rule for {what} {number}?" for number in range(cases)]
     return {
         "name": "bench",
         "model": {"provider": "openai", "name": "gpt-4o", "endpoint": address, "api_key": "${BENCH_KEY}"},
@@ -183,10 +187,16 @@ def plain_suite(address: str, cases: int) -> dict[str, Any]:
     }
 
 
-def plain_run(bench: Bench, cases: int, latency_s: float, at_once: int) -> Cost:
-    """Run a suite of one call a case."""
-    with served("tests.llm.models", "--latency", str(latency_s)) as server:
+def plain_run(bench: Bench, cases: int, latency_s: float, at_once: int, *trouble: str) -> Cost:
+    """Run a suite of one call a case, against a server with trouble."""
+    with served("tests.llm.models", "--latency", str(latency_s), *trouble) as server:
         return bench.run(plain_suite(server.addresses["openai"], cases), at_once=at_once)
+
+
+def _requests(bench: Bench) -> float:
+    """Return the requests for each call of the last run."""
+    calls = bench.record()["run"]["model_calls"]
+    return float(calls["requests"] / calls["calls"])
 
 
 def live(root: Path) -> Iterator[Goal]:
@@ -215,6 +225,34 @@ def waiting(root: Path) -> Iterator[Goal]:
     ideal = _CALLS * 2.0
     wall = statistics.median(judged_run(bench, 100, 2.0, 100).wall_s for _ in range(5))
     yield Goal("100 judged cases, 2 s, 100 at once", wall, 1.2 * ideal + 1.2, "s", f"ideal {ideal:.2f} s")
+
+
+def limited(root: Path) -> Iterator[Goal]:
+    """100 cases of an account that takes 20 calls a second, and 100 others with what the first run has learned."""
+    bench = Bench(root)
+    plain_run(bench, 1, 0.0, 1)
+    ideal = 100 / PER_SECOND
+    for at_once, bound in ((20, 1.5), (100, 2.0)):
+        with served("tests.llm.models", "--latency", str(LATENCY_S), "--per-second", str(PER_SECOND)) as server:
+            cache = str(bench.kept / str(at_once))
+            for run, most, what in (("", bound, "order"), (", again", 1.1, "parcel")):
+                name = f"100 live cases, {PER_SECOND} a second, {at_once} at once{run}"
+                suite = plain_suite(server.addresses["openai"], 100, what)
+                cost = bench.run(suite, "--cache", cache, at_once=at_once)
+                yield Goal(f"{name}: requests a call", _requests(bench), most, "×", "1")
+                yield Goal(name, cost.wall_s, 1.2 * ideal, "s", f"ideal {ideal:.2f} s")
+                # What the first run has sent is no longer in the server's second.
+                time.sleep(1.0)
+
+
+def faults(root: Path) -> Iterator[Goal]:
+    """100 cases, 30 % of whose requests meet a 429, a 500, a hang of 5 s, a cut or broken JSON."""
+    bench = Bench(root)
+    plain_run(bench, 1, 0.0, 1)
+    for at_once in (10, 20, 100):
+        cost = plain_run(bench, 100, LATENCY_S, at_once, *HARD)
+        floor = f"{_requests(bench):.2f} requests a call; the quickest peer that loses no case {PEER_S:.0f} s"
+        yield Goal(f"100 live cases, 30 % mixed faults, {at_once} at once", cost.wall_s, 1.5 * PEER_S, "s", floor)
 
 
 def judged_run(bench: Bench, cases: int, latency_s: float, at_once: int, *more: str) -> Cost:
@@ -299,7 +337,8 @@ def many(root: Path) -> Iterator[Goal]:
 
 
 GROUPS: dict[str, Callable[[Path], Iterator[Goal]]] = {
-    function.__name__: function for function in (start, texts, dialogs, live, waiting, judged, replay, many)
+    function.__name__: function
+    for function in (start, texts, dialogs, live, waiting, limited, faults, judged, replay, many)
 }
 
 

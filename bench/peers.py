@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from bench.goals import plain_suite
+from bench.goals import HARD, plain_suite
 from bench.live import KEY, served
 from bench.pages import table
 from bench.processes import PROGRAM, measure
@@ -79,6 +79,41 @@ evaluate(
     display_config=DisplayConfig(show_indicator=False, print_results=False),
 )
 """
+_PYDANTIC_EVALS = """import asyncio
+import json
+import sys
+
+from openai import AsyncOpenAI
+from pydantic_evals import Case, Dataset
+from pydantic_evals.evaluators import EqualsExpected
+from tenacity import stop_after_attempt, wait_random_exponential
+
+at_once = int(sys.argv[1])
+
+
+async def main():
+    with open("cases.json") as file:
+        cases = [
+            Case(name=str(number), inputs=case["input"], expected_output=case["ground_truth"])
+            for number, case in enumerate(json.load(file))
+        ]
+    # The client's own retries take no broken answer for trouble.
+    again = {"stop": stop_after_attempt(7), "wait": wait_random_exponential(0.5, 20), "reraise": True}
+    async with AsyncOpenAI(max_retries=0) as client:
+
+        async def answer(question: str) -> str:
+            messages = [{"role": "user", "content": question}]
+            found = await client.chat.completions.create(model="gpt-4o", messages=messages)
+            return found.choices[0].message.content
+
+        dataset = Dataset(name="bench", cases=cases, evaluators=[EqualsExpected()])
+        report = await dataset.evaluate(answer, max_concurrency=at_once, progress=False, retry_task=again)
+    right = sum(all(each.value for each in case.assertions.values()) for case in report.cases)
+    sys.exit(right != len(cases))
+
+
+asyncio.run(main())
+"""
 
 
 @dataclass(frozen=True)
@@ -130,6 +165,13 @@ def deepeval(command: str, asked: Asked) -> tuple[str, ...]:
     return (command, "bench.py", str(asked.at_once))
 
 
+def pydantic_evals(command: str, asked: Asked) -> tuple[str, ...]:
+    """Pydantic Evals asks no models itself: a script does with OpenAI's client; `command` is its Python."""
+    asked.write("bench.py", _PYDANTIC_EVALS)
+    asked.write("cases.json", asked.suite["test_cases"])
+    return (command, "bench.py", str(asked.at_once))
+
+
 def holodeck(command: str, asked: Asked) -> tuple[str, ...]:
     """HoloDeck reads the same file."""
     asked.write("agent.yaml", {**asked.suite, "execution": {"parallel_test_cases": asked.at_once}})
@@ -137,22 +179,36 @@ def holodeck(command: str, asked: Asked) -> tuple[str, ...]:
 
 
 PEERS: dict[str, Callable[[str, Asked], tuple[str, ...]]] = {
-    function.__name__: function for function in (promptfoo, inspect, deepeval, holodeck)
+    function.__name__: function for function in (promptfoo, inspect, deepeval, pydantic_evals, holodeck)
 }
 
 
-def wall_s(name: str, command: str, cases: int, at_once: int, times: int) -> float | None:
-    """Return the median wall seconds of a program; None where it asked another number of questions, or failed."""
+@dataclass(frozen=True)
+class Served:
+    """How the server answers: after so many seconds, with or without the mixed faults of `bench.goals`."""
+
+    latency_s: float
+    hard: bool
+
+    def arguments(self) -> tuple[str, ...]:
+        """Return the arguments of the fake server."""
+        return ("--latency", str(self.latency_s), *(HARD if self.hard else ()))
+
+
+def wall_s(name: str, command: str, cases: int, at_once: int, times: int, server_is: Served) -> float | None:
+    """Return the median wall seconds of a program; None if it failed, lost a case, or asked too often without need."""
     program = PEERS.get(name, ours)
     took = []
     for _ in range(times):
         with tempfile.TemporaryDirectory() as root:
             folder = Path(root)
-            with served("tests.llm.models", "--latency", str(LATENCY_S)) as server:
+            with served("tests.llm.models", *server_is.arguments()) as server:
                 address = server.addresses["openai"]
                 asked = Asked(folder, plain_suite(address, cases), address, at_once)
                 cost = measure(program(command, asked), folder, _environ(folder, address))
-            if cost.code or server.seen["statuses"].get("200") != cases:
+            answers = server.seen["statuses"].get("200", 0)
+            # An answer that is cut or broken has this status, too, and is asked for again.
+            if cost.code or answers < cases or (answers > cases and not server_is.hard):
                 click.echo(f"{name}: exit code {cost.code}, answers {server.seen['statuses']}", err=True)
                 return None
         took.append(cost.wall_s)
@@ -175,16 +231,18 @@ def _environ(folder: Path, address: str) -> dict[str, str]:
     }
 
 
-def rows(commands: Mapping[str, str], cases: tuple[int, ...], at_once: tuple[int, ...], times: int) -> Iterator[Any]:
+def rows(
+    commands: Mapping[str, str], cases: tuple[int, ...], at_once: tuple[int, ...], times: int, server_is: Served
+) -> Iterator[Any]:
     """Yield a row for every number of cases and of calls at once."""
     for count in cases:
         for most in at_once:
             if most > count:
                 continue
-            own = wall_s("ours", "", count, most, times)
+            own = wall_s("ours", "", count, most, times, server_is)
             if own is None:
                 raise click.ClickException(f"our own run of {count} cases failed")
-            found = {name: wall_s(name, command, count, most, times) for name, command in commands.items()}
+            found = {name: wall_s(name, command, count, most, times, server_is) for name, command in commands.items()}
             ratios = {name: took / own for name, took in found.items() if took is not None}
             shown = [f"{ratios[name]:.1f} ×" if name in ratios else "not measured" for name in PEERS]
             held = ("yes" if min(ratios.values()) >= MUCH else "**no**") if ratios else "not measured"
@@ -198,14 +256,21 @@ HEADS = ("cases", "at once", "ours", *PEERS, f"all ≥ {MUCH:g} ×")
 @click.option("--promptfoo", help="Its command.")
 @click.option("--inspect", help="Its command.")
 @click.option("--deepeval", help="The Python that has it.")
+@click.option("--pydantic-evals", help="The Python that has it and OpenAI's client.")
 @click.option("--holodeck", help="Its command.")
+@click.option("--latency", "latency_s", default=LATENCY_S, show_default=True, help="Seconds until an answer.")
+@click.option(
+    "--hard", is_flag=True, help="30 % of the requests meet a 429, a 500, a hang of 5 s, a cut or broken JSON."
+)
 @click.option("--cases", multiple=True, type=int, default=CASES, show_default=True)
 @click.option("--at-once", multiple=True, type=int, default=AT_ONCE, show_default=True)
 @click.option("--times", default=3, show_default=True, help="Of the runs of each, the median counts.")
-def main(cases: tuple[int, ...], at_once: tuple[int, ...], times: int, **commands: str | None) -> None:
+def main(
+    cases: tuple[int, ...], at_once: tuple[int, ...], times: int, latency_s: float, hard: bool, **commands: str | None
+) -> None:
     """Compare with other programs; prints a table in Markdown."""
     named = {name: command for name, command in commands.items() if command is not None}
-    click.echo(table(HEADS, rows(named, cases, at_once, times)), nl=False)
+    click.echo(table(HEADS, rows(named, cases, at_once, times, Served(latency_s, hard))), nl=False)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from holodeck_action.reports.exam import PULL_REQUEST
 from holodeck_action.reports.first_lines import comparison_notices
 from holodeck_action.reports.phrases import call_text, run_alone
 from holodeck_action.reports.untrusted import wrap
-from holodeck_action.results.comparison import Comparison, changed_ids, gating
+from holodeck_action.results.comparison import Comparison, Difference, changed_ids, gating
 from holodeck_action.results.figures import counted
 from holodeck_action.results.report_views import CaseView, CaseViews, Report, ToolCallView, TurnView
 from holodeck_action.text.code_spans import inline_code
@@ -46,6 +46,7 @@ def view_of(report: Report) -> dict[str, Any]:
         "grouped": sum(len(cause.cases) for cause in causes) > MOST_OPEN,
         "actions": ACTIONS,
         "said": _said(report),
+        "differences": wrap(_differences(report)),
         "first": "<br>".join(comparison_notices(report.comparison, PULL_REQUEST)),
     }
 
@@ -150,11 +151,18 @@ def _said(report: Report) -> dict[str, Any]:
     }
 
 
+def _differences(report: Report) -> list[Difference | None]:
+    """Return how each metric differs from the base; None where that is not known."""
+    compared = () if report.comparison is None else report.comparison.metrics
+    found = {metric.name: metric.change for metric in compared}
+    return [found.get(metric.name) for metric in report.metrics]
+
+
 def _lost(comparison: Comparison) -> str:
     """Say what got worse beyond chance: the pass rate with its numbers, else metrics by name; Markdown."""
     rate = comparison.pass_rate
     if rate is not None and rate.state == "regressed":
-        return rate_text(rate)
+        return rate_text(comparison)
     names = [prose(name, 60) for name, change in comparison.measures(gating=True) if change.state == "regressed"]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"worse beyond chance: {', '.join(names[:_NAMED])}{more}"

@@ -71,32 +71,47 @@ def age_text(comparison: Comparison) -> str:
     return ""
 
 
-def rate_text(change: Difference) -> str:
-    """Return what became of the pass rate, in percentage points, and whether that is beyond chance."""
+def rate_text(comparison: Comparison) -> str:
+    """Return what became of the pass rate, in percentage points, and whether that is beyond chance; empty without one.
+
+    The interval is of the rate alone; whether it moved beyond chance is judged among all that is compared.
+    """
+    change = comparison.pass_rate
+    if change is None:
+        return ""
     points = 100 * change.difference
+    moved = "unchanged" if round(points, 1) == 0 else f"{_points(points)} points"
     if change.low is None or change.high is None:
-        moved = "unchanged" if round(points, 1) == 0 else f"{_points(points)} points"
         few = f"{cases_text(change.pairs)} {'is' if change.pairs == 1 else 'are'} too few"
         return f"pass rate {moved}; {few} to tell from chance"
-    half = 100 * (change.high - change.low) / 2
+    ends = f"{_points(100 * change.low)} to {_points(100 * change.high)}"
     if change.moved:
         rates = f"{100 * change.base:.3g} → {100 * change.head:.3g} %"
-        return f"pass rate {rates}, beyond chance ({_points(points)} ± {half:.0f} points)"
+        return f"pass rate {rates}, beyond chance ({moved}; {ends})"
+    if change.alone:
+        among = len(list(comparison.measures()))
+        which = "worse" if points < 0 else "better"
+        return f"pass rate {which} in this metric alone ({ends} points), not beyond chance among the {among} compared"
     if round(points, 1) == 0:
-        return f"pass rate unchanged at {cases_text(change.pairs)} (±{half:.0f} points)"
-    return f"pass rate {_points(points)} points, within noise at {cases_text(change.pairs)} (±{half:.0f})"
+        return f"pass rate unchanged at {cases_text(change.pairs)} ({ends} points)"
+    return f"pass rate {moved}, within noise at {cases_text(change.pairs)} ({ends})"
 
 
 def _points(value: float) -> str:
-    return f"{value:+.1f}".removesuffix(".0").replace("-", "−")
+    shown = f"{value:+.1f}".removesuffix(".0").replace("-", "−")
+    return "0" if shown in ("+0", "−0") else shown
 
 
 def change_text(change: Difference) -> str:
-    """Return a difference of means with half the width of its interval, such as `−0.17 ± 0.05`."""
-    shown = f"{change.difference:+.3f}".replace("-", "−")
+    """Return a difference of means with its 95 % interval, such as `−0.170 (−0.231 to −0.102)`."""
+    shown = _signed(change.difference)
     if change.low is None or change.high is None:
         return f"{shown}, too few cases"
-    return f"{shown} ± {(change.high - change.low) / 2:.3f}"
+    return f"{shown} ({_signed(change.low)} to {_signed(change.high)})"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
 
 
 def state_text(change: Difference) -> str:
@@ -105,6 +120,9 @@ def state_text(change: Difference) -> str:
         return "worse beyond chance"
     if change.moved and change.difference > 0:
         return "better beyond chance"
+    if change.alone:
+        which = "worse" if change.difference < 0 else "better"
+        return f"{which} in this metric alone, not beyond chance among all"
     return "no worse" if change.state == "non_inferior" else "cannot be told"
 
 
@@ -151,7 +169,7 @@ def about_base(comparison: Comparison) -> str:
 
 def comparison_lines(comparison: Comparison, folder: str) -> Iterator[str]:
     """Yield the console form: the sentence, the cases that changed, the measures, and what takes no part."""
-    rate = "" if comparison.pass_rate is None else f"; {rate_text(comparison.pass_rate)}"
+    rate = "" if comparison.pass_rate is None else f"; {rate_text(comparison)}"
     yield f"Compared with {about_base(comparison)}: {changed_text(comparison)}{rate}"
     for kind, cases in (("✗", comparison.regressed), ("✓", comparison.fixed)):
         for case in cases[:CASES_SHOWN]:

@@ -28,8 +28,7 @@ def changed(comparison: Fields) -> str:
 
 def rate(comparison: Fields) -> str:
     """Return what became of the pass rate; empty without one."""
-    found = _value(Comparison, comparison).pass_rate
-    return "" if found is None else texts.rate_text(found)
+    return texts.rate_text(_value(Comparison, comparison))
 
 
 def base_name(run: Fields) -> Untrusted:
@@ -43,7 +42,7 @@ def age(comparison: Fields) -> str:
 
 
 def change(difference: Fields) -> str:
-    """Return a difference of means with half the width of its interval."""
+    """Return a difference of means with its interval."""
     return texts.change_text(_value(Difference, difference))
 
 

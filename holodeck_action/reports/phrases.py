@@ -77,7 +77,7 @@ def calls_text(calls: ModelCalls, spend: Spend) -> str:
     """Return the totals of a run's own model calls: number, source, tokens and price.
 
     The price is that of the record, as gates count it: a replayed answer has the price of its original call. What this
-    run paid follows if it is another amount.
+    run paid follows if it paid for some calls, and it is another amount.
     """
     parts = [f"{calls.calls:,} model {'call' if calls.calls == 1 else 'calls'}"]
     if calls.cached:
@@ -89,7 +89,9 @@ def calls_text(calls: ModelCalls, spend: Spend) -> str:
     tokens = "tokens unknown" if calls.tokens is None else f"{calls.tokens:,} tokens"
     price = "price unknown" if spend.cost_usd is None else price_text(Total(spend.cost_usd, spend.unpriced))
     paid = "price unknown" if calls.cost_usd is None else usd_text(calls.cost_usd)
-    if paid == price or (calls.cost_usd is None and spend.unpriced):
+    if calls.calls and calls.cached == calls.calls:
+        parts.append(price)
+    elif paid == price or (calls.cost_usd is None and spend.unpriced):
         parts += (tokens, price)
     else:
         parts += (price, f"in this run {tokens}, {paid}")

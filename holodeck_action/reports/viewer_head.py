@@ -196,7 +196,7 @@ def _base(compared: Sequence[tuple[Report, Comparison]]) -> Base:
 
 
 def _changed(comparison: Comparison) -> str:
-    rate = "" if comparison.pass_rate is None else f"; {rate_text(comparison.pass_rate)}"
+    rate = "" if comparison.pass_rate is None else f"; {rate_text(comparison)}"
     return f"{changed_text(comparison)}{rate}"
 
 

@@ -79,6 +79,13 @@ class Difference(Struct, frozen=True):
         """Whether it changed beyond noise."""
         return self.p_shown is not None and self.p_shown <= SIGNIFICANT
 
+    @property
+    def alone(self) -> bool:
+        """Whether it changed by its own interval, and not among all that is compared."""
+        if self.moved or self.state == "regressed" or self.low is None or self.high is None:
+            return False
+        return self.low > 0 or self.high < 0
+
 
 SIGNIFICANT = 0.05
 """Level of the tests."""

@@ -111,6 +111,28 @@ def test_a_gate_on_what_the_base_leaves_open_is_not_passed(tmp_path: Path, word:
     assert found == {"max_regressions": state, "baseline.on_regressed": state}
 
 
+@pytest.mark.parametrize(
+    ("base", "head", "word", "allowed", "state"),
+    [
+        ("PPPE", "PPPE", "warn", 0, "skipped"),  # On both sides.
+        ("PPPE", "PPPP", "warn", 0, "passed"),  # What passes now cannot have got worse.
+        ("PPPE", "PPPF", "warn", 1, "passed"),
+        ("PPPE", "PPPF", "fail", 1, "undetermined"),
+        ("PPPE", "PPFF", "fail", 0, "failed"),
+    ],
+)
+def test_the_gate_on_cases_counts_what_the_base_leaves_open(
+    tmp_path: Path, base: str, head: str, word: str, allowed: int, state: str
+) -> None:
+    """As docs/statistics.md has it."""
+    project = store(tmp_path, base=of_letters(base), head=of_letters(head))
+    arguments = (*policy(project, on_missing=word), "--max-regressions", str(allowed))
+    found = gates(project.run("compare", "base", "head", "--format", "json", *arguments))
+    assert found["max_regressions"] == state
+    if state == "passed":
+        assert found["baseline.on_regressed"] == "skipped"
+
+
 @pytest.mark.parametrize("on_missing", ["warn", "fail"])
 def test_a_case_that_filters_left_out_of_the_base_is_unknown_and_not_added(tmp_path: Path, on_missing: str) -> None:
     made = of_letters("PPF")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from bench.pages import made_table, table
 from bench.simulation import COMMAND, PAGE, SIZES_HEADS, Trials, gate_row, interval_row, size_rows
-from holodeck_action.reports.comparison import rate_text
+from holodeck_action.reports.comparison import rate_text, state_text
 from holodeck_action.results.comparing import compare
-from holodeck_action.results.comparison import Difference
+from holodeck_action.results.comparison import Comparison, Difference, MetricComparison
 from holodeck_action.results.record import BaseRun
 from holodeck_action.results.survey import judge_cases
 from holodeck_action.suite.policy import Baseline
 from tests.results.records import case, record
 
+SAID = "worse in this metric alone (−23 to −0.4 points), not beyond chance among the 3 compared"
 TEXT = PAGE.read_text(encoding="utf-8")
 PROSE = " ".join(TEXT.split())
 
@@ -31,18 +33,23 @@ def rows(name: str) -> dict[tuple[str, ...], list[float]]:
     return found
 
 
-def changed(lost: int, gained: int) -> Difference:
-    """The pass rate of 50 cases of which 6 fail on the base."""
+def comparison(lost: int, gained: int) -> Comparison:
+    """One of 50 cases of which 6 fail on the base."""
     base = record(*(case(letter) for letter in "P" * 44 + "F" * 6))
     head = record(*(case(letter) for letter in "F" * lost + "P" * (44 - lost + gained) + "F" * (6 - gained)))
-    found = compare(base, head, Baseline(), against=BaseRun("file:main"), judged=judge_cases(head)).pass_rate
+    return compare(base, head, Baseline(), against=BaseRun("file:main"), judged=judge_cases(head))
+
+
+def changed(lost: int, gained: int) -> Difference:
+    """Its pass rate."""
+    found = comparison(lost, gained).pass_rate
     assert found is not None
     return found
 
 
 def test_the_comments_sentence_and_the_example_are_what_the_program_says() -> None:
     found = changed(11, 1)
-    assert rate_text(found) in PROSE
+    assert rate_text(comparison(11, 1)) in PROSE
     assert found.state == "regressed"
     assert found.low is not None
     assert found.high is not None
@@ -50,6 +57,19 @@ def test_the_comments_sentence_and_the_example_are_what_the_program_says() -> No
     assert found.p_value == pytest.approx(14 / 4096)
     assert f"{-100 * found.high:.1f} to {-100 * found.low:.1f} points" in PROSE
     assert f"once in {round(1 / found.p_value, -1):.0f} runs" in PROSE
+
+
+def test_a_change_of_one_metric_alone_is_not_called_noise() -> None:
+    """Its interval excludes no change, and the test corrected for all that is compared does not."""
+    found = comparison(6, 0)
+    rate = found.pass_rate
+    assert rate is not None
+    several = replace(rate, p_shown=0.06, state="inconclusive", low=-0.23, high=-0.004)
+    among = replace(found, pass_rate=several, metrics=(MetricComparison("a", "maximize", several),) * 2)
+    assert f"pass rate {SAID}" == rate_text(among)
+    assert SAID in PROSE
+    assert state_text(several) == "worse in this metric alone, not beyond chance among all"
+    assert "within noise" in rate_text(replace(found, pass_rate=replace(several, high=0.01)))
 
 
 def test_the_inconclusive_example_is_what_the_program_says() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from holodeck_action.metrics.registry import built_in
 from tests.cli.project import Project
-from tests.facts.test_table import REPLY
+from tests.facts.test_table import FULL
 from tests.llm.judging import asked_keys
 from tests.llm.models import Answer, FakeModels, Request
 
@@ -80,7 +80,7 @@ def outcomes(project: Project, models: FakeModels, without: set[str]) -> dict[st
         [],
         model={"provider": "openai", "name": "judge", "endpoint": models.openai_url},
     )
-    reply = {key: value for key, value in REPLY.items() if key not in without}
+    reply = {key: value for key, value in FULL.items() if key not in without}
     project.answers([{"case": name, **reply} for name in METRICS])
     added = {name: {"expected_trajectory": [{"name": "find"}]} for name in OF_CALLS}
     project.policy(target="recorded:answers.jsonl", cases=added)

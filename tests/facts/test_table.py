@@ -1,107 +1,210 @@
-"""The table of unknown facts in docs/results.md says what the program does."""
+"""The tables of unknown facts in docs/results.md: a row for each gate and metric, and what the program does."""
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holodeck_action.metrics.registry import built_in
+from holodeck_action.results.exam_gate import LOOSENED
+from holodeck_action.results.regressions import CASES, INCONCLUSIVE, REGRESSED
+from holodeck_action.suite.metric_base import Metric
 from holodeck_action.suite.policy import Gates
+from holodeck_action.targets.reply import REPLY
 from tests.cli.project import Project
-from tests.facts.declared import GRADERS, METRICS, facts, without
+from tests.facts.declared import NO_FACTS
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "results.md"
-REPLY: dict[str, Any] = {
+PAGE = Path(__file__).parents[2] / "docs" / "results.md"
+SMALLEST: dict[str, dict[str, Any]] = {
+    "standard": {"metric": "equality"},
+    "geval": {"name": "g", "criteria": "c", "evaluation_params": ["actual_output", "retrieval_context"]},
+    "rag": {"metric_type": "faithfulness"},
+    "code": {"grader": "graders:reads"},
+    "retrieval": {"metric": "recall_at_k", "k": 3},
+    "length": {"max_words": 5},
+    "composite": {"metrics": [{"type": "length", "max_words": 5}]},
+}
+"""Settings without which there is no such metric, those that read a fact among them."""
+CALL = {"name": "find", "args": {}, "result": "ok"}
+FULL: dict[str, Any] = {
     "response": "yes",
-    "tool_invocations": [{"name": "find", "args": {}, "result": "ok"}],
+    "tool_invocations": [CALL],
     "retrieved_chunks": [{"id": "a", "text": "text a"}],
     "retrieval_context": ["text a"],
-    "usage": [{"model": "m", "prompt_tokens": 1, "completion_tokens": 1, "cost_usd": 0.1}],
-    "cost_usd": 0.1,
+    "usage": {"prompt_tokens": 3, "completion_tokens": 1},
+    "cost_usd": 0.01,
     "duration_ms": 5,
-    "first_token_ms": 3,
+    "first_token_ms": 2,
 }
-LIMITS = {
-    "min_pass_rate": 0.1,
-    "max_cost_usd": 100,
-    "max_total_tokens": 1000,
-    "p95_latency_ms": 100,
-    "p95_first_token_ms": 100,
+CHECKS: dict[str, dict[str, Any]] = {
+    "correct": {"type": "tool_correctness", "threshold": 0.5},
+    "order": {"type": "trajectory", "threshold": 0.5, "mode": "lcs_f1"},
+    "found": {"type": "retrieval", "metric": "recall_at_k", "k": 3, "threshold": 0.5},
+    "both": {
+        "type": "composite",
+        "metrics": [
+            {"type": "tool_correctness", "threshold": 0.5},
+            {"type": "retrieval", "metric": "recall_at_k", "k": 3},
+        ],
+    },
 }
+SUITE_READS = {
+    "tool_invocations": {"tool_correctness", "trajectory", "composite"},
+    "retrieved_chunks": {"retrieval", "composite"},
+}
+"""The types of these metrics that read a fact."""
+GRADES_LESS_WITHOUT_TEXTS = {"generation", "agent"}
+CASES_ASKED = 12
 
 
-def rows() -> dict[str, tuple[str, str]]:
-    """The cells on gates and metrics, by the cell on the fact."""
-    section = PAGE.read_text(encoding="utf-8").partition("### Unknown facts")[2].partition("\n### ")[0]
-    cells = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][1:]
-    return {fact: (gates, metrics) for fact, gates, metrics in cells if fact != "---"}
+def table(before: str) -> Iterator[tuple[frozenset[str], ...]]:
+    """Yield the rows of the table with this first heading: of each cell what stands in backticks."""
+    lines = PAGE.read_text().splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith(f"| {before} | unknown"))
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            return
+        yield tuple(frozenset(re.findall(r"`([^`]+)`", cell)) for cell in line.strip("|").split("|"))
 
 
-def told(cell: str, names: Any) -> set[str]:
-    return set(re.findall(r"`([\w.]+)`", cell)) & set(names)
+def rows(before: str) -> list[tuple[frozenset[str], ...]]:
+    return list(table(before))
 
 
-def of_replies() -> dict[str, str]:
-    """The cell of each fact that a reply tells, by its key."""
-    keys = {key for key, *_ in facts()}
-    return {key: cell for cell in rows() for key in told(cell, keys)}
+def readers(before: str) -> dict[str, frozenset[str]]:
+    """Return what the rows of each fact name besides facts."""
+    found: dict[str, frozenset[str]] = {}
+    for first, *_ in rows(before):
+        for fact in first & REPLY.fields.keys():
+            found[fact] = found.get(fact, frozenset()) | (first - REPLY.fields.keys())
+    return found
 
 
-def test_every_fact_of_a_reply_has_a_row() -> None:
-    assert of_replies().keys() == {key for key, *_ in facts()}
+METRIC_FACTS, GATES_OF = readers("fact, and what reads it"), readers("gate, and the facts it reads")
 
 
-def test_every_gate_of_the_policy_file_is_explained() -> None:
+def test_every_fact_gate_and_metric_has_its_row() -> None:
+    assert METRIC_FACTS.keys() | GATES_OF.keys() == REPLY.fields.keys() - NO_FACTS
+    gates = {gate for cells in rows("gate, and the facts it reads") for gate in cells[0]} - REPLY.fields.keys()
+    declared = {"metrics.NAME" if name == "metrics" else name for name in Gates.model_fields}
+    assert gates == declared | {CASES, REGRESSED, INCONCLUSIVE, LOOSENED}
+
+
+def test_every_gate_is_in_the_table_of_gates() -> None:
     table = PAGE.read_text(encoding="utf-8").partition("### Gates")[2].partition("### Unknown facts")[0]
-    explained = {name.partition(".")[0] for name in re.findall(r"^\| `([\w.]+)`", table, re.MULTILINE)}
-    assert explained == Gates.model_fields.keys() | {"baseline"}
+    named = {name.partition(".")[0] for name in re.findall(r"^\| `([\w.]+)`", table, re.MULTILINE)}
+    assert named == Gates.model_fields.keys() | {"baseline"}
 
 
-def states(project: Project, spoilt: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """The states of gates and the outcomes of cases, where the answers of each second case are spoilt."""
-    listed: list[dict[str, Any]] = [
-        {"name": f"{name} {at}", "input": "?", "ground_truth": "yes", "evaluations": [metric]}
-        for name, metric in METRICS.items()
-        for at in (0, 1)
-    ]
-    listed += [
-        {"name": f"tools {at}", "input": "?", "ground_truth": "yes", "expected_tools": ["find"]} for at in (0, 1)
-    ]
-    project.suite(listed)
-    project.write("graders.py", GRADERS)
-    names = [case["name"] for case in listed]
-    project.answers([{"case": name, **(spoilt if name.endswith("1") else REPLY)} for name in names])
-    added = {"expected_trajectory": [{"name": "find"}], "retrieval": {"ground_truth_chunk_ids": ["a"]}}
-    cases = {name: added for name in names if not name.startswith("tools")}
-    project.policy(target="recorded:answers.jsonl", gates={**LIMITS, "min_completeness": 0.05}, cases=cases)
-    finished = project.run("run", "-o", "out")
-    assert finished.code != 2, finished.stderr
-    verdict = project.verdict()
-    found = {case["id"]: case["outcome"] for case in verdict["cases"]}
-    return {gate["name"]: gate["state"] for gate in verdict["gates"]}, found
+@pytest.mark.parametrize(("kind", "metric"), built_in().classes.items())
+def test_a_metric_is_in_the_rows_of_the_facts_that_it_needs(kind: str, metric: type[Metric]) -> None:
+    made = built_in().read("suite", {"type": kind, **SMALLEST.get(kind, {})})
+    needs = made.needs & METRIC_FACTS.keys()
+    if metric.OF_TOOL_CALLS or "expected_tools" in made.needs:
+        needs |= {"tool_invocations"}
+    if kind == "retrieval":
+        needs |= {"retrieved_chunks"}
+    listed = {fact for fact, metrics in METRIC_FACTS.items() if kind in metrics}
+    if kind in GRADES_LESS_WITHOUT_TEXTS:
+        needs |= {"retrieval_context"}
+    if metric.HAS_MEMBERS:
+        needs |= METRIC_FACTS.keys()
+    elif metric.TAKES_CASE:
+        needs |= {"tool_invocations"}
+    assert listed == needs
 
 
-@pytest.mark.parametrize("key", sorted(of_replies()))
-def test_what_the_table_says_of_a_fact_happens(project: Project, key: str) -> None:
-    whole, cases = states(project, REPLY)
-    assert set(whole.values()) == {"passed"}
-    assert set(cases.values()) <= {"passed", "failed"}
-    keys = {"usage", "cost_usd"} if key in ("usage", "cost_usd") else {key}
-    if key in ("retrieved_chunks", "retrieval_context"):
-        keys = {"retrieved_chunks", "retrieval_context"}
-    spoilt = REPLY
-    for each in keys:
-        spoilt = without(spoilt, (each,))
-    gates, after = states(project, spoilt)
-    on_gates, on_metrics = rows()[of_replies()[key]]
-    for name in told(on_gates, LIMITS):
-        assert gates[name] == "undetermined", name
-    lost = {name for name, outcome in after.items() if outcome == "error"}
-    if "none reads it" in on_metrics:
-        assert lost == set()
-        assert told(on_gates, LIMITS)
-    else:
-        assert lost
-        assert all(name.endswith("1") for name in lost)
+def variant(project: Project, name: str, changed: Mapping[str, Any]) -> tuple[dict[str, str], dict[str, Any]]:
+    """Answer the last case otherwise; return the gates with their state, and that case."""
+    answers = [FULL] * (CASES_ASKED - 1) + [changed]
+    project.answers([{"case": f"case {at}", **each} for at, each in enumerate(answers)])
+    done = project.run("run", "-o", name)
+    assert done.code in (0, 1, 3), done.stderr
+    verdict = json.loads((project.folder / name / "verdict.json").read_bytes())
+    return {gate["name"]: gate["state"] for gate in verdict["gates"]}, verdict["cases"][-1]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A suite in which everything is known, and which passes every gate; its results are its base."""
+    project = Project(tmp_path_factory.mktemp("facts"))
+    names = [f"case {at}" for at in range(CASES_ASKED)]
+    checks = [{"name": name, **check} for name, check in CHECKS.items()]
+    project.suite([{"name": name, "input": "?", "expected_tools": ["find"], "evaluations": checks} for name in names])
+    gates: dict[str, Any] = {
+        "min_pass_rate": 1.0,
+        "min_pass_rate_lower_bound": 0.72,
+        "max_errors": 3,
+        "max_flaky": 0,
+        "max_regressions": 0,
+        "max_cost_usd": 1,
+        "max_total_tokens": 1000,
+        "p95_latency_ms": 100,
+        "p95_first_token_ms": 100,
+        "metrics": {name: {"min_mean": 1.0} for name in ("correct", "order", "found", "both")},
+        "summary": {"method": "simple_average", "min": 1.0},
+    }
+    extra = {
+        name: {
+            "expected_trajectory": [{"name": "find"}],
+            "retrieval": {"ground_truth_chunk_ids": ["a"]},
+        }
+        for name in names
+    }
+    reactions = {"on_inconclusive": "fail", "on_loosened": "fail", "margin": 0.5}
+    states: dict[str, str] = {}
+    # The base has the same terms, thus a base itself.
+    plain: dict[str, Any] = {}
+    compared = {"baseline": {"source": "file:base.json", **reactions}}
+    for more in (plain, compared, compared):
+        limits = gates if more else {**gates, "max_regressions": None}
+        project.policy(target="recorded:answers.jsonl", gates=limits, cases=extra, **more)
+        states, _ = variant(project, "all", FULL)
+        shutil.copy(project.folder / "all" / "results.json", project.folder / "base.json")
+    assert set(states.values()) == {"passed"}, states
+    return project
+
+
+def _gate(name: str) -> str:
+    return "metrics.NAME" if name.startswith("metrics.") else name
+
+
+@pytest.mark.parametrize("fact", sorted(REPLY.fields.keys() - NO_FACTS))
+def test_without_a_fact_just_its_gates_and_metrics_are_open(project: Project, fact: str) -> None:
+    answer = {key: value for key, value in FULL.items() if key != fact}
+    if fact == "retrieval_context":
+        # The texts of chunks stand for it.
+        answer["retrieved_chunks"] = [{"id": "a"}]
+    states, case = variant(project, fact, answer)
+    turn = case["trials"][0]["turns"][0]
+    errors = {other["name"] for other in turn.get("others", ()) if other["outcome"] == "error"}
+    kinds = {str(CHECKS[name]["type"]) for name in errors}
+    reading = SUITE_READS.get(fact, set())
+    assert reading <= METRIC_FACTS.get(fact, frozenset())
+    opened = {_gate(name) for name, state in states.items() if state != "passed"}
+    assert (kinds, case["outcome"]) == ((reading, "error") if reading else (set(), "passed"))
+    expected = GATES_OF.get(fact, frozenset()) if reading or fact not in METRIC_FACTS else frozenset[str]()
+    assert opened == expected | ({"max_cost_usd", "max_total_tokens"} if "composite" in kinds else set())
+    assert set(states.values()) <= {"passed", "undetermined"}
+
+
+@pytest.mark.parametrize(
+    ("fact", "none"),
+    [
+        ("tool_invocations", []),
+        ("retrieved_chunks", []),
+        ("retrieval_context", []),
+        ("cost_usd", 0),
+        ("duration_ms", 0),
+    ],
+)
+def test_what_is_known_to_be_none_leaves_nothing_open(project: Project, fact: str, none: Any) -> None:
+    states, case = variant(project, f"no {fact}", {**FULL, fact: none})
+    assert "undetermined" not in states.values(), states
+    assert case["outcome"] in ("passed", "failed")

@@ -14,7 +14,6 @@ from tests.agents.test_own import KEY, asking
 from tests.cli.project import Project
 from tests.llm.ahead import Service, at_most_per_second, run_ahead, wire_ahead
 from tests.llm.models import FakeModels
-from tests.llm.models.trouble import at_most_per_second as refusing
 from tests.llm.wiring import account, chat, post
 
 MOST = 20
@@ -155,8 +154,8 @@ def test_what_is_believed_counts(tmp_path: Path) -> None:
 def test_a_second_run_of_the_command_is_hardly_refused(project: Project, models: FakeModels) -> None:
     """It asks other questions, since the answers are kept, too."""
     refused = []
+    models.limit(per_second=MOST, retry_after="1")
     for number, cases in enumerate((45, 25)):
-        models.answer(refusing(MOST, retry_after="1"))
         asked = [f"question {case} of run {number}" for case in range(cases)]
         asking(project, models, [{"input": text, "ground_truth": f"echo: {text}"} for text in asked])
         project.policy(limits={"concurrency": 25})

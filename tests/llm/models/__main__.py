@@ -7,7 +7,7 @@ import json
 import sys
 
 from tests.llm.models.server import FakeModels
-from tests.llm.models.trouble import PASSING, at_most_per_second, mixed
+from tests.llm.models.trouble import HARD, PASSING, mixed
 
 
 def main() -> None:
@@ -18,14 +18,13 @@ def main() -> None:
     parser.add_argument("--retry-after", help="header of those answers")
     parser.add_argument("--lingering", action="store_true", help="calls that are abandoned go on until their answer")
     parser.add_argument("--faults", type=float, default=0.0, help="share of the requests that meet passing trouble")
+    parser.add_argument("--hard", action="store_true", help="of five kinds, one of which hangs for 5 s")
     given = parser.parse_args()
     with FakeModels(latency=given.latency) as models:
         models.lingering = given.lingering
-        models.limit(given.limit, retry_after=given.retry_after)
+        models.limit(given.limit, per_second=given.per_second, retry_after=given.retry_after)
         if given.faults:
-            models.answer(mixed(given.faults, faults=PASSING))
-        if given.per_second:
-            models.answer(at_most_per_second(given.per_second, retry_after=given.retry_after))
+            models.answer(mixed(given.faults, faults=HARD if given.hard else PASSING))
         addresses = {
             "openai": models.openai_url,
             "azure_openai": models.azure_url,

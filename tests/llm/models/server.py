@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tests.llm.models import contract, errors, rules
 from tests.llm.models.connection import Connection, Incoming, Outgoing, Send
@@ -26,10 +26,23 @@ _POLL = 0.002
 
 @dataclass(slots=True)
 class _Gate:
-    """How many calls of an account may be under way."""
+    """How many calls of an account may be under way, and how many it answers a second."""
 
     most: int | None
     retry_after: str | None = None
+    per_second: int | None = None
+    answered: deque[float] = field(default_factory=deque)
+
+    def refuses(self, under_way: int, now: float) -> bool:
+        """Tell whether a call is too much; one that is not counts."""
+        while self.answered and now - self.answered[0] > 1:
+            self.answered.popleft()
+        if self.most is not None and under_way >= self.most:
+            return True
+        if self.per_second is not None and len(self.answered) >= self.per_second:
+            return True
+        self.answered.append(now)
+        return False
 
 
 class FakeModels:
@@ -131,9 +144,23 @@ class FakeModels:
         with self._lock:
             self._faults.clear()
 
-    def limit(self, most: int | None, *, key: str | None = None, retry_after: str | None = None) -> None:
-        """Answer 429 to calls beyond `most` under way at once: of one key, or of each key that has no limit itself."""
-        self._gates[key] = _Gate(most, retry_after)
+    def limit(
+        self,
+        most: int | None = None,
+        *,
+        per_second: int | None = None,
+        key: str | None = None,
+        retry_after: str | None = None,
+    ) -> None:
+        """Answer 429, at once, to too many calls of one key, or of each key that has no limit itself.
+
+        Args:
+            most: calls that may be under way at once.
+            per_second: calls that are answered within a second.
+            key: whose; None for each without its own limit.
+            retry_after: header of the refusals.
+        """
+        self._gates[key] = _Gate(most, retry_after, per_second)
 
     def hold(self) -> None:
         """Let calls that are admitted wait, without an answer, until `release`: what is at once is at once for sure."""
@@ -264,7 +291,7 @@ class FakeModels:
         dialect, request = found, found.read(incoming, len(self._requests))
         self._requests.append(request)
         gate = self._gates.get(request.key) or self._gates.get(None)
-        if gate is not None and gate.most is not None and self._under_way[request.key] >= gate.most:
+        if gate is not None and gate.refuses(self._under_way[request.key], request.time):
             fault = Fault("rate_limit", retry_after=gate.retry_after)
             await send(self._troubled(dialect, request, fault, Answer()))
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from random import Random
 
 from tests.llm.models.rules import echo
@@ -24,6 +23,15 @@ PASSING = (
 )
 """Faults that another try may get over."""
 
+HARD = (
+    Fault("rate_limit"),
+    Fault("server_error"),
+    Fault(delay=5.0),
+    Fault(wire="truncate"),
+    Fault(wire="malformed"),
+)
+"""One of each kind of passing trouble, for measurements: a refusal, an error, a hang, a cut and broken JSON."""
+
 LASTING = (Fault("quota"), Fault("context_length"), Fault("content_filter"), Fault("bad_key"), Fault("unknown_model"))
 """Faults that no other try gets over."""
 
@@ -37,20 +45,5 @@ def mixed(share: float, *, faults: tuple[Fault, ...] = (*PASSING, *LASTING), see
     def answer(request: Request) -> Reply:
         random = Random(f"{seed}/{request.number}")
         return random.choice(faults) if random.random() < share else rule(request)
-
-    return answer
-
-
-def at_most_per_second(most: int, *, retry_after: str | None = None, rule: Rule = echo) -> Rule:
-    """Return a rule that refuses what exceeds `most` answers within a second, else gives what `rule` gives."""
-    answered: deque[float] = deque()
-
-    def answer(request: Request) -> Reply:
-        while answered and request.time - answered[0] > 1:
-            answered.popleft()
-        if len(answered) >= most:
-            return Fault("rate_limit", retry_after=retry_after)
-        answered.append(request.time)
-        return rule(request)
 
     return answer
