@@ -197,12 +197,13 @@ def errors(trials: Sequence[TrialRecord]) -> list[str]:
         # Limits of the account: what it takes is used, and little is asked in vain.
         (lambda: at_most_per_second(20, ""), 10, 6, 125),
         (lambda: at_most_per_second(20, "1"), 10, 6, 125),
-        (lambda: at_most_per_second(20, "1"), 64, 7, 180),
+        # The first wave cannot be taken back: at least 144 requests here, 156 and 180 below.
+        (lambda: at_most_per_second(20, "1"), 64, 6.5, 174),
         (lambda: at_most_at_once(8, ""), 10, 3.5, 115),
         (lambda: at_most_at_once(8, "1"), 10, 4.5, 110),
         # Asked at once from the first moment: what was too much is refused once.
-        (lambda: at_most_at_once(8, "1"), 64, 5, 180),
-        (lambda: at_most_at_once(20, "1"), 100, 3.5, 220),
+        (lambda: at_most_at_once(8, "1"), 64, 3.6, 176),
+        (lambda: at_most_at_once(20, "1"), 100, 3.2, 212),
         # Shut for some seconds: few ask meanwhile.
         (lambda: shut_for(10, "10"), 10, 15, 130),
         (lambda: shut_for(10, "1"), 10, 16, 170),
@@ -240,7 +241,7 @@ def openai(limit: str = "1200", remaining: str = "0", reset: str = "1m0s") -> di
 
 
 def anthropic(reset: datetime) -> dict[str, str]:
-    values = {"limit": "1200", "remaining": "0", "reset": reset.isoformat()}
+    values = {"limit": "1728000", "remaining": "0", "reset": reset.isoformat()}
     return {f"anthropic-ratelimit-requests-{name}": value for name, value in values.items()}
 
 
@@ -265,7 +266,8 @@ def limited(at_once: int, headers: Mapping[str, str]) -> tuple[int, float]:
         openai(reset="60"),
         openai("20", reset="1000ms"),
         openai("72000", reset="1h0m0s"),
-        anthropic(datetime.now(UTC) + timedelta(seconds=60)),
+        # So far away that it makes no difference when the test runs.
+        anthropic(datetime.now(UTC) + timedelta(days=1)),
     ],
 )
 @pytest.mark.parametrize(("at_once", "requests"), [(20, 130), (100, 190)])
