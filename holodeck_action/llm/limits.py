@@ -18,6 +18,7 @@ from holodeck_action.llm.calls import Answer, Call, Link, WireError
 from holodeck_action.llm.gate import Gate
 from holodeck_action.llm.outcomes import held_off, retry_after
 from holodeck_action.llm.pace import Pace
+from holodeck_action.llm.rate_headers import stated_rate
 
 GROWTH = 2
 """Requests more for every answer before the first refusal: three times as many with each round of answers."""
@@ -322,9 +323,10 @@ class AccountLimit:
         now = self._monotonic()
         if held_off(answer):
             asked = retry_after(answer, self._now())
-            # Refusals alone say nothing about how many are too many.
-            if self._gate.among_answers:
-                self._refused(started, now, busy, beside, asked)
+            stated = stated_rate(answer, self._now())
+            # Refusals alone say nothing about how many are too many, unless they state it.
+            if self._gate.among_answers or stated is not None:
+                self._refused(started, now, busy, beside, asked, stated)
             elif self._gate.unanswered:
                 # Those that are still under way are, in the end, what the account took of all that were sent.
                 self._window.limited_to(len(self._begun) or self._most)
@@ -339,10 +341,12 @@ class AccountLimit:
             self._pace.answered(started, now, self._begun, first=first, full=bool(self._queue))
             self._wake()
 
-    def _refused(self, started: float, now: float, busy: int, beside: int, asked: float | None) -> None:
+    def _refused(
+        self, started: float, now: float, busy: int, beside: int, asked: float | None, stated: float | None
+    ) -> None:
         if self._pace.rate is None:
             self._window.refused(started, now, busy, asked)
-        if self._pace.refused(started, now, self._begun, beside):
+        if self._pace.refused(started, now, self._begun, beside, stated):
             # It was not about how many are under way.
             self._window.limited_to(self._most)
 

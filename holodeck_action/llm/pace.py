@@ -96,7 +96,9 @@ class Pace:
             calm_s = min(max(0.0, now - self._changed), FASTEST_DOUBLINGS)
             self._rate = min(self._rate + GROWTH * 2.0**calm_s, MOST)
 
-    def refused(self, started: float, now: float, pending: Iterable[float], beside: int) -> bool:
+    def refused(
+        self, started: float, now: float, pending: Iterable[float], beside: int, stated: float | None = None
+    ) -> bool:
         """Take note of a refusal among good answers.
 
         Args:
@@ -104,6 +106,7 @@ class Pace:
             now: when it came.
             pending: when the requests were sent that are under way.
             beside: how many were under way when it was sent, itself included.
+            stated: requests a second that the account states; None if it states none.
 
         Returns:
             Whether it is about the pace.
@@ -112,6 +115,9 @@ class Pace:
         # Those sent clearly before it would have been refused by now.
         taken = [*self._accepted, *(each for each in pending if each < started - (now - started))]
         taken = [each for each in taken if started - SPAN_S < each <= started]
+        if stated is not None and (self._rate is None or self._untested) and now >= self._unrelated_until:
+            self._begin(taken, now, stated)
+            return True
         if self._rate is None:
             if not (self._first and beside <= self._carried and self._row >= ROW and taken):
                 return False
@@ -130,11 +136,14 @@ class Pace:
             self._set(max(len(taken) / SPAN_S, self._kept) if grown else BELOW * self._rate, now, judged=False)
         return self._rate is not None
 
-    def _begin(self, taken: Sequence[float], now: float) -> None:
-        """Begin with what was taken within `SPAN_S`; the next request leaves when the first of these is out of it."""
+    def _begin(self, taken: Sequence[float], now: float, stated: float | None = None) -> None:
+        """Begin with what was taken within `SPAN_S`, or with what is stated.
+
+        The next request leaves when the first of those taken is out of the span: that holds for windows and buckets.
+        """
         self._untested = False
-        self._set(len(taken) / SPAN_S, now)
-        self._next = max(now, min(taken) + SPAN_S)
+        self._set(len(taken) / SPAN_S if stated is None else stated, now)
+        self._next = max(now, min(taken, default=now) + SPAN_S)
 
     def _set(self, rate: float, now: float, *, judged: bool = True) -> None:
         self._rate = self._kept = min(max(rate, LEAST), MOST)

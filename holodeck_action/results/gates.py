@@ -245,12 +245,14 @@ def _spent(name: str, total: Total, limit: float, inputs: GateInputs) -> GateVer
     else:
         state = "undetermined" if total.unknown or inputs.unrun else "passed"
     holds = reaches(limit, total.known)
+    # A part of a sum is never shown as the sum.
+    at_least = "≥ " if total.unknown else ""
     if name == "max_cost_usd":
         spent, allowed = (f"${shown}" for shown in decisive(total.known, limit, minimize=True, holds=holds, places=4))
-        reason = f"{spent} spent, {allowed} allowed"
+        reason = f"{at_least}{spent} spent, {allowed} allowed"
     else:
         used, allowed = decisive(total.known, limit, minimize=True, holds=holds, places=0)
-        reason = f"{used} tokens used, {allowed} allowed"
+        reason = f"{at_least}{used} tokens used, {allowed} allowed"
     if total.unknown:
         reason += f"; unknown for {total.unknown:,} of the turns and evaluations"
     if inputs.unrun:

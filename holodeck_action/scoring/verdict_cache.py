@@ -91,7 +91,9 @@ class VerdictCache:
             return None
         try:
             calls: dict[str, str] = from_plain(content["calls"], dict[str, str])
-            if not all(self._fits(call, digest) for call, digest in calls.items()):
+            # No calls are no proof: every verdict that is kept came from at least one.
+            unproven = self._needs_calls and not calls
+            if unproven or not all(self._fits(call, digest) for call, digest in calls.items()):
                 self.trouble = f"{self._documents.place(key)} does not fit its recorded calls; {_AGAIN}"
                 return None
             return _verdict(content)
@@ -134,7 +136,8 @@ class VerdictCache:
                     "confidence": result.confidence,
                     "metadata": dict(result.metadata),
                 },
-                "calls": {call: found for call in sorted(verdict.calls) if (found := self._stored(call)) is not None},
+                # A call that is not there has a digest that fits no recorded call.
+                "calls": {call: self._stored(call) or "" for call in sorted(verdict.calls)},
                 "duration_ms": round(verdict.duration_ms, 1),
                 "usage": {
                     "prompt_tokens": usage.prompt_tokens,

@@ -5,13 +5,21 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 import holodeck_action
 
 ROOT = Path(holodeck_action.__file__).parent
 RAW = {"tool_invocations", "retrieved_chunks", "retrieval_context", "timing", "usage"}
 """Fields of turns and replies in which None is unknown, and empty is known to be none."""
-ROOMS = ("metrics", "results", "runner", "scoring", "reports")
+MAKERS = {"llm", "suite", "targets", "tools", "workers"}
+"""Rooms in which an answer comes about, before there are facts of it; every other one is held to the rule."""
 READERS = {
+    "calibration/labelled_answers.py": "of labelled rows",
+    "commands/shown_runs.py": "of trials, to show their order",
+    "importers/checks.py": "of a grader's context, which is only given what is known",
+    "importers/readback.py": "of cases in files",
+    "prepare/labelled.py": "of cases in files",
     "metrics/deepeval/rag.py": "of DeepEval's own test case",
     "results/report_building.py": "shows calls",
     "reports/viewer_cases.py": "shows calls, chunks and tokens",
@@ -26,18 +34,26 @@ READERS = {
 }
 
 
-def readers() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for room in ROOMS:
-        for file in sorted((ROOT / room).rglob("*.py")):
-            names = [
-                f"{node.attr} in line {node.lineno}"
-                for node in ast.walk(ast.parse(file.read_bytes()))
-                if isinstance(node, ast.Attribute) and node.attr in RAW and isinstance(node.ctx, ast.Load)
-            ]
-            if names:
-                found[file.relative_to(ROOT).as_posix()] = names
+def reads(source: bytes) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Attribute(attr=name, ctx=ast.Load()) if name in RAW:
+                found.append(f"{name} in line {node.lineno}")
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), *_]) if name in RAW:
+                found.append(f"{name} in line {node.lineno}")
     return found
+
+
+def readers() -> dict[str, list[str]]:
+    files = {file.relative_to(ROOT): file for file in sorted(ROOT.rglob("*.py"))}
+    found = {path.as_posix(): reads(file.read_bytes()) for path, file in files.items() if path.parts[0] not in MAKERS}
+    return {path: names for path, names in found.items() if names}
+
+
+@pytest.mark.parametrize("source", [b"turn.tool_invocations or ()", b"getattr(turn, 'retrieved_chunks', None)"])
+def test_what_reads_a_raw_field_is_found(source: bytes) -> None:
+    assert reads(source)
 
 
 def test_only_these_read_what_none_means_unknown_in() -> None:

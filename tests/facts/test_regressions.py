@@ -84,3 +84,27 @@ def test_a_case_less_on_either_side_makes_no_gate_greener(tmp_path: Path, seed: 
         before = before or states
         greener = [name for name, state in states.items() if state == "passed" != before.get(name, "passed")]
         assert not greener, (greener, before, states, of_base, of_head, policy)
+
+
+@pytest.mark.parametrize("tolerated", [0.05, 1.0, None])
+def test_what_completeness_tolerates_turns_no_gate_on_changes_green(tmp_path: Path, tolerated: float | None) -> None:
+    """A case that is not answered may have got worse, however few evaluations a run needs."""
+    project = Project(tmp_path)
+    names = [f"case {at}" for at in range(4)]
+    project.suite([{"name": name, "input": "?", "ground_truth": "yes"} for name in names])
+    rows = [{"case": name, "response": "yes"} for name in names]
+    project.answers(rows)
+    metrics = [{"type": "standard", "metric": "equality"}]
+    project.policy(target="recorded:answers.jsonl", metrics=metrics)
+    assert project.run("run", "-o", "base").code == 0
+    gates = {"min_completeness": tolerated, "min_pass_rate": None, "max_regressions": 0}
+    baseline = {"source": "file:base", "on_case_regression": "fail", "on_regressed": "fail"}
+    project.policy(target="recorded:answers.jsonl", metrics=metrics, gates=gates, baseline=baseline)
+    states = {}
+    for answered in (rows, rows[:-1]):
+        project.answers(answered)
+        finished = project.run("run", "-o", "out")
+        assert finished.code == (0 if answered is rows else 3), finished.stdout + finished.stderr
+        states = {gate["name"]: gate["state"] for gate in project.verdict()["gates"]}
+        expected = "passed" if answered is rows else "undetermined"
+        assert (states["max_regressions"], states["baseline.on_regressed"]) == (expected, expected)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import selectors
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from random import Random
 from typing import Any, TypeVar
 
@@ -46,8 +46,11 @@ class _Loop(asyncio.SelectorEventLoop):
 class Service(httpx2.AsyncBaseTransport):
     """Answers after `LATENCY_S`, refusals too where nothing else is said."""
 
-    def __init__(self, says: Says, refusal_s: float = LATENCY_S) -> None:
+    def __init__(
+        self, says: Says, refusal_s: float = LATENCY_S, refusal_headers: Mapping[str, str] | None = None
+    ) -> None:
         self._says, self._refusal_s = says, refusal_s
+        self._refusal_headers = refusal_headers or {}
         self.statuses: Counter[int] = Counter()
         self.times: list[float] = []
         self.at_once = 0
@@ -69,6 +72,8 @@ class Service(httpx2.AsyncBaseTransport):
         status = 200 if refusal is None else 429
         self.statuses[status] += 1
         headers = {"content-type": "application/json", **({"retry-after": refusal} if refusal else {})}
+        if refusal is not None:
+            headers |= self._refusal_headers
         return httpx2.Response(status, headers=headers, content=b'{"ok": true}')
 
 

@@ -41,7 +41,7 @@ from tests.llm.ahead import (
 )
 from tests.llm.models import FakeModels, Fault
 from tests.llm.wiring import Clock as Skipping
-from tests.llm.wiring import account, chat, opened, run
+from tests.llm.wiring import account, chat, opened, post, run
 
 
 @dataclass
@@ -232,6 +232,75 @@ def test_a_rate_a_second_is_found_by_few_refusals_and_used(
     assert result.errors == []
     assert result.service.requests <= requests
     assert result.seconds <= 1.25 * 100 / 20
+
+
+def openai(limit: str = "1200", remaining: str = "0", reset: str = "1m0s") -> dict[str, str]:
+    values = {"limit": limit, "remaining": remaining, "reset": reset}
+    return {f"x-ratelimit-{name}-requests": value for name, value in values.items()}
+
+
+def anthropic(reset: datetime) -> dict[str, str]:
+    values = {"limit": "1200", "remaining": "0", "reset": reset.isoformat()}
+    return {f"anthropic-ratelimit-requests-{name}": value for name, value in values.items()}
+
+
+def limited(at_once: int, headers: Mapping[str, str]) -> tuple[int, float]:
+    """Ask 100 questions of an account that takes 20 a second; return the requests and seconds that it took."""
+    service = Service(at_most_per_second(20, ""), 0.004, headers)
+
+    async def work() -> None:
+        wire = wire_ahead(service, at_once)
+        calls = (post(wire, account("http://x/v1"), chat(f"question {number}")) for number in range(100))
+        assert {answer.status_code for answer in await asyncio.gather(*calls)} == {200}
+        await wire.close()
+
+    _, seconds = run_ahead(work)
+    return service.requests, seconds
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        openai(),
+        openai(reset="60"),
+        openai("20", reset="1000ms"),
+        openai("72000", reset="1h0m0s"),
+        anthropic(datetime.now(UTC) + timedelta(seconds=60)),
+    ],
+)
+@pytest.mark.parametrize(("at_once", "requests"), [(20, 130), (100, 190)])
+def test_a_rate_that_refusals_state_is_kept_from_the_first_one_on(
+    headers: Mapping[str, str], at_once: int, requests: int
+) -> None:
+    found, seconds = limited(at_once, headers)
+    print(f"{seconds:.1f} s, {found} requests")
+    assert found <= requests
+    assert seconds <= 1.25 * 100 / 20
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        openai(remaining="3"),
+        openai(remaining=""),
+        openai("0"),
+        openai("-5"),
+        openai("1e3"),
+        openai(reset=""),
+        openai(reset="0s"),
+        openai(reset="-60"),
+        openai(reset="soon"),
+        openai(reset="nan"),
+        openai(reset="9" * 5_000),
+        openai(reset="24h0m0s"),
+        openai("999999999", reset="1ms"),
+        anthropic(datetime.now(UTC) - timedelta(seconds=60)),
+        anthropic(datetime.max.replace(tzinfo=UTC)),
+        anthropic(datetime(2026, 1, 1)),
+    ],
+)
+def test_headers_that_state_no_rate_change_nothing(headers: Mapping[str, str]) -> None:
+    assert limited(20, headers) == limited(20, {})
 
 
 def test_one_refusal_keeps_nobody_else_waiting(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -488,6 +489,29 @@ def test_a_recorded_verdict_that_was_edited_is_computed_again(kept: Kept, spoilt
         assert all(isinstance(score, float) and score > 0.5 for score in scores)
     else:
         assert scores == [each.score for each in evaluations(first)]
+    assert "the verdict was computed again" in finished.stderr
+
+
+def without_calls(line: bytes) -> bytes:
+    """Seal a verdict that names none of the calls that it came from."""
+    document = json.loads(line) | {"calls": {}}
+    sealed = {name: value for name, value in document.items() if name not in ("seal", "key")}
+    text = json.dumps(sealed, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(document | {"seal": hashlib.sha256(text.encode()).hexdigest()}).encode() + b"\n"
+
+
+def test_a_recorded_verdict_that_names_no_call_is_computed_again(kept: Kept) -> None:
+    """Nothing recorded says the same as it does: its own digest proves no score."""
+    kept.suite(GEVAL)
+    project = kept.project
+    project.run("run", "-o", "recorded", "--record", "tape", OPENAI_API_KEY=KEY)
+    _, first = project.evaluate("--replay", "tape")
+    assert [each.cached for each in evaluations(first)] == [True] * 3
+    file = project.folder / "tape" / "verdicts.jsonl"
+    file.write_bytes(b"".join(map(without_calls, file.read_bytes().splitlines())))
+    finished, again = project.evaluate("--replay", "tape")
+    assert [each.cached for each in evaluations(again)] == [False] * 3
+    assert [each.score for each in evaluations(again)] == [each.score for each in evaluations(first)]
     assert "the verdict was computed again" in finished.stderr
 
 

@@ -1,0 +1,58 @@
+"""The requests a second that a refusal's headers state.
+
+OpenAI and Azure OpenAI send `x-ratelimit-limit-requests`, `-remaining-requests` and `-reset-requests`, the time until
+all requests are available again (https://developers.openai.com/api/docs/guides/rate-limits). Anthropic sends
+`anthropic-ratelimit-requests-limit`, `-remaining` and `-reset`, a date
+(https://platform.claude.com/docs/en/api/rate-limits). Both fill a token bucket: what is used is there again, evenly, at
+the time of the reset.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from holodeck_action.llm.calls import Answer
+from holodeck_action.llm.outcomes import header
+from holodeck_action.llm.pace import LEAST, MOST
+
+_COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
+_NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
+_SECONDS = re.compile(_NUMBER, re.ASCII)
+_DURATION = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?", re.ASCII)
+_UNITS_S = (3_600.0, 60.0, 1.0, 0.001)
+
+
+def stated_rate(answer: Answer, now: datetime) -> float | None:
+    """Return the requests a second that an account refills, from the headers of a refusal.
+
+    Args:
+        answer: a refusal.
+        now: the time of day, in UTC.
+
+    Returns:
+        None if the headers are missing, invalid or implausible, or if requests are left: then the refusal is about
+        something else, such as tokens.
+    """
+    for name in ("x-ratelimit-{}-requests", "anthropic-ratelimit-requests-{}"):
+        most, left = header(answer, name.format("limit")), header(answer, name.format("remaining"))
+        if not _COUNT.fullmatch(most) or not _COUNT.fullmatch(left) or int(left):
+            continue
+        seconds = _seconds(header(answer, name.format("reset")), now)
+        if seconds is not None and seconds > 0 and LEAST * seconds <= int(most) <= MOST * seconds:
+            return int(most) / seconds
+    return None
+
+
+def _seconds(text: str, now: datetime) -> float | None:
+    """Return the seconds until a reset: `1.5`, `6m0s`, `120ms`, or a date with its zone; None if it is none."""
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    found = _DURATION.fullmatch(text)
+    if found is not None and text:
+        return sum(float(part or 0) * unit for part, unit in zip(found.groups(), _UNITS_S, strict=True))
+    try:
+        at = datetime.fromisoformat(text)
+        return None if at.tzinfo is None else (at - now).total_seconds()
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,155 @@
+"""One record with a base, an earlier push and a history: a number is the same on every surface that shows it."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+from lxml import etree
+from msgspec.structs import replace
+
+from holodeck_action.reports.changes import state_of
+from holodeck_action.reports.check_summary import render_check
+from holodeck_action.reports.formats import render
+from holodeck_action.reports.viewer import View, page_of
+from holodeck_action.reports.viewer_index import ViewedSuite
+from holodeck_action.results.conclusion import conclude
+from holodeck_action.results.decision import Terms
+from holodeck_action.results.history import history_line
+from holodeck_action.results.record import BaseRun, ModelCalls, Record, RecordedBaseline, Timing, Usage
+from holodeck_action.results.report_views import Report
+from holodeck_action.results.trends import history_of
+from holodeck_action.suite.policy import Baseline, Gates
+from tests.reports.pages import Page
+from tests.reports.test_comment import AT, B, comment, in_folder_record, silent
+from tests.results.records import case_of, evaluation, record, turn
+
+FAILED, CASES, WRONG = 3, 12, 0.111
+
+
+def asked(score: float, at: int, **changes: Any) -> Any:
+    """A case whose time, cost and score are like no other's."""
+    usage = Usage(400 + at, 40, None if at in (3, 7, 8, 11) else 0.00011 + at / 100_000)
+    timing = Timing("2026-01-01T00:00:00+00:00", 300.0 + 7 * at)
+    return case_of(turn(evaluation(score), usage=usage, timing=timing), name=f"number {at}", **changes)
+
+
+def made(lost: int) -> Record:
+    """A run in which the first cases fail."""
+    cases = (asked(WRONG if at < lost else 0.873, at) for at in range(CASES))
+    calls = ModelCalls(CASES, 0, 0, CASES, None, None)
+    found = in_folder_record(record(*cases, gates=Gates(min_pass_rate=0.9, max_cost_usd=1.0)))
+    return replace(found, run=replace(found.run, duration_ms=23_456.0, model_calls=calls))
+
+
+@cache
+def surfaces() -> dict[str, str]:
+    """Every surface's text; the comment is the second of its pull request."""
+    base, earlier, head = made(0), made(1), made(FAILED)
+    run = BaseRun("artifact", B, B, 0, (), "main")
+    head = replace(
+        head,
+        baseline=RecordedBaseline(Baseline(source="artifact"), run),
+        run=replace(head.run, base_digest="d"),
+    )
+    concluded = conclude(head, Terms(base=base))
+    lines = [history_line(each, conclude(each).verdict) for each in (base, earlier, head)]
+    report: Report = replace(concluded.report, history=history_of(lines))
+    before = state_of([conclude(earlier).report], 1, B, "76/1")
+    title, check = render_check([report], (), AT, None, silent)
+    view = View([ViewedSuite(replace(concluded, report=report), base)], report.exit_code, results="results.json")
+    page = Page(b"".join(page_of(view)).decode())
+    shown = {name: b"".join(render(report, name)).decode() for name in ("markdown", "console", "json", "junit")}
+    return {
+        "comment": comment(report, previous=before),
+        "check": f"{title}\n{check}",
+        **shown,
+        "page": json.dumps([page.head, page.index], ensure_ascii=False),
+    }
+
+
+NUMBER = r"([−+-]?\d[\d,]*(?:\.\d+)?)"
+SHOWN = {
+    "passed": (rf"\b{NUMBER} of {CASES} passed", rf"\*\*{NUMBER}\*\* passed", rf": {NUMBER} passed, "),
+    "failed": (rf"{NUMBER}(?:\*\*)? failed", rf'failures="{NUMBER}"'),
+    "regressed": (f"{NUMBER} cases got worse",),
+    "pass rate": (rf"\({NUMBER} %\)", rf"pass rate \*\*{NUMBER}%", rf"pass rate `.+?` {NUMBER}%"),
+    "pass rate of the base": (rf"pass rate *\|? +{NUMBER} +\|? *\d",),
+    "cost": (r"\$(0\.\d{4})",),
+    "seconds": (rf"\b{NUMBER} s\b", rf'<testsuites[^>]* time="{NUMBER}"'),
+    "mean": (rf"the mean {NUMBER}", rf"\| `?bleu`? \| {NUMBER} \| 0\.50", rf"bleu +{NUMBER} +0\.5 "),
+    "low": (f"95 % interval {NUMBER} to",),
+    "high": (rf"95 % interval [\d.]+ to {NUMBER}",),
+    "mean of the base": (rf"bleu`? *\|? +{NUMBER} +\|? *\d[^|\n]* +\|? +−",),
+    "difference of the pass rate": (r"pass rate.*? (−0\.\d+)",),
+    "score of a failing case": (rf"bleu {NUMBER}, needs", rf" → {NUMBER}, needs"),
+    "median latency": (rf"median latency: [^→]* → {NUMBER} ms",),
+    "newly failing": (f"{NUMBER} newly failing",),
+}
+"""How surfaces show a number."""
+
+
+@cache
+def true_numbers() -> dict[str, float]:
+    """The numbers themselves, from the JSON report."""
+    report = json.loads(surfaces()["json"])
+    (metric,) = report["metrics"]
+    compared = report["comparison"]
+    (of_metric,) = compared["metrics"]
+    return {
+        "passed": report["counts"]["passed"],
+        "failed": report["counts"]["failed"],
+        "regressed": len(compared["regressed"]),
+        "pass rate": 100 * report["pass_rate"],
+        "pass rate of the base": compared["pass_rate"]["base"],
+        "cost": report["spend"]["cost_usd"],
+        "seconds": report["run"]["duration_ms"] / 1000,
+        "mean": metric["mean"],
+        "low": metric["low"],
+        "high": metric["high"],
+        "mean of the base": of_metric["change"]["base"],
+        "difference of the pass rate": compared["pass_rate"]["difference"],
+        "score of a failing case": WRONG,
+        "median latency": compared["head_consumed"]["p50_latency_ms"],
+        "newly failing": FAILED - 1,
+    }
+
+
+def shown_as(text: str, truth: float) -> bool:
+    """Whether a number is shown as this, rounded to its digits."""
+    plain = text.replace(",", "").replace("−", "-")
+    digits = len(plain.partition(".")[2])
+    return bool(abs(float(plain) - truth) <= 0.5 * 10**-digits + 1e-9)
+
+
+@pytest.mark.parametrize("what", SHOWN)
+def test_a_number_is_the_same_on_every_surface(what: str) -> None:
+    found = {
+        surface: [match for pattern in SHOWN[what] for match in re.findall(pattern, text)]
+        for surface, text in surfaces().items()
+        if surface != "json"
+    }
+    truth = true_numbers()[what]
+    wrong = {name: each for name, matches in found.items() for each in matches if not shown_as(each, truth)}
+    assert not wrong, (truth, found)
+    assert any(found.values()), "nobody shows it like this any more"
+
+
+def test_a_part_of_the_cost_is_never_shown_as_the_cost() -> None:
+    for surface, text in surfaces().items():
+        for place in re.finditer(r"\$0\.\d{4}", text):
+            assert text[: place.start()].rstrip("`").endswith("≥ "), (surface, text[place.start() - 40 : place.end()])
+    for surface in ("comment", "markdown", "console", "page"):
+        assert "≥ $0.0013 (4 answers without a cost)" in surfaces()[surface], surface
+
+
+def test_the_time_of_a_case_is_the_same_on_every_surface() -> None:
+    report = json.loads(surfaces()["json"])
+    times = {case["title"]: case["duration_ms"] for key in ("attention", "passing") for case in report[key]}
+    junit = etree.fromstring(surfaces()["junit"].encode())
+    assert {case.get("name"): 1000 * float(case.get("time")) for case in junit.iter("testcase")} == pytest.approx(times)
+    _, index = json.loads(surfaces()["page"])
+    assert dict(zip(index["title"], index["latency_ms"], strict=True)) == pytest.approx(times)
