@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from holodeck_action.cluster.coordinator import Cluster
 
 
+RECORDED_HERE = (
+    "--cluster is not used: the answers are recorded and no judge is asked, so this machine evaluates them faster than "
+    "workers could; --shard divides them"
+)
+
+
 class ClusterTrials(Struct, frozen=True):
     """Runs the trials of an opened suite on a cluster, and counts here what they took."""
 
@@ -91,6 +97,17 @@ class Shipment(Struct, frozen=True):
     trials: int
 
 
+def check_variables(ready: Opened, request: Request) -> None:
+    """Check that each variable for the workers exists.
+
+    Raises:
+        ConfigurationError: one does not.
+    """
+    missing = [name for name in request.cluster_env if name not in ready.item.environ]
+    if missing:
+        raise ConfigurationError([f"--cluster-env {name}: there is no such variable" for name in missing])
+
+
 def shipment_of(ready: Opened, request: Request, leave_out: list[Path]) -> Shipment:
     """Return what the workers of a cluster need to run a suite.
 
@@ -106,9 +123,6 @@ def shipment_of(ready: Opened, request: Request, leave_out: list[Path]) -> Shipm
     checkout = item.suite.checkout
     assert checkout.roots is not None
     root = checkout.roots[0]
-    missing = [name for name in request.cluster_env if name not in item.environ]
-    if missing:
-        raise ConfigurationError([f"--cluster-env {name}: there is no such variable" for name in missing])
     folder, cwd = Path(os.path.realpath(item.suite.folder)), Path(os.path.realpath(checkout.cwd))
     limited: Literal["tokens", "dollars"] | None = None
     if ready.budgets:

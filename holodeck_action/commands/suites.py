@@ -37,6 +37,7 @@ from holodeck_action.runner.signals import interrupting
 from holodeck_action.runner.suite_run import resumable
 from holodeck_action.suite.base_sources import MERGE_BASE
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.targets import RecordedTarget
 from holodeck_action.targets.factory import describe
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.tracing.traces import FlushTime, traced_run
@@ -218,8 +219,8 @@ def _run(sides: Sequence[Side], request: Request, output: Output, deadline: floa
                 output.stderr.write(f"note: {side.journal.error}\n")
 
 
-def _shipment(ready: Opened, request: Request, output: Output) -> Shipment:
-    """Return what workers of a cluster need of a suite.
+def _shipment(ready: Opened, request: Request, output: Output) -> Shipment | None:
+    """Return what workers of a cluster need of a suite; None if the coordinator evaluates it alone.
 
     Raises:
         ConfigurationError: something cannot be sent, or the package for clusters is not installed.
@@ -227,9 +228,14 @@ def _shipment(ready: Opened, request: Request, output: Output) -> Shipment:
     if find_spec("distributed") is None:
         asyncio.run(ready.close())
         raise ConfigurationError(["--cluster needs the package distributed: install holodeck-action[cluster]"])
-    from holodeck_action.cluster.trials import shipment_of
+    from holodeck_action.cluster.trials import RECORDED_HERE, check_variables, shipment_of
 
     try:
+        check_variables(ready, request)
+        if isinstance(ready.item.target, RecordedTarget) and ready.wire is None:
+            # To send a recorded answer to a worker takes longer than to evaluate it.
+            output.note(RECORDED_HERE)
+            return None
         return shipment_of(
             ready, request, [folder.path for folder in (output.folder, ready.folder) if folder is not None]
         )

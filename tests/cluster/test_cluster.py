@@ -215,8 +215,8 @@ def test_a_budget_ends_the_run_with_the_trials_under_way(project: Project, model
 def test_workers_must_have_the_same_suite(project: Project, dask: Started) -> None:
     """A variable of the suite has another value there, unless the workers are given it."""
     project.suite([{"name": "one", "input": "what is ${SHOP}?", "ground_truth": "1"}])
-    project.answers([{"case": "one", "response": "1"}])
-    project.policy(target="recorded:answers.jsonl")
+    project.write("agent.py", "def answer(messages):\n    return '1'\n")
+    project.policy(target="python:agent:answer")
     cluster = dask(workers=1, SHOP="theirs")
     arguments = ("run", "-o", "out", "--cluster", cluster.address)
 
@@ -256,6 +256,8 @@ def test_a_worker_that_comes_late_and_has_another_suite_takes_no_part(project: P
 def test_tls_with_the_certificates_of_dasks_configuration(project: Project, tmp_path: Path, dask: Started) -> None:
     certificates = certificates_in(tmp_path / "certificates")
     project.numbered(20)
+    project.write("agent.py", "def answer(messages):\n    return messages[-1]['content'][8:-1]\n")
+    project.policy(target="python:agent:answer")
     cluster = dask(workers=1, protocol="tls", **certificates)
     assert cluster.address.startswith("tls://")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from holodeck_action.results.canonical import canonical_json
+from holodeck_action.results.result_files import read_record
 from tests.cli.project import Project
 
 HERE = "tcp://127.0.0.1:1"
@@ -33,6 +35,7 @@ def test_what_does_not_go_with_a_cluster(project: Project, arguments: tuple[str,
 
 def test_a_scheduler_that_is_not_there_is_named(project: Project) -> None:
     project.numbered(3)
+    project.policy(target="command:cat")
     # Dask leaves threads behind.
     finished = project.run_process("run", "--cluster", "tls://localhost:1")
     assert (finished.code, len(finished.errors)) == (2, 1), finished.stderr
@@ -62,3 +65,24 @@ def test_what_the_policy_file_asks_for(project: Project, policy: dict[str, objec
     finished = project.run("run", "--cluster", HERE)
     assert (finished.code, len(finished.errors)) == (2, 1), finished.stderr
     assert said in finished.errors[0]
+
+
+def test_recorded_answers_without_a_judge_are_evaluated_in_the_coordinator(project: Project) -> None:
+    project.numbered(3, wrong=frozenset({1}))
+    alone = project.run("run", "-o", "alone")
+    # There is no scheduler: whatever connects fails.
+    finished = project.run("run", "-o", "here", "--cluster", HERE)
+    assert (alone.code, finished.code) == (1, 1), finished.stderr
+    assert finished.stderr.count("--cluster is not used: the answers are recorded") == 1
+    records = [read_record(project.folder / folder / "results.json") for folder in ("alone", "here")]
+    assert canonical_json(records[0]) == canonical_json(records[1])
+
+
+def test_recorded_answers_with_a_judge_go_to_the_cluster(project: Project) -> None:
+    project.numbered(3)
+    criteria = {"type": "geval", "name": "polite", "criteria": "Is the answer polite?", "threshold": 0.5}
+    cases = [{"name": f"case {n}", "input": f"what is {n}?", "ground_truth": str(n)} for n in range(3)]
+    project.suite(cases, [criteria])
+    finished = project.run_process("run", "--cluster", "tls://localhost:1", OPENAI_API_KEY="sk-not-used-at-all")
+    assert finished.code == 2, finished.stderr
+    assert "no scheduler of Dask can be used there" in finished.stderr
