@@ -23,6 +23,8 @@ _PASSING = frozenset(
 )
 """Errors inside a stream that another try may not meet."""
 _STREAMS = frozenset({"text/event-stream", "application/x-ndjson"})
+_SHAPE = frozenset({"choices", "done", "error", "message", "type"})
+"""Keys by which the events of a stream are known: at least one of them stands in each event of every interface."""
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
@@ -67,8 +69,12 @@ def check(content_type: str, body: bytes, label: str) -> Any:
         raise WireError(
             f"{label} answered with a body that is not the JSON of its interface", "malformed", retry_worthy=True
         ) from None
-    # A list that is no stream of events is whole: asked again, it would come again.
+    # What is whole, and no stream of events of an interface, would come again if it were asked for again.
     if not isinstance(payload, list) or content_type.partition(";")[0].strip().lower() not in _STREAMS:
+        return payload
+    if not payload and body.strip():
+        return _whole(body, label)
+    if payload and not any(isinstance(event, Mapping) and _SHAPE & event.keys() for event in payload):
         return payload
     done = content_type.lower().startswith("text/event-stream") and b"[DONE]" in body
     for event in payload:
@@ -86,6 +92,18 @@ def check(content_type: str, body: bytes, label: str) -> Any:
     if not done:
         raise WireError(f"{label} broke off its answer before the end", "truncated", retry_worthy=True)
     return payload
+
+
+def _whole(body: bytes, label: str) -> Any:
+    """Return what a body without events holds as one JSON value.
+
+    Raises:
+        WireError: `truncated`: it is none.
+    """
+    try:
+        return _value(_decoded(body))
+    except ValueError:
+        raise WireError(f"{label} broke off its answer before the end", "truncated", retry_worthy=True) from None
 
 
 def retry_worthy(answer: Answer) -> bool:

@@ -1,4 +1,4 @@
-"""Secrets that the events of a stream hold together."""
+"""Streams of events: secrets that they hold together, and where they break off."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.llm.calls import WireError
 from holodeck_action.llm.entries import without_secrets
 from holodeck_action.llm.outcomes import check, parse
 from holodeck_action.text.redaction import Redactor
@@ -86,3 +87,27 @@ def test_a_cleaned_stream_is_still_whole() -> None:
 def test_an_event_too_deep_to_look_through_is_cleaned_as_text() -> None:
     body = "data: " + '{"a":' * 900 + f'"{SECRET}"' + "}" * 900 + "\n\n"
     assert SECRET not in without_secrets(body, REDACTOR)
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/x-ndjson"])
+@pytest.mark.parametrize("value", ['{"errors": ["no such field"]}', "[1]", '"text"', "7", "null"])
+def test_whole_json_of_another_shape_is_no_broken_stream(kind: str, value: str) -> None:
+    """It would come again: whoever reads it says what is missing, and nobody asks a second time."""
+    bodies = [value] if kind == "application/x-ndjson" else [value, f"data: {value}\n\n"]
+    for body in bodies:
+        assert check(kind, body.encode(), "x") in (json.loads(value), [json.loads(value)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("text/event-stream", ": ping\n\n"),
+        ("text/event-stream", ""),
+        ("text/event-stream", 'data: {"choices": [{"delta": {"content": "a"}}]}\n\n'),
+        ("application/x-ndjson", '{"message": {"content": "a"}, "done": false}\n'),
+    ],
+)
+def test_a_stream_that_breaks_off_is_asked_for_again(kind: str, body: str) -> None:
+    with pytest.raises(WireError) as caught:
+        check(kind, body.encode(), "x")
+    assert (caught.value.code, caught.value.retry_worthy) == ("truncated", True)
