@@ -23,8 +23,8 @@ from typing import Any
 
 from bench.live import KEY, Bench, served
 from bench.processes import Cost
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.result_files import read_record
 from tests.cluster.dask import Dask
 
 CASES = 2_000

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from bench.suites import TEXT
-from holodeck_action.results.canonical import chosen_cases
-from holodeck_action.results.evaluation import Criteria, Evaluation
-from holodeck_action.results.record import (
+from holodeck_action.record.canonical import chosen_cases
+from holodeck_action.record.evaluation import Criteria, Evaluation
+from holodeck_action.record.record import (
     SCHEMA_VERSION,
     CaseRecord,
     Provenance,
@@ -22,7 +22,7 @@ from holodeck_action.results.record import (
     Usage,
 )
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.model.policy import Gates
 
 METRICS = ("faithfulness", "geval", "rouge")
 _STARTED = "2026-01-01T00:00:00+00:00"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from holodeck_action.runner.journal import FLUSH_INTERVAL_S
+from holodeck_action.run.journal import FLUSH_INTERVAL_S
 
 OVERHEAD_BYTES = 2_000
 """Of a request and its answer, without their texts: headers, JSON, TLS. An estimate."""

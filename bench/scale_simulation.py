@@ -17,8 +17,8 @@ from typing import Any
 
 from bench.scale_model import Costs, Plan, coordinator_s, main_s, merge_s, start_s
 from bench.scale_stations import Account, Core
-from holodeck_action.llm.gate import Gate, backed_off
-from holodeck_action.llm.limits import Window
+from holodeck_action.llm.limits.gate import Gate, backed_off
+from holodeck_action.llm.limits.limits import Window
 from holodeck_action.llm.retries import refusal_wait
 
 REFUSED_S = 0.02

@@ -17,10 +17,16 @@ from random import Random
 import click
 
 from bench.pages import DOCS, renew, table
-from holodeck_action.results.comparison import SIGNIFICANT
-from holodeck_action.results.differences import Values, difference, with_states
-from holodeck_action.results.paired_statistics import cases_to_see, interval, p_value, score_interval, student_interval
-from holodeck_action.results.statistics import MANY_ENOUGH
+from holodeck_action.decide.compare.comparison import SIGNIFICANT
+from holodeck_action.decide.compare.differences import Values, difference, with_states
+from holodeck_action.decide.compare.paired_statistics import (
+    cases_to_see,
+    interval,
+    p_value,
+    score_interval,
+    student_interval,
+)
+from holodeck_action.decide.statistics import MANY_ENOUGH
 
 PAGE = DOCS / "statistics.md"
 COMMAND = "make statistics"

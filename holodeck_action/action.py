@@ -20,7 +20,7 @@ from holodeck_action.commands.program import (
     look_for_no_plugins,
 )
 from holodeck_action.commands.step import run_step
-from holodeck_action.results.exit_codes import ExitCode
+from holodeck_action.decide.exit_codes import ExitCode
 
 
 def start() -> None:

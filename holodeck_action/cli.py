@@ -43,12 +43,12 @@ from holodeck_action.commands.program import (
     look_for_no_plugins,
     report_error,
 )
-from holodeck_action.github.input_kinds import AT_LEAST_ONE, RATE
-from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.suite.frameworks import FRAMEWORKS, SPANNED
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.extensions.frameworks.frameworks import FRAMEWORKS, SPANNED
+from holodeck_action.run.options.input_kinds import AT_LEAST_ONE, RATE
 
 if TYPE_CHECKING:
-    from holodeck_action.results.disk import Disk
+    from holodeck_action.record.disk import Disk
     from holodeck_action.text.given_paths import GivenPath
 
 
@@ -222,7 +222,7 @@ def calibrate(caller: Caller, /, **given: Any) -> int:
       holodeck-action calibrate labels.csv --results results/results.json --metric faithfulness
       holodeck-action calibrate labels.csv agent.yaml -o card --min-kappa-lower-bound 0.6
     """
-    from holodeck_action.commands.calibrate import calibrate_judge
+    from holodeck_action.extensions.calibration.calibrate import calibrate_judge
 
     return calibrate_judge(given, caller)
 
@@ -273,7 +273,7 @@ def view(caller: Caller, /, results: tuple[GivenPath, ...], port: int, browser: 
       holodeck-action view
       holodeck-action view results --no-browser
     """
-    from holodeck_action.commands.view import view_runs
+    from holodeck_action.extensions.view.view import view_runs
 
     return view_runs(results, port, browser, caller)
 
@@ -319,7 +319,7 @@ def verify(caller: Caller, results: tuple[GivenPath, ...]) -> int:
 
     Exit code 0: all are equal; 1: one differs, or none could be computed again; 2: RESULTS cannot be used.
     """
-    from holodeck_action.commands.verify import verify_scores
+    from holodeck_action.extensions.reference.verify import verify_scores
 
     return verify_scores(results, caller)
 
@@ -399,8 +399,8 @@ def import_(caller: Caller, /, *, prove: bool, answers: GivenPath | None, **give
       holodeck-action import promptfoo promptfooconfig.yaml --prove
       holodeck-action import deepeval tests/test_support.py -o evaluation
     """
-    from holodeck_action.commands.import_suite import Importing, import_suite
-    from holodeck_action.commands.prove import Proving, prove_import
+    from holodeck_action.extensions.importers.import_suite import Importing, import_suite
+    from holodeck_action.extensions.importers.prove import Proving, prove_import
 
     if prove or answers:
         return prove_import(Proving(prove=prove, answers=answers, program=given["program"], file=given["file"]), caller)
@@ -423,7 +423,7 @@ def show_history(caller: Caller, /, folder: GivenPath, form: str) -> int:
 
     Exit code 0: shown; 2: there is no history, or it cannot be read.
     """
-    from holodeck_action.commands.history import show_history
+    from holodeck_action.extensions.history.history import show_history
 
     return show_history(folder, form, caller)
 
@@ -437,7 +437,7 @@ def import_history(caller: Caller, /, results: tuple[GivenPath, ...], into: Give
 
     Exit code 0: imported; 2: RESULTS or the history cannot be used.
     """
-    from holodeck_action.commands.history import import_runs
+    from holodeck_action.extensions.history.history import import_runs
 
     return import_runs(results, into, caller)
 

@@ -111,7 +111,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "GEvalEvaluator": f"{_DEEPEVAL}.geval:GEvalEvaluator",
         "ProviderNotSupportedError": f"{_EVALUATORS}.errors:ProviderNotSupportedError",
         "RAGMetricConfig": f"{_DEEPEVAL}.entities:RAGMetricConfig",
-        "VALID_EVALUATION_PARAMS": "holodeck_action.suite.metric_base:VALID_EVALUATION_PARAMS",
+        "VALID_EVALUATION_PARAMS": "holodeck_action.suite.model.metric_base:VALID_EVALUATION_PARAMS",
     },
     "holodeck.lib.evaluators.deepeval.answer_relevancy": {
         "AnswerRelevancyEvaluator": f"{_DEEPEVAL}.rag:AnswerRelevancyEvaluator"
@@ -140,7 +140,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     },
     "holodeck.lib.evaluators.deepeval.geval": {
         "GEvalEvaluator": f"{_DEEPEVAL}.geval:GEvalEvaluator",
-        "VALID_EVALUATION_PARAMS": "holodeck_action.suite.metric_base:VALID_EVALUATION_PARAMS",
+        "VALID_EVALUATION_PARAMS": "holodeck_action.suite.model.metric_base:VALID_EVALUATION_PARAMS",
     },
     "holodeck.lib.evaluators.deterministic": {
         "EqualityEvaluator": f"{_EVALUATORS}.deterministic:EqualityEvaluator",
@@ -165,27 +165,27 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "holodeck.models": {},
     "holodeck.models.evaluation": {
         "CodeMetric": "holodeck_action.metrics.code_grader:CodeMetric",
-        "EvaluationConfig": "holodeck_action.prepare.holodeck_models:EvaluationConfig",
+        "EvaluationConfig": "holodeck_action.run.holodeck_models:EvaluationConfig",
         "EvaluationMetric": "holodeck_action.metrics.standard:StandardMetric",
-        "GEvalMetric": "holodeck_action.metrics.geval:GEvalMetric",
-        "MetricType": "holodeck_action.prepare.holodeck_models:MetricType",
-        "RAGMetric": "holodeck_action.metrics.rag:RagMetric",
-        "RAGMetricType": "holodeck_action.suite.providers:RAGMetricType",
-        "VALID_EVALUATION_PARAMS": "holodeck_action.suite.metric_base:VALID_EVALUATION_PARAMS",
+        "GEvalMetric": "holodeck_action.extensions.deepeval.metrics_geval:GEvalMetric",
+        "MetricType": "holodeck_action.run.holodeck_models:MetricType",
+        "RAGMetric": "holodeck_action.extensions.deepeval.metrics_rag:RagMetric",
+        "RAGMetricType": "holodeck_action.suite.model.providers:RAGMetricType",
+        "VALID_EVALUATION_PARAMS": "holodeck_action.suite.model.metric_base:VALID_EVALUATION_PARAMS",
     },
     "holodeck.models.llm": {
-        "LLMProvider": "holodeck_action.suite.providers:LLMProvider",
-        "ProviderEnum": "holodeck_action.suite.providers:ProviderEnum",
+        "LLMProvider": "holodeck_action.suite.model.providers:LLMProvider",
+        "ProviderEnum": "holodeck_action.suite.model.providers:ProviderEnum",
     },
     "holodeck.models.observability": {
-        "ObservabilityConfig": "holodeck_action.suite.agent:Observability",
-        "TracingConfig": "holodeck_action.suite.agent:Traces",
+        "ObservabilityConfig": "holodeck_action.suite.model.agent:Observability",
+        "TracingConfig": "holodeck_action.suite.model.agent:Traces",
     },
     "holodeck.models.test_case": {
-        "ExpectedTool": "holodeck_action.suite.cases:ExpectedToolEntry",
-        "FileInput": "holodeck_action.suite.cases:FileInput",
-        "TestCase": "holodeck_action.suite.cases:CaseEntry",
-        "Turn": "holodeck_action.suite.cases:TurnEntry",
+        "ExpectedTool": "holodeck_action.suite.model.cases:ExpectedToolEntry",
+        "FileInput": "holodeck_action.suite.model.cases:FileInput",
+        "TestCase": "holodeck_action.suite.model.cases:CaseEntry",
+        "Turn": "holodeck_action.suite.model.cases:TurnEntry",
     },
 }
 """Per documented module its names, each with the module and name that implement it."""

@@ -19,11 +19,11 @@ from pydantic import BaseModel
 
 from holodeck_action.cli import cli
 from holodeck_action.metrics.registry import built_in
-from holodeck_action.suite.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.base import FormatModel, Section
-from holodeck_action.suite.metric_base import Metric
-from holodeck_action.suite.metric_types import PLACE
-from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.model.base import FormatModel, Section
+from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.metric_types import PLACE
+from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.suite_schemas import describe_fields, models_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "fields.md"

@@ -19,13 +19,10 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from holodeck_action.reports.changes import state_of
-from holodeck_action.reports.places import Place
-from holodeck_action.reports.pull_request import render_comment, render_problem
-from holodeck_action.results.canonical import chosen_cases
-from holodeck_action.results.decision import Terms, decide
-from holodeck_action.results.evaluation import Criteria, ErrorInfo, Evaluation
-from holodeck_action.results.record import (
+from holodeck_action.decide.decision import Terms, decide
+from holodeck_action.record.canonical import chosen_cases
+from holodeck_action.record.evaluation import Criteria, ErrorInfo, Evaluation
+from holodeck_action.record.record import (
     SCHEMA_VERSION,
     BaseRun,
     CaseRecord,
@@ -41,10 +38,13 @@ from holodeck_action.results.record import (
     TurnRecord,
     Usage,
 )
-from holodeck_action.results.report_building import build_report
-from holodeck_action.results.report_views import Report
+from holodeck_action.reports.comment.changes import state_of
+from holodeck_action.reports.comment.places import Place
+from holodeck_action.reports.comment.pull_request import render_comment, render_problem
+from holodeck_action.reports.report_building import build_report
+from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.policy import Baseline, Gates
+from holodeck_action.suite.model.policy import Baseline, Gates
 from scripts.render_comment_picture import WIDTH, PictureError, browser, page, photograph
 
 _HEAD, _BASE = "a1b2c3d4" * 5, "0f1e2d3c" * 5

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
-from holodeck_action.suite.base import Flag
-from holodeck_action.suite.metric_base import GROUND_TRUTH, Metric, Role
+from holodeck_action.suite.model.base import Flag
+from holodeck_action.suite.model.metric_base import GROUND_TRUTH, Metric, Role
 
 
 class StartsWithMetric(Metric):

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holodeck_action.commands.output import Output
-from holodeck_action.prepare.preflight import Prepared
-from holodeck_action.prepare.request import Request
-from holodeck_action.results.base_results import results_of
-from holodeck_action.results.conclusion import Conclusion
-from holodeck_action.results.disk import write_atomically
-from holodeck_action.results.result_files import BaseResults
+from holodeck_action.record.base_results import results_of
+from holodeck_action.record.disk import write_atomically
+from holodeck_action.record.result_files import BaseResults
+from holodeck_action.reports.conclusion import Conclusion
+from holodeck_action.run.preflight import Prepared
+from holodeck_action.run.request import Request
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
-    from holodeck_action.results.winner import Winner
+    from holodeck_action.decide.compare.winner import Winner
 
 
 def check_blessing(prepared: Sequence[Prepared], request: Request) -> None:
@@ -65,7 +65,7 @@ def bless(file: GivenPath, concluded: Conclusion, base: BaseResults | None, outp
 
 
 def _winner(concluded: Conclusion, base: BaseResults | None) -> Winner:
-    from holodeck_action.results.winner import Winner, winner_of
+    from holodeck_action.decide.compare.winner import Winner, winner_of
 
     comparison = concluded.verdict.comparison
     stopped = concluded.record.stopped or (base.results.record.stopped if base is not None else None)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from holodeck_action.github.job import Job
-    from holodeck_action.prepare.loading import Surroundings
-    from holodeck_action.prepare.request import Allowed
-    from holodeck_action.reports.progress import Following, Group
-    from holodeck_action.results.disk import Disk
+    from holodeck_action.record.disk import Disk
+    from holodeck_action.reports.terminal.progress import Following, Group
+    from holodeck_action.run.loading import Surroundings
+    from holodeck_action.run.request import Allowed
     from holodeck_action.text.given_paths import GivenPath
     from holodeck_action.workers.permission import CodeAllowed
 
@@ -49,7 +49,7 @@ class Caller:
 
     def following(self) -> Following:
         """Return what shows on standard error how far a command is."""
-        from holodeck_action.reports.progress import following
+        from holodeck_action.reports.terminal.progress import following
         from holodeck_action.text.terminal import terminal_of
 
         group = self.group
@@ -71,8 +71,8 @@ class Caller:
 
         `permission` is None where the event of the job decides, and GitHub where that does not tell.
         """
-        from holodeck_action.prepare.loading import Surroundings
-        from holodeck_action.prepare.request import NOTHING_MORE
+        from holodeck_action.run.loading import Surroundings
+        from holodeck_action.run.request import NOTHING_MORE
 
         home = self.environ.get("HOME")
         return Surroundings(

@@ -12,25 +12,25 @@ from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.commands.options import LAST_RESULTS
 from holodeck_action.commands.report import write_pieces
+from holodeck_action.decide.compare.comparing import NO_DIGESTS, Digests, compare
+from holodeck_action.decide.compare.comparison_report import ComparisonReport, report_comparison
+from holodeck_action.decide.survey import judge_cases
+from holodeck_action.extensions.history.history_store import HistoryFolder, record_at
+from holodeck_action.extensions.history.results_history import suite_of
 from holodeck_action.github.job import links_of
-from holodeck_action.prepare.loading import policy_of
-from holodeck_action.prepare.settings import Flags, baseline_problem, merge_baseline, merge_gates
+from holodeck_action.record.base_results import results_in
+from holodeck_action.record.canonical import record_digest
+from holodeck_action.record.disk import DISK
+from holodeck_action.record.record import BaseRun, Record
+from holodeck_action.record.result_files import Results, read_results
 from holodeck_action.reports.comparison_page import render_comparison
-from holodeck_action.reports.viewer import View, page_of
-from holodeck_action.reports.viewer_index import ViewedSuite
-from holodeck_action.results.base_results import results_in
-from holodeck_action.results.canonical import record_digest
-from holodeck_action.results.comparing import NO_DIGESTS, Digests, compare
-from holodeck_action.results.comparison_report import ComparisonReport, report_comparison
-from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.disk import DISK
-from holodeck_action.results.history import suite_of
-from holodeck_action.results.history_store import HistoryFolder, record_at
-from holodeck_action.results.record import BaseRun, Record
-from holodeck_action.results.result_files import Results, read_results
-from holodeck_action.results.survey import judge_cases
+from holodeck_action.reports.conclusion import conclude
+from holodeck_action.reports.page.viewer import View, page_of
+from holodeck_action.reports.page.viewer_index import ViewedSuite
+from holodeck_action.run.loading import policy_of
+from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline, merge_gates
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.policy import Baseline
+from holodeck_action.suite.model.policy import Baseline
 from holodeck_action.text.given_paths import GivenPath
 
 

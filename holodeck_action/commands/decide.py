@@ -10,19 +10,19 @@ from msgspec.structs import replace
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
-from holodeck_action.prepare.loading import policy_of, writable_folder
-from holodeck_action.prepare.settings import Flags, baseline_problem, merge_baseline, merge_gates
-from holodeck_action.reports.console import show
-from holodeck_action.results.base_results import read_base
-from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.decision import Terms
-from holodeck_action.results.folder import Claims
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import VERDICT_FILE, read_earlier, read_results, write_verdict
-from holodeck_action.results.survey import Survey
+from holodeck_action.decide.decision import Terms
+from holodeck_action.decide.survey import Survey
+from holodeck_action.record.base_results import read_base
+from holodeck_action.record.folder import Claims
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import VERDICT_FILE, read_earlier, read_results, write_verdict
+from holodeck_action.reports.conclusion import conclude
+from holodeck_action.reports.terminal.console import show
+from holodeck_action.run.loading import policy_of, writable_folder
+from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline, merge_gates
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.policy import Baseline, GatedCases, Gates, Policy, fails_on_loss, unable_to_fail
+from holodeck_action.suite.model.policy import Baseline, GatedCases, Gates, Policy, fails_on_loss, unable_to_fail
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of
 

@@ -8,28 +8,28 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.calibration.human_ai import human_ai_evaluations
-from holodeck_action.calibration.labelled_answers import read_labels
-from holodeck_action.calibration.matching import match_record
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.report import write_pieces
-from holodeck_action.reports.honeyhive import honeyhive_pieces
-from holodeck_action.reports.honeyhive_patterns import of_card
-from holodeck_action.results.base_results import read_base
-from holodeck_action.results.canonical import record_digest
-from holodeck_action.results.cards import read_card
-from holodeck_action.results.comparison import Comparison
-from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.decision import Terms, decide
-from holodeck_action.results.disk import DISK
-from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.results.history import HistoryLine, history_line, in_order, suite_of
-from holodeck_action.results.history_layout import HISTORY_FILE
-from holodeck_action.results.history_store import HistoryFolder
-from holodeck_action.results.honeyhive import HumanAIEvaluation
-from holodeck_action.results.parquet_tables import NEEDED, is_installed, write_tables
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import read_earlier, read_record, read_results, sealed_record
+from holodeck_action.decide.compare.comparison import Comparison
+from holodeck_action.decide.decision import Terms, decide
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.extensions.calibration.cards import read_card
+from holodeck_action.extensions.calibration.labelled_answers import read_labels
+from holodeck_action.extensions.calibration.matching import match_record
+from holodeck_action.extensions.history.history_layout import HISTORY_FILE
+from holodeck_action.extensions.history.history_store import HistoryFolder
+from holodeck_action.extensions.history.results_history import HistoryLine, history_line, in_order, suite_of
+from holodeck_action.extensions.honeyhive.honeyhive import honeyhive_pieces
+from holodeck_action.extensions.honeyhive.honeyhive_patterns import of_card
+from holodeck_action.extensions.honeyhive.human_ai import human_ai_evaluations
+from holodeck_action.extensions.honeyhive.results_honeyhive import HumanAIEvaluation
+from holodeck_action.extensions.parquet.parquet_tables import NEEDED, is_installed, write_tables
+from holodeck_action.record.base_results import read_base
+from holodeck_action.record.canonical import record_digest
+from holodeck_action.record.disk import DISK
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import read_earlier, read_record, read_results, sealed_record
+from holodeck_action.reports.conclusion import conclude
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line

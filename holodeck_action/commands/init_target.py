@@ -11,11 +11,11 @@ from typing import TypeVar
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.commands.caller import Caller
-from holodeck_action.prepare.framework_agents import FoundAgent, find_agents
+from holodeck_action.extensions.frameworks.framework_agents import FoundAgent, find_agents
+from holodeck_action.extensions.frameworks.frameworks import Framework
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.environments import Environment
-from holodeck_action.suite.frameworks import Framework
-from holodeck_action.suite.targets import FORMS, parse_target
+from holodeck_action.suite.model.environments import Environment
+from holodeck_action.suite.model.targets import FORMS, parse_target
 from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.plain import one_line
 

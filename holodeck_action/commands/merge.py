@@ -8,16 +8,13 @@ from typing import Any
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Done, Output, report_suite, report_together
-from holodeck_action.prepare.loading import writable_folder
-from holodeck_action.prepare.request import request_from, template_of
-from holodeck_action.results.base_results import read_base_results
-from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.decision import Terms
-from holodeck_action.results.folder import PREVIOUS_FOLDER, Claims, is_inside, suite_folders
-from holodeck_action.results.found_results import results_name
-from holodeck_action.results.merging import MergeError, ShardResults, merge_shards
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import (
+from holodeck_action.decide.decision import Terms
+from holodeck_action.record.base_results import read_base_results
+from holodeck_action.record.folder import PREVIOUS_FOLDER, Claims, is_inside, suite_folders
+from holodeck_action.record.found_results import results_name
+from holodeck_action.record.merging import MergeError, ShardResults, merge_shards
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import (
     BASE_FOLDER,
     RESULTS_FILE,
     TABLES_FOLDER,
@@ -27,8 +24,11 @@ from holodeck_action.results.result_files import (
     read_results,
     results_place,
 )
-from holodeck_action.results.stored_cases import INDEXED_FROM, RecordError
-from holodeck_action.runner.journal import JOURNAL_FILE
+from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError
+from holodeck_action.reports.conclusion import conclude
+from holodeck_action.run.journal import JOURNAL_FILE
+from holodeck_action.run.loading import writable_folder
+from holodeck_action.run.request import request_from, template_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 

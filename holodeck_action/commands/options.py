@@ -13,8 +13,8 @@ import click
 
 from holodeck_action import __version__
 from holodeck_action.commands.help import completed_files
-from holodeck_action.github.action_inputs import BOTH, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, Input
-from holodeck_action.github.input_kinds import (
+from holodeck_action.run.options.action_inputs import BOTH, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, Input
+from holodeck_action.run.options.input_kinds import (
     AT_LEAST_ONE,
     BASE,
     CLUSTER,

@@ -11,15 +11,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.commands.caller import Caller
-from holodeck_action.prepare.loading import shown_folder
-from holodeck_action.prepare.request import Request
-from holodeck_action.reports.console import show
-from holodeck_action.reports.progress import Following
-from holodeck_action.results.conclusion import Conclusion
-from holodeck_action.results.disk import DISK, Disk
-from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
-from holodeck_action.results.folder import Claims, suite_folders
-from holodeck_action.results.result_files import (
+from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
+from holodeck_action.decide.verdict import CombinedVerdict, SuiteVerdict, Verdict
+from holodeck_action.record.disk import DISK, Disk
+from holodeck_action.record.folder import Claims, suite_folders
+from holodeck_action.record.result_files import (
     RESULTS_FILE,
     VERDICT_FILE,
     Beside,
@@ -27,15 +23,19 @@ from holodeck_action.results.result_files import (
     write_results,
     write_verdict,
 )
-from holodeck_action.results.verdict import CombinedVerdict, SuiteVerdict, Verdict
+from holodeck_action.reports.conclusion import Conclusion
+from holodeck_action.reports.terminal.console import show
+from holodeck_action.reports.terminal.progress import Following
+from holodeck_action.run.loading import shown_folder
+from holodeck_action.run.request import Request
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import Terminal, terminal_of
 
 if TYPE_CHECKING:
     from holodeck_action.reports.custom import CustomTemplate
-    from holodeck_action.reports.viewer_index import Links, ViewedSuite
-    from holodeck_action.results.report_views import Report
+    from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
+    from holodeck_action.reports.report_views import Report
 
 
 class Output(Struct, frozen=True):
@@ -159,7 +159,7 @@ def _written(
     base = None if beside.base is None else beside.base.results.record
     viewed: ViewedSuite | None = None
     if folder is not None and written and output.html:
-        from holodeck_action.reports.viewer_index import ViewedSuite
+        from holodeck_action.reports.page.viewer_index import ViewedSuite
 
         viewed = ViewedSuite(concluded, base)
     if folder is not None and results is not None and (output.reports or output.html):
@@ -190,7 +190,7 @@ def _reports(
         made[REPORT_FILE] = lambda: [readable(report, output.template, output.note).encode("utf-8", "replace")]
         made[JUNIT_FILE] = lambda: render(report, "junit")
     if viewed is not None:
-        from holodeck_action.reports.viewer import PAGE_FILE, View, page_of
+        from holodeck_action.reports.page.viewer import PAGE_FILE, View, page_of
 
         view = View([viewed], report.exit_code, results=str(results), links=output.links)
         made[PAGE_FILE] = lambda: page_of(view)
@@ -219,7 +219,7 @@ def report_together(done: Sequence[SuiteDone], not_run: Sequence[str], output: O
         viewed = [item.viewed for item in done if item.viewed is not None]
         if len(viewed) > 1:
             from holodeck_action.reports.formats import write_reports
-            from holodeck_action.reports.viewer import PAGE_FILE, View, page_of
+            from holodeck_action.reports.page.viewer import PAGE_FILE, View, page_of
 
             view = View(viewed, code, results=str(output.folder / "SUITE" / RESULTS_FILE), links=output.links)
             write_reports(output.folder, {PAGE_FILE: lambda: page_of(view)}, output.note, output.disk)

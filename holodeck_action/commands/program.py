@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from holodeck_action import __version__
-from holodeck_action.results.exit_codes import ExitCode
+from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.workers.environment import WITHHELD, hide_variables
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Explained:
 
     def shown(self, terminal: Terminal) -> str:
         """Return the problems as text, with the lines of files that they are about."""
-        from holodeck_action.reports.excerpts import error_lines
+        from holodeck_action.reports.terminal.excerpts import error_lines
 
         return "".join(f"{line}\n" for line in error_lines(self.problems, terminal))
 

@@ -16,24 +16,24 @@ from msgspec.structs import replace
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Done, SuiteDone
-from holodeck_action.github.action_inputs import anchored, read_inputs
+from holodeck_action.decide.decision import Terms
+from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
+from holodeck_action.decide.verdict import SuiteVerdict
 from holodeck_action.github.channels import lines
 from holodeck_action.github.event import Target, given_target
-from holodeck_action.github.payload import is_hash, is_repository
 from holodeck_action.github.publisher import Findings, open_publisher
+from holodeck_action.github.rest.payload import is_hash, is_repository
 from holodeck_action.github.surfaces import surfaces_from
-from holodeck_action.prepare.request import request_from, template_of
-from holodeck_action.results.base_results import read_base
-from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.decision import Terms
-from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
-from holodeck_action.results.folder import PREVIOUS_FOLDER
-from holodeck_action.results.found_results import results_name
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import BASE_FOLDER, RESULTS_FILE, TABLES_FOLDER, read_earlier, read_record
-from holodeck_action.results.stored_cases import MappedCases, RecordError
-from holodeck_action.results.verdict import SuiteVerdict
-from holodeck_action.runner.journal import JOURNAL_FILE
+from holodeck_action.record.base_results import read_base
+from holodeck_action.record.folder import PREVIOUS_FOLDER
+from holodeck_action.record.found_results import results_name
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import BASE_FOLDER, RESULTS_FILE, TABLES_FOLDER, read_earlier, read_record
+from holodeck_action.record.stored_cases import MappedCases, RecordError
+from holodeck_action.reports.conclusion import conclude
+from holodeck_action.run.journal import JOURNAL_FILE
+from holodeck_action.run.options.action_inputs import anchored, read_inputs
+from holodeck_action.run.request import request_from, template_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line

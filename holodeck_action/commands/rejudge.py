@@ -11,20 +11,20 @@ from msgspec import structs
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Output
 from holodeck_action.commands.suites import evaluate
-from holodeck_action.prepare.case_choice import check_reachable
-from holodeck_action.prepare.loading import Loaded, Surroundings, load_one, shown_folder, suite_place, with_lines
-from holodeck_action.prepare.open_suites import secrets_of
-from holodeck_action.prepare.preflight import Prepared, gate_problems, judge_problems, settings_problem
-from holodeck_action.prepare.request import request_from, template_of
-from holodeck_action.prepare.settings import Flags, SettingsError, merge
-from holodeck_action.results.folder import Claims, is_inside
-from holodeck_action.results.result_files import read_results, results_place
-from holodeck_action.runner.stored import StoredError, stored_run
+from holodeck_action.record.folder import Claims, is_inside
+from holodeck_action.record.result_files import read_results, results_place
+from holodeck_action.run.case_choice import check_reachable
+from holodeck_action.run.loading import Loaded, Surroundings, load_one, shown_folder, suite_place, with_lines
+from holodeck_action.run.open_suites import secrets_of
+from holodeck_action.run.preflight import Prepared, gate_problems, judge_problems, settings_problem
+from holodeck_action.run.request import request_from, template_of
+from holodeck_action.run.settings import Flags, SettingsError, merge
+from holodeck_action.run.stored import StoredError, stored_run
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.policy import gates_scores
-from holodeck_action.suite.targets import RecordedTarget
+from holodeck_action.suite.model.policy import gates_scores
+from holodeck_action.suite.model.targets import RecordedTarget
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
 

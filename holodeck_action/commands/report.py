@@ -10,21 +10,21 @@ from msgspec.structs import replace
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
+from holodeck_action.decide.decision import Terms
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.decide.survey import Survey
 from holodeck_action.github.job import links_of
-from holodeck_action.prepare.case_choice import matching
-from holodeck_action.prepare.request import template_of
-from holodeck_action.reports.console import show
+from holodeck_action.record.base_results import read_base
+from holodeck_action.record.disk import write_atomically, write_through
+from holodeck_action.record.result_files import read_earlier, read_results
+from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.formats import readable, render
-from holodeck_action.reports.viewer import View, page_of
-from holodeck_action.reports.viewer_index import ViewedSuite
-from holodeck_action.results.base_results import read_base
-from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.decision import Terms
-from holodeck_action.results.disk import write_atomically, write_through
-from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.results.report_views import Report, canonical_report, in_suite_order
-from holodeck_action.results.result_files import read_earlier, read_results
-from holodeck_action.results.survey import Survey
+from holodeck_action.reports.page.viewer import View, page_of
+from holodeck_action.reports.page.viewer_index import ViewedSuite
+from holodeck_action.reports.report_views import Report, canonical_report, in_suite_order
+from holodeck_action.reports.terminal.console import show
+from holodeck_action.run.case_choice import matching
+from holodeck_action.run.request import template_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of

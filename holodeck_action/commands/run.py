@@ -13,12 +13,12 @@ from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import place_for_results
 from holodeck_action.commands.output import Output, set_aside_earlier
 from holodeck_action.commands.suites import evaluate
-from holodeck_action.github.action_inputs import anchored, output_dir_of, read_inputs
-from holodeck_action.prepare.loading import load_suites
-from holodeck_action.prepare.preflight import prepare
-from holodeck_action.prepare.request import Request, request_from, template_of
-from holodeck_action.results.disk import DISK
-from holodeck_action.results.folder import Claims
+from holodeck_action.record.disk import DISK
+from holodeck_action.record.folder import Claims
+from holodeck_action.run.loading import load_suites
+from holodeck_action.run.options.action_inputs import anchored, output_dir_of, read_inputs
+from holodeck_action.run.preflight import prepare
+from holodeck_action.run.request import Request, request_from, template_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 

@@ -13,23 +13,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.commands.output import Output
-from holodeck_action.prepare.baselines import evaluated_commit, folder_of
-from holodeck_action.prepare.case_choice import filters_of
-from holodeck_action.prepare.open_suites import Opened
-from holodeck_action.prepare.settings import Flags
-from holodeck_action.prepare.trials import SYSTEM_CLOCK, grading_pool, trials_of
-from holodeck_action.reports.progress import CasesShown
-from holodeck_action.results.asker import asker_of
-from holodeck_action.results.record import CaseRecord, Record
-from holodeck_action.runner.journal import Journal
-from holodeck_action.runner.schedule import Lane, Slots, Stop, Trials
-from holodeck_action.runner.signals import stopping
-from holodeck_action.runner.suite_run import RunPlan, resumable, run_suite
+from holodeck_action.record.asker import asker_of
+from holodeck_action.record.record import CaseRecord, Record
+from holodeck_action.reports.terminal.progress import CasesShown
+from holodeck_action.run.bases.baselines import evaluated_commit, folder_of
+from holodeck_action.run.case_choice import filters_of
+from holodeck_action.run.journal import Journal
+from holodeck_action.run.open_suites import Opened
+from holodeck_action.run.schedule import Lane, Slots, Stop, Trials
+from holodeck_action.run.settings import Flags
+from holodeck_action.run.signals import stopping
+from holodeck_action.run.suite_run import RunPlan, resumable, run_suite
+from holodeck_action.run.trials import SYSTEM_CLOCK, grading_pool, trials_of
 from holodeck_action.scoring.evaluations import with_custom_summary
 from holodeck_action.targets.factory import describe
 
 if TYPE_CHECKING:
-    from holodeck_action.cluster.trials import Shipment
+    from holodeck_action.extensions.cluster.trials import Shipment
 
 
 class Side(Struct, frozen=True):
@@ -131,8 +131,8 @@ def _tell(sides: Sequence[Side], told: frozenset[str], output: Output) -> frozen
 @asynccontextmanager
 async def _on_cluster(ready: Opened, shipment: Shipment, stop: Stop, output: Output) -> AsyncIterator[Trials]:
     """Run trials on the workers of a cluster for the block."""
-    from holodeck_action.cluster.coordinator import Cluster
-    from holodeck_action.cluster.trials import ClusterTrials
+    from holodeck_action.extensions.cluster.coordinator import Cluster
+    from holodeck_action.extensions.cluster.trials import ClusterTrials
 
     assert ready.item.settings.cluster is not None
     address = ready.item.settings.cluster

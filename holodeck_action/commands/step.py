@@ -19,7 +19,7 @@ from holodeck_action.commands.output import Done, Output, set_aside_earlier
 from holodeck_action.commands.program import explained
 from holodeck_action.commands.publish import read_runs
 from holodeck_action.commands.suites import evaluate
-from holodeck_action.github.action_inputs import anchored, output_dir_of, read_action_inputs
+from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.annotations import annotate_problems, unplaced
 from holodeck_action.github.channels import Channel, lines, table
 from holodeck_action.github.job import links_of
@@ -37,17 +37,17 @@ from holodeck_action.github.runner import (
     summary_room,
 )
 from holodeck_action.github.surfaces import Surfaces, surfaces_from
-from holodeck_action.prepare.loading import Loaded, Surroundings, load_suites, permitted
-from holodeck_action.prepare.preflight import prepare
-from holodeck_action.prepare.request import Request, request_from, template_of
+from holodeck_action.record.folder import Claims
+from holodeck_action.record.result_files import VERDICT_FILE, results_place
+from holodeck_action.reports.comment.size_limit import SizeLimit
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.first_lines import first_notices
 from holodeck_action.reports.formats import REPORT_FILE, readable
-from holodeck_action.reports.size_limit import SizeLimit
-from holodeck_action.reports.viewer import PAGE_FILE
-from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.results.folder import Claims
-from holodeck_action.results.result_files import VERDICT_FILE, results_place
+from holodeck_action.reports.page.viewer import PAGE_FILE
+from holodeck_action.run.loading import Loaded, Surroundings, load_suites, permitted
+from holodeck_action.run.options.action_inputs import anchored, output_dir_of, read_action_inputs
+from holodeck_action.run.preflight import prepare
+from holodeck_action.run.request import Request, request_from, template_of
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located
 from holodeck_action.text.code_spans import cell, fence

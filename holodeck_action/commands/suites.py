@@ -13,39 +13,39 @@ from msgspec.structs import replace
 from holodeck_action.commands.blessing import bless, check_blessing
 from holodeck_action.commands.output import Done, Output, SuiteDone, report_suite, report_together
 from holodeck_action.commands.running import Ran, Side, run_sides
-from holodeck_action.prepare.base_suites import BaseSuite, suites_against
-from holodeck_action.prepare.baselines import Base, FoundBase, MissingBase, compared, find_bases
-from holodeck_action.prepare.histories import Histories
-from holodeck_action.prepare.loading import Surroundings, writable_folder
-from holodeck_action.prepare.model_calls import budget_of
-from holodeck_action.prepare.open_suites import BaseToRun, Opened, close_all, open_all
-from holodeck_action.prepare.preflight import Prepared
-from holodeck_action.prepare.request import Request
-from holodeck_action.prepare.settings import Flags
-from holodeck_action.prepare.shards import durations_of, part_of
-from holodeck_action.prepare.trials import SYSTEM_CLOCK
-from holodeck_action.results.base_results import results_of
-from holodeck_action.results.conclusion import Conclusion, conclude
-from holodeck_action.results.decision import Terms
-from holodeck_action.results.exit_codes import ExitCode, worst_exit_code
-from holodeck_action.results.folder import Claims, suite_folders
-from holodeck_action.results.history import HistoryLines
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import BASE_FOLDER, Beside
-from holodeck_action.runner.journal import JOURNAL_FILE, Journal, set_aside
-from holodeck_action.runner.signals import interrupting
-from holodeck_action.runner.suite_run import resumable
-from holodeck_action.suite.base_sources import MERGE_BASE
+from holodeck_action.decide.decision import Terms
+from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
+from holodeck_action.extensions.history.histories import Histories
+from holodeck_action.extensions.history.results_history import HistoryLines
+from holodeck_action.extensions.tracing.traces import FlushTime, traced_run
+from holodeck_action.record.base_results import results_of
+from holodeck_action.record.folder import Claims, suite_folders
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import BASE_FOLDER, Beside
+from holodeck_action.reports.conclusion import Conclusion, conclude
+from holodeck_action.run.bases.base_suites import BaseSuite, suites_against
+from holodeck_action.run.bases.baselines import Base, FoundBase, MissingBase, compared, find_bases
+from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside
+from holodeck_action.run.loading import Surroundings, writable_folder
+from holodeck_action.run.model_calls import budget_of
+from holodeck_action.run.open_suites import BaseToRun, Opened, close_all, open_all
+from holodeck_action.run.preflight import Prepared
+from holodeck_action.run.request import Request
+from holodeck_action.run.settings import Flags
+from holodeck_action.run.shards import durations_of, part_of
+from holodeck_action.run.signals import interrupting
+from holodeck_action.run.suite_run import resumable
+from holodeck_action.run.trials import SYSTEM_CLOCK
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.targets import RecordedTarget
+from holodeck_action.suite.model.base_sources import MERGE_BASE
+from holodeck_action.suite.model.targets import RecordedTarget
 from holodeck_action.targets.factory import describe
 from holodeck_action.text.given_paths import GivenPath
-from holodeck_action.tracing.traces import FlushTime, traced_run
 
 if TYPE_CHECKING:
-    from holodeck_action.cluster.trials import Shipment
+    from holodeck_action.extensions.cluster.trials import Shipment
+    from holodeck_action.extensions.knowledge.searching import PlannedCalls
     from holodeck_action.github.job import Job
-    from holodeck_action.tools.searching import PlannedCalls
 
 
 def evaluate(
@@ -74,8 +74,8 @@ def evaluate(
     with ExitStack() as scope:
         besides: Sequence[BaseToRun] = suites_against(prepared, request.flags, around)
         if any(item.settings.baseline.source == MERGE_BASE for item in prepared):
-            from holodeck_action.prepare.commit_trees import CommitTrees
-            from holodeck_action.prepare.merge_base_suites import suites_at_merge_base
+            from holodeck_action.run.bases.commit_trees import CommitTrees
+            from holodeck_action.run.bases.merge_base_suites import suites_at_merge_base
 
             # From here on there are files that must not stay.
             scope.enter_context(interrupting(output.signals))
@@ -228,7 +228,7 @@ def _shipment(ready: Opened, request: Request, output: Output) -> Shipment | Non
     if find_spec("distributed") is None:
         asyncio.run(ready.close())
         raise ConfigurationError(["--cluster needs the package distributed: install holodeck-action[cluster]"])
-    from holodeck_action.cluster.trials import RECORDED_HERE, check_variables, shipment_of
+    from holodeck_action.extensions.cluster.trials import RECORDED_HERE, check_variables, shipment_of
 
     try:
         check_variables(ready, request)
@@ -296,7 +296,7 @@ def _announce(suites: Sequence[Opened], flags: Flags, output: Output) -> None:
 
 
 def _plan(suites: Sequence[Opened], flags: Flags) -> str:
-    from holodeck_action.prepare.plan import plan_lines
+    from holodeck_action.run.plan import plan_lines
 
     sides = [side for suite in suites for side in suite.sides]
 

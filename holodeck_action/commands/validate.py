@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from holodeck_action.commands.caller import Caller
-from holodeck_action.prepare.loading import load_suites, suite_place
-from holodeck_action.prepare.preflight import check_targets
-from holodeck_action.prepare.request import Allowed
-from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.suite.garbage import without_collections
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.run.loading import load_suites, suite_place
+from holodeck_action.run.preflight import check_targets
+from holodeck_action.run.request import Allowed
+from holodeck_action.suite.yaml.garbage import without_collections
 from holodeck_action.text.plain import one_line
 
 _SHOWN = 1000

@@ -1,1 +1,1 @@
-"""Where it is posted."""
+"""Where it is posted: comment, check, review and annotations."""

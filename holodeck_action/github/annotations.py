@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from holodeck_action.github.payload import EventError, Payload, is_repository, read_event
+from holodeck_action.github.rest.payload import EventError, Payload, is_repository, read_event
 from holodeck_action.reports.phrases import repository_path, usable
 from holodeck_action.suite.checkout import folder_in_repository, origin, repository_root
 from holodeck_action.suite.configuration_errors import Located

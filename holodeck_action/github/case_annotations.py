@@ -13,6 +13,7 @@ from operator import itemgetter
 
 from msgspec import Struct
 
+from holodeck_action.decide.verdict import MetricVerdict, TurnVerdict, explaining_trial
 from holodeck_action.github.annotations import (
     DETAILS_LIMIT,
     MESSAGE_LIMIT,
@@ -23,8 +24,7 @@ from holodeck_action.github.annotations import (
     fitting,
 )
 from holodeck_action.reports.phrases import call_text, repository_path, run_alone, usable
-from holodeck_action.results.report_views import CaseView, Report, TurnView, in_suite_order
-from holodeck_action.results.verdict import MetricVerdict, TurnVerdict, explaining_trial
+from holodeck_action.reports.report_views import CaseView, Report, TurnView, in_suite_order
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.plain import lines_of, one_line, short_line
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from holodeck_action.github.api import Api
-from holodeck_action.github.objects import ApiError, Comment, Ownership
+from holodeck_action.github.rest.api import Api
+from holodeck_action.github.rest.objects import ApiError, Comment, Ownership
 from holodeck_action.text.code_spans import cell
 from holodeck_action.text.plain import one_line
 

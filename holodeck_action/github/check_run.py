@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from holodeck_action.decide.exit_codes import TOLERABLE, ExitCode
 from holodeck_action.github.channels import LOOKS_S, Access, Failed, Outcome, Published, Skipped, sentence
-from holodeck_action.github.objects import ApiError, CheckRun, CheckState
-from holodeck_action.results.exit_codes import TOLERABLE, ExitCode
+from holodeck_action.github.rest.objects import ApiError, CheckRun, CheckState
 
 Conclusion = Literal["success", "failure", "neutral", "cancelled"]
 

@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.github.objects import Pull
-from holodeck_action.github.payload import EventError, Payload, is_hash, is_number, is_repository, read_event
+from holodeck_action.github.rest.objects import Pull
+from holodeck_action.github.rest.payload import EventError, Payload, is_hash, is_number, is_repository, read_event
 from holodeck_action.text.plain import one_line
 from holodeck_action.workers.permission import FORKS, Origin, is_foreign, origin_of
 

@@ -7,11 +7,11 @@ import json
 import posixpath
 from collections.abc import Iterator, Sequence
 
+from holodeck_action.decide.exam_changes import MOST_NAMED, ExamChange, phrase
+from holodeck_action.decide.exam_gate import LOOSENED
 from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation, Level, fitting
 from holodeck_action.reports.phrases import repository_path, usable
-from holodeck_action.results.exam_changes import MOST_NAMED, ExamChange, phrase
-from holodeck_action.results.exam_gate import LOOSENED
-from holodeck_action.results.report_views import Report
+from holodeck_action.reports.report_views import Report
 from holodeck_action.text.plain import one_line, short_line
 
 _MOST = 50

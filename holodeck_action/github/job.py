@@ -9,17 +9,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from holodeck_action.github.action_inputs import accepts_forks, given_token
-from holodeck_action.github.payload import is_repository
+from holodeck_action.github.rest.payload import is_repository
+from holodeck_action.run.options.action_inputs import accepts_forks, given_token
 from holodeck_action.suite.checkout import origin, repository_root
 from holodeck_action.workers.permission import OUTSIDE, CodeAllowed
 
 if TYPE_CHECKING:
-    from holodeck_action.github.api import Api
-    from holodeck_action.github.merge_base import BaseBranch, NoCommit, Wanted
-    from holodeck_action.github.stored_objects import TreeEntry
-    from holodeck_action.github.stored_results import Ancestry
-    from holodeck_action.reports.viewer_index import Links
+    from holodeck_action.github.bases.merge_base import BaseBranch, NoCommit, Wanted
+    from holodeck_action.github.bases.stored_results import Ancestry
+    from holodeck_action.github.rest.api import Api
+    from holodeck_action.github.rest.stored_objects import TreeEntry
+    from holodeck_action.reports.page.viewer_index import Links
 
 _PUBLIC = "https://api.github.com"
 _NO_TOKEN = "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN"  # noqa: S105
@@ -27,7 +27,7 @@ _NO_TOKEN = "there is no token: leave the input github-token to its default, or 
 
 def links_of(environ: Mapping[str, str]) -> Links:
     """Return where the links of a page lead: to the repository and the run of a workflow; nowhere outside of one."""
-    from holodeck_action.reports.viewer_index import NO_LINKS, Links
+    from holodeck_action.reports.page.viewer_index import NO_LINKS, Links
 
     server = (environ.get("GITHUB_SERVER_URL") or "https://github.com").rstrip("/")
     repository, run = environ.get("GITHUB_REPOSITORY"), environ.get("GITHUB_RUN_ID", "")
@@ -65,7 +65,7 @@ class Job:
     @cached_property
     def base(self) -> BaseBranch:
         """What the event says about the base."""
-        from holodeck_action.github.merge_base import base_branch
+        from holodeck_action.github.bases.merge_base import base_branch
 
         return base_branch(self.environ)
 
@@ -75,8 +75,8 @@ class Job:
         Raises:
             ApiError: there is no token, or no repository is known; the message says how to give one.
         """
-        from holodeck_action.github.api import connect
-        from holodeck_action.github.objects import ApiError
+        from holodeck_action.github.rest.api import connect
+        from holodeck_action.github.rest.objects import ApiError
 
         repository = self._repository(folder)
         if repository not in self._apis:
@@ -114,8 +114,8 @@ class Job:
             evaluated: the commit that is checked out; None where it is not known.
             folder: in the checkout.
         """
-        from holodeck_action.github.merge_base import wanted_commit
-        from holodeck_action.github.objects import ApiError
+        from holodeck_action.github.bases.merge_base import wanted_commit
+        from holodeck_action.github.rest.objects import ApiError
 
         root = repository_root(folder) or folder
         if (evaluated, root) not in self._wanted:
@@ -133,7 +133,7 @@ class Job:
         Raises:
             ApiError: GitHub did not tell.
         """
-        from holodeck_action.github.data_branch import entries_of
+        from holodeck_action.extensions.history.data_branch import entries_of
 
         if (api, name) not in self._branches:
             self._branches[api, name] = entries_of(api, name)
@@ -145,8 +145,8 @@ class Job:
         Raises:
             ApiError: GitHub did not tell.
         """
-        from holodeck_action.github.merge_base import first_parents
-        from holodeck_action.github.stored_results import Ancestry
+        from holodeck_action.github.bases.merge_base import first_parents
+        from holodeck_action.github.bases.stored_results import Ancestry
 
         if (api, wanted) not in self._ancestries:
             self._ancestries[api, wanted] = Ancestry.of(wanted, first_parents(api, wanted.commit))

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from msgspec import Struct
 
-from holodeck_action.github.api import Api
 from holodeck_action.github.event import ByCommit, ByHead, ByNumber, NoPull, Target, is_fork
-from holodeck_action.github.objects import ApiError, Pull
+from holodeck_action.github.rest.api import Api
+from holodeck_action.github.rest.objects import ApiError, Pull
 from holodeck_action.workers.permission import CodeAllowed
 
 

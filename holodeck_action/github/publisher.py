@@ -11,27 +11,27 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github import check_run
 from holodeck_action.github.annotations import MOST, Annotation, as_check
-from holodeck_action.github.api import connect
 from holodeck_action.github.case_annotations import annotate
 from holodeck_action.github.channels import Access, Channel, Failed, Outcome, Published, Skipped
 from holodeck_action.github.event import Target, event_target
 from holodeck_action.github.exam_annotations import annotate_exam
 from holodeck_action.github.lookup import Found, check_evaluated, find, permission
-from holodeck_action.github.objects import ApiError, CheckRun, Pull
-from holodeck_action.github.payload import EventError, read_event
+from holodeck_action.github.rest.api import connect
+from holodeck_action.github.rest.objects import ApiError, CheckRun, Pull
+from holodeck_action.github.rest.payload import EventError, read_event
 from holodeck_action.github.review import publish_review
 from holodeck_action.github.stale_comments import first_line_unpublished, first_lines
 from holodeck_action.github.sticky_comment import Commented, Earlier, Wanted, marker, publish_comment
 from holodeck_action.github.surfaces import Surfaces
-from holodeck_action.reports.changes import State, clash, same_result, state_of, worse
-from holodeck_action.reports.check_summary import Mark, render_check
+from holodeck_action.reports.comment.changes import State, clash, same_result, state_of, worse
+from holodeck_action.reports.comment.check_summary import Mark, render_check
+from holodeck_action.reports.comment.places import Place
+from holodeck_action.reports.comment.pull_request import render_comment, render_problem
 from holodeck_action.reports.custom import CustomTemplate
-from holodeck_action.reports.places import Place
-from holodeck_action.reports.pull_request import render_comment, render_problem
-from holodeck_action.results.exit_codes import ExitCode
-from holodeck_action.results.report_views import Report
+from holodeck_action.reports.report_views import Report
 from holodeck_action.workers.permission import CodeAllowed
 
 T = TypeVar("T")

@@ -25,10 +25,10 @@ from holodeck_action.github.channels import (
     second_line,
     sentence,
 )
-from holodeck_action.github.objects import ApiError, Comment, InlineComment
+from holodeck_action.github.rest.objects import ApiError, Comment, InlineComment
 from holodeck_action.github.sticky_comment import marker
-from holodeck_action.reports.size_limit import COMMENT
-from holodeck_action.results.report_views import Report
+from holodeck_action.reports.comment.size_limit import COMMENT
+from holodeck_action.reports.report_views import Report
 from holodeck_action.text.code_spans import fence, inline_code
 
 _KEY = re.compile(r"[0-9a-f]{16}")

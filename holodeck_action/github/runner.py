@@ -15,13 +15,13 @@ from typing import TextIO
 
 from msgspec import Struct
 
-from holodeck_action.github.annotations import Annotation, Level
-from holodeck_action.github.channels import Channel, Published
-from holodeck_action.results.disk import append
-from holodeck_action.results.exit_codes import OUTCOMES
-from holodeck_action.results.verdict import (
+from holodeck_action.decide.exit_codes import OUTCOMES
+from holodeck_action.decide.verdict import (
     Counts,
 )
+from holodeck_action.github.annotations import Annotation, Level
+from holodeck_action.github.channels import Channel, Published
+from holodeck_action.record.disk import append
 
 MESSAGE_LIMIT = 4096
 """Characters of an annotation that the runner keeps (`ExecutionContext._maxIssueMessageLength`)."""

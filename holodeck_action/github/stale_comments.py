@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from holodeck_action.github.channels import Channel, Outcome, missing
 from holodeck_action.github.event import ByNumber, NoPull, Target
 from holodeck_action.github.sticky_comment import UNREAD, Earlier
-from holodeck_action.reports.changes import State
-from holodeck_action.reports.places import Place
+from holodeck_action.reports.comment.changes import State
+from holodeck_action.reports.comment.places import Place
 from holodeck_action.reports.stale_comment import StaleComment, stale_lines
 
 

@@ -22,7 +22,7 @@ from holodeck_action.github.channels import (
     same,
     sentence,
 )
-from holodeck_action.github.objects import ApiError, Comment
+from holodeck_action.github.rest.objects import ApiError, Comment
 
 Mode = Literal["always", "changes", "failures", "off"]
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.channels import Channel, missing
 from holodeck_action.github.sticky_comment import Mode
-from holodeck_action.results.exit_codes import ExitCode
 from holodeck_action.text.plain import one_line
 
 NAME = "holodeck-action"

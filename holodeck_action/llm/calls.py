@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from holodeck_action.llm.pauses import Clocks, Deadline
-from holodeck_action.results.facts import bounded
-from holodeck_action.results.record import Usage
+from holodeck_action.llm.limits.pauses import Clocks, Deadline
+from holodeck_action.record.facts import bounded
+from holodeck_action.record.record import Usage
 
 Kind = Literal["agent", "judge", "embedding"]
 

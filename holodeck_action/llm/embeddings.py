@@ -20,8 +20,8 @@ from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError, call_error, malformed, status_error
 from holodeck_action.llm.outcomes import refusal_of
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
-from holodeck_action.suite.agent import AgentConfig
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.model.agent import AgentConfig
+from holodeck_action.suite.model.providers import LLMProvider
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 
-from holodeck_action.results.agent_errors import TargetError
+from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.text.plain import excerpt
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

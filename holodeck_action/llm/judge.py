@@ -13,7 +13,7 @@ from holodeck_action.llm.codecs.schema_walk import SchemaError
 from holodeck_action.llm.errors import ModelCallError, malformed, unwritable
 from holodeck_action.llm.messages import AnswerSchema, Question, Reply, Request, TokenProbability
 from holodeck_action.llm.providers import REASONING, ModelPlan, resolve_model
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.text.foreign import Foreign
 
 TEMPERATURE = 0.0

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.suite.providers import ProviderName
+from holodeck_action.suite.model.providers import ProviderName
 
 Schemas = Literal["openai", "openai_compatible", "inlined", "inlined_openai", "grok", "gemma", "anthropic"]
 """How JSON schemas are written for a model; see `codecs.schemas`."""

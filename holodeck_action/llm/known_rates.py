@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.pace import LEAST, MOST
-from holodeck_action.results.disk import UNSYNCED_DISK, write_atomically
+from holodeck_action.record.disk import UNSYNCED_DISK, write_atomically
 from holodeck_action.text.foreign import ForeignError, read_file
 
 FOLDER = "rates"

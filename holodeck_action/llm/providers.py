@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from holodeck_action.llm.calls import Account
 from holodeck_action.suite.hosts import is_loopback
-from holodeck_action.suite.providers import ADDRESS_VARIABLES, COMPATIBLE, LLMProvider, ProviderName
+from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, COMPATIBLE, LLMProvider, ProviderName
 
 Credential = Literal["api_key", "bearer", "oauth"]
 Effort = Literal["low", "medium", "high", "max"]

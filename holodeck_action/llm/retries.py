@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.gate import FIRST_S, SPREAD, backed_off
+from holodeck_action.llm.limits.gate import FIRST_S, SPREAD, backed_off
+from holodeck_action.llm.limits.pauses import away
 from holodeck_action.llm.outcomes import held_off, retry_after, retry_worthy
-from holodeck_action.llm.pauses import away
 
 OFTEN = 3
 """Refusals of one call after which its waits grow beyond what the provider asks for."""

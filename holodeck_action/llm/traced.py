@@ -8,8 +8,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from holodeck_action.llm.calls import Answer, Call, CallRecord
+from holodeck_action.llm.spans import NO_SPAN, Attributes, Scope, Span, current, span
 from holodeck_action.text.json_values import parse_json
-from holodeck_action.tracing.spans import NO_SPAN, Attributes, Scope, Span, current, span
 
 Message = dict[str, Any]
 

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from holodeck_action.llm.calls import Account, Answer, Call, CallRecord, Tokens
-from holodeck_action.results.facts import bounded
-from holodeck_action.suite.providers import COMPATIBLE
+from holodeck_action.record.facts import bounded
+from holodeck_action.suite.model.providers import COMPATIBLE
 
 Price = Callable[[Account, str, Tokens], float | None]
 """US dollars for tokens of a model; None when the price is not known."""

@@ -23,26 +23,26 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.llm.budget import Budget, Losses, Spending
 from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, CallRecord, Link, Meter, Post, WireError
-from holodeck_action.llm.cassette import Keys, Live, Recorder, Replay, Store
-from holodeck_action.llm.entries import Entries
+from holodeck_action.llm.cassette.cassette import Keys, Live, Recorder, Replay, Store
+from holodeck_action.llm.cassette.entries import Entries
+from holodeck_action.llm.cassette.tapes import Files, Tape
 from holodeck_action.llm.known_rates import KnownRates
-from holodeck_action.llm.limits import AccountLimit
-from holodeck_action.llm.pauses import TimeLimit, clocks_around
+from holodeck_action.llm.limits.budget import Budget, Losses, Spending
+from holodeck_action.llm.limits.limits import AccountLimit
+from holodeck_action.llm.limits.pauses import TimeLimit, clocks_around
 from holodeck_action.llm.retries import Retries
-from holodeck_action.llm.tapes import Files, Tape
+from holodeck_action.llm.spans import Span
 from holodeck_action.llm.traced import call_ended, call_span
 from holodeck_action.llm.usage import Price, error_record, record_of
-from holodeck_action.results.record import ModelCalls
+from holodeck_action.record.record import ModelCalls
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.tracing.spans import Span
 
 if TYPE_CHECKING:
     import httpx2
 
     from holodeck_action.llm.connections import Connections, Routes
-    from holodeck_action.llm.leases import Leases
+    from holodeck_action.llm.limits.leases import Leases
     from holodeck_action.llm.network import Lends
 
 CASSETTE = "cassette.jsonl"
@@ -311,7 +311,7 @@ class Wire:
             network: Link = Network(call.account, self._lends(call.account), self._monotonic)
             kind: Callable[..., AccountLimit] = AccountLimit
             if self._leases is not None:
-                from holodeck_action.llm.leases import LeasedLimit
+                from holodeck_action.llm.limits.leases import LeasedLimit
 
                 kind = partial(LeasedLimit, self._leases.of(call.account))
             limit = self._limits[call.account] = kind(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holodeck_action.results.evaluation import Polarity
+from holodeck_action.record.evaluation import Polarity
 
 
 class Part(Struct, frozen=True):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field
 
-from holodeck_action.llm.pauses import TimeLimit, is_late
+from holodeck_action.llm.limits.pauses import TimeLimit, is_late
 from holodeck_action.metrics.errors import (
     DeepEvalError,
     EvaluationError,
@@ -30,7 +30,7 @@ from holodeck_action.metrics.params import (
     declared_names,
 )
 from holodeck_action.metrics.result import EvaluationResult
-from holodeck_action.suite.metric_base import Metric
+from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.text.plain import whole
 from holodeck_action.workers.threads import in_daemon_thread
 

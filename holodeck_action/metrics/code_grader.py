@@ -12,9 +12,9 @@ from pydantic_core import PydanticCustomError
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult, ParamSpec, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import UNREPORTED
-from holodeck_action.results.record import ToolInvocation
-from holodeck_action.suite.base import FormatModel, NonBlank, Number
-from holodeck_action.suite.metric_base import Metric, Role
+from holodeck_action.record.record import ToolInvocation
+from holodeck_action.suite.model.base import FormatModel, NonBlank, Number
+from holodeck_action.suite.model.metric_base import Metric, Role
 from holodeck_action.text.plain import cut_before, storable
 from holodeck_action.workers.code_errors import UserCodeError
 

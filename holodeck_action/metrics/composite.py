@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
+from holodeck_action.extensions.presets.preset import Member, PresetEvaluator
 from holodeck_action.metrics.base import BaseEvaluator, Building, DeterministicEvaluator, EvaluationResult
 from holodeck_action.metrics.params import CONVERSATION, UNKNOWN
-from holodeck_action.metrics.presets.preset import Member, PresetEvaluator
 from holodeck_action.metrics.response_path import ResponsePathError, extract
-from holodeck_action.suite.base import Flag, UnitInterval
-from holodeck_action.suite.metric_base import NOTHING, JudgeCalls, Metric, Role
-from holodeck_action.suite.metric_base import Member as MemberEntry
-from holodeck_action.suite.metric_types import MemberMetric
+from holodeck_action.suite.model.base import Flag, UnitInterval
+from holodeck_action.suite.model.metric_base import NOTHING, JudgeCalls, Metric, Role
+from holodeck_action.suite.model.metric_base import Member as MemberEntry
+from holodeck_action.suite.model.metric_types import MemberMetric
 
 
 class CompositeMetric(Metric):

@@ -21,8 +21,8 @@ from holodeck_action.metrics.base import (
     ParamSpec,
 )
 from holodeck_action.metrics.result import check_threshold, count
-from holodeck_action.suite.base import Integer, UnitInterval, given
-from holodeck_action.suite.metric_base import Metric, Role
+from holodeck_action.suite.model.base import Integer, UnitInterval, given
+from holodeck_action.suite.model.metric_base import Metric, Role
 
 _UNITS = ("words", "characters", "sentences")
 _BOUNDS = tuple(f"{end}_{unit}" for unit in _UNITS for end in ("min", "max"))

@@ -10,8 +10,8 @@ from functools import cache, cached_property
 from types import ModuleType
 
 import holodeck_action.metrics
-from holodeck_action.suite.metric_base import Metric
-from holodeck_action.suite.metric_types import MetricTypes
+from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.metric_types import MetricTypes
 from holodeck_action.text.foreign import read_file
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import count, excerpt
-from holodeck_action.suite.patterns import RESPONSE_PATH
+from holodeck_action.suite.model.patterns import RESPONSE_PATH
 from holodeck_action.text.json_values import JsonSyntaxError, parse_json
 
 _PATH = re.compile(RESPONSE_PATH)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.results.evaluation import Polarity, Score
+from holodeck_action.record.evaluation import Polarity, Score
 from holodeck_action.text.plain import cut
 
 

@@ -17,12 +17,12 @@ from pydantic import Discriminator, Field, Tag
 
 from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.matchers import is_number, listed, shown_text, shown_value
 from holodeck_action.metrics.params import one_of
 from holodeck_action.metrics.result import check_threshold, count, excerpt
-from holodeck_action.results.record import RetrievedChunk
-from holodeck_action.suite.base import Integer, UnitInterval
-from holodeck_action.suite.metric_base import Metric, Role
+from holodeck_action.metrics.tools.matchers import is_number, listed, shown_text, shown_value
+from holodeck_action.record.record import RetrievedChunk
+from holodeck_action.suite.model.base import Integer, UnitInterval
+from holodeck_action.suite.model.metric_base import Metric, Role
 from holodeck_action.text.plain import cut
 
 RetrievalName = Literal["precision_at_k", "recall_at_k", "hit_rate_at_k", "mrr_at_k", "map_at_k", "ndcg_at_k"]

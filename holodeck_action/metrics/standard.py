@@ -25,10 +25,10 @@ from holodeck_action.metrics.base import (
 )
 from holodeck_action.metrics.params import one_of
 from holodeck_action.metrics.result import check_threshold
-from holodeck_action.suite.base import Flag, Integer, NonBlank, Number, given
-from holodeck_action.suite.metric_base import GROUND_TRUTH, NOTHING, JudgedMetric, Metric, Role
-from holodeck_action.suite.patterns import RESPONSE_PATH
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.model.base import Flag, Integer, NonBlank, Number, given
+from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NOTHING, JudgedMetric, Metric, Role
+from holodeck_action.suite.model.patterns import RESPONSE_PATH
+from holodeck_action.suite.model.providers import LLMProvider
 
 StandardName = Literal[
     "groundedness",
@@ -184,14 +184,14 @@ class StandardMetric(JudgedMetric):
             )
         if self.custom_prompt is None:
             return None
-        from holodeck_action.metrics.azure.metrics import EVALUATORS
+        from holodeck_action.extensions.azure.metrics import EVALUATORS
 
         return EVALUATORS[self.metric].prompt_problem(self.custom_prompt)
 
     @property
     def supported_providers(self) -> tuple[str, ...] | None:
         """Azure's package knows its own models alone."""
-        from holodeck_action.metrics.azure.base import SUPPORTED_PROVIDERS
+        from holodeck_action.extensions.azure.base import SUPPORTED_PROVIDERS
 
         return tuple(SUPPORTED_PROVIDERS)
 
@@ -228,7 +228,7 @@ class StandardMetric(JudgedMetric):
     def evaluator(self, building: Building) -> BaseEvaluator:
         """Return what scores."""
         if self._of_azure:
-            from holodeck_action.metrics.azure.metrics import EVALUATORS
+            from holodeck_action.extensions.azure.metrics import EVALUATORS
 
             return building.asking(
                 self, EVALUATORS[self.metric], threshold=self.pass_mark, custom_prompt=self.custom_prompt

@@ -7,7 +7,7 @@ from itertools import chain, islice
 
 from holodeck_action.suite.applicability import case_asserts, skip_reason
 from holodeck_action.suite.errors import masked, quoted
-from holodeck_action.suite.metric_base import Metric
+from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.values import Case, MetricSpec, Suite
 
 _SHOWN = 20

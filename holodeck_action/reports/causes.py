@@ -10,11 +10,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from holodeck_action.results.comparison import changed_ids
-from holodeck_action.results.faults import Actor
-from holodeck_action.results.figures import decisive
-from holodeck_action.results.report_views import CaseView, CaseViews, Report
-from holodeck_action.results.verdict import MetricVerdict, explaining_trial
+from holodeck_action.decide.compare.comparison import changed_ids
+from holodeck_action.decide.faults import Actor
+from holodeck_action.decide.figures import decisive
+from holodeck_action.decide.verdict import MetricVerdict, explaining_trial
+from holodeck_action.reports.report_views import CaseView, CaseViews, Report
 
 Standing = Literal["worse", "failing", "before"]
 """Whether a case passed on the base, or nothing is known of it there, or it failed there, too."""

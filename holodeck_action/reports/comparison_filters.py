@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from holodeck_action.decide.compare.comparison import ComparedRun, Comparison, Difference, MetricStep
+from holodeck_action.record.serialization import from_plain
 from holodeck_action.reports import comparison as texts
 from holodeck_action.reports import exam
 from holodeck_action.reports.first_lines import comparison_notices
 from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
-from holodeck_action.results.comparison import ComparedRun, Comparison, Difference, MetricStep
-from holodeck_action.results.serialization import from_plain
 
 T = TypeVar("T")
 

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from holodeck_action.decide.compare.comparison_report import ComparisonReport
+from holodeck_action.record.json_lists import with_items
+from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.phrases import VERDICTS, gate_line
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
-from holodeck_action.results.comparison_report import ComparisonReport
-from holodeck_action.results.json_lists import with_items
-from holodeck_action.results.serialization import to_json
 from holodeck_action.text.plain import one_line
 
 COMPARISON_FORMATS = ("console", "markdown", "json")

@@ -14,9 +14,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, SizeLimit
-from holodeck_action.results.report_views import Report
-from holodeck_action.results.serialization import to_json
+from holodeck_action.record.serialization import to_json
+from holodeck_action.reports.comment.size_limit import IN_THE_RECORD, JOB_SUMMARY, SizeLimit
+from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import ForeignError, RefusedFileError, read_file
 from holodeck_action.text.plain import one_line

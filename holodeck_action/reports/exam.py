@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from holodeck_action.decide.compare.comparison import Comparison
+from holodeck_action.decide.exam_changes import MOST_CHANGES, ExamChange, plain_name, sentence
+from holodeck_action.record.serialization import from_plain
 from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
-from holodeck_action.results.comparison import Comparison
-from holodeck_action.results.exam_changes import MOST_CHANGES, ExamChange, plain_name, sentence
-from holodeck_action.results.serialization import from_plain
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.prose import prose
 

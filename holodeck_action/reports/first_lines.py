@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
+from holodeck_action.decide.compare.comparison import Comparison, Why
 from holodeck_action.reports.comparison import base_name
 from holodeck_action.reports.exam import RUN, exam_notice, exam_sentence
-from holodeck_action.results.comparison import Comparison, Why
-from holodeck_action.results.report_views import Report
+from holodeck_action.reports.report_views import Report
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.prose import prose

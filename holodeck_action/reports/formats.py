@@ -17,17 +17,17 @@ from html import escape
 
 from msgspec.structs import replace
 
-from holodeck_action.reports.console import console_report
+from holodeck_action.decide.verdict import TurnVerdict
+from holodeck_action.record.disk import DISK, Disk, write_atomically
+from holodeck_action.record.serialization import to_json
+from holodeck_action.reports.comment.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
 from holodeck_action.reports.first_lines import first_notices, led_by
 from holodeck_action.reports.phrases import VERDICTS, call_text, place
-from holodeck_action.reports.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
+from holodeck_action.reports.report_views import CaseView, Report, TurnView, in_suite_order
 from holodeck_action.reports.templating import shipped_template
+from holodeck_action.reports.terminal.console import console_report
 from holodeck_action.reports.untrusted import wrap
-from holodeck_action.results.disk import DISK, Disk, write_atomically
-from holodeck_action.results.report_views import CaseView, Report, TurnView, in_suite_order
-from holodeck_action.results.serialization import to_json
-from holodeck_action.results.verdict import TurnVerdict
 from holodeck_action.text.csv_cells import guarded
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import lines_of, one_line
@@ -209,7 +209,7 @@ def readable(
 def markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, rest: str = IN_THE_RECORD) -> str:
     """Render a report as GitHub Flavored Markdown.
 
-    What is left out first is said in `holodeck_action.reports.size_limit`; `rest` is trusted Markdown.
+    What is left out first is said in `holodeck_action.reports.comment.size_limit`; `rest` is trusted Markdown.
     """
     data, cases = wrap(report), len(report.attention)
 

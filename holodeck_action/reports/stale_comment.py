@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holodeck_action.reports.places import Place
+from holodeck_action.reports.comment.places import Place
 
 _NOT_REPLACED = "this run could not replace it"
 

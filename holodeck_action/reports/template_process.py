@@ -51,7 +51,7 @@ def _limit(task: dict[str, Any]) -> None:
 
 
 def _render(task: dict[str, Any], data: bytes) -> str:
-    from holodeck_action.reports.size_limit import DETAILS, SizeLimit, cut, gather
+    from holodeck_action.reports.comment.size_limit import DETAILS, SizeLimit, cut, gather
     from holodeck_action.reports.templating import CUSTOM, markdown_environment
     from holodeck_action.reports.untrusted import wrap
 

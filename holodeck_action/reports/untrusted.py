@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holodeck_action.results.sequences import Made
+from holodeck_action.record.sequences import Made
 from holodeck_action.text.fields import field_names
 
 UNKNOWN = "–"

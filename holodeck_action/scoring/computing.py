@@ -13,11 +13,11 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from holodeck_action.decide.case_verdicts import judge_evaluation
+from holodeck_action.llm.spans import NO_SPAN, Span, current
 from holodeck_action.metrics.base import EvaluationResult
-from holodeck_action.results.case_verdicts import judge_evaluation
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.record import ToolAssertion, Usage
-from holodeck_action.tracing.spans import NO_SPAN, Span, current
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.record import ToolAssertion, Usage
 from holodeck_action.workers.threads import DaemonThreads
 
 T = TypeVar("T")

@@ -9,13 +9,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holodeck_action.decide.decision import decide
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, describe
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import check_score
-from holodeck_action.results.decision import decide
-from holodeck_action.results.evaluation import ErrorInfo, Evaluation, Status
-from holodeck_action.results.record import CustomSummary, Record, Usage
-from holodeck_action.results.serialization import to_plain
+from holodeck_action.record.evaluation import ErrorInfo, Evaluation, Status
+from holodeck_action.record.record import CustomSummary, Record, Usage
+from holodeck_action.record.serialization import to_plain
 from holodeck_action.scoring.computing import Done
 from holodeck_action.scoring.planning import PlannedMetric
 from holodeck_action.text.plain import cut

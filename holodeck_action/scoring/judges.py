@@ -14,9 +14,9 @@ from holodeck_action.llm.providers import Keyless, ModelConfigError, ModelPlan
 from holodeck_action.metrics.judging.libraries import Library, begin, ready
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.errors import Problem, SourceMark
-from holodeck_action.suite.metric_base import Metric
+from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.suite.panels import Panel, panel_of
-from holodeck_action.suite.providers import LLMProvider
 from holodeck_action.suite.values import Suite
 
 

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from holodeck_action.metrics.base import BaseEvaluator, Building, OfJudge, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.results.evaluation import Criteria
-from holodeck_action.suite.metric_base import Metric, Role
+from holodeck_action.record.evaluation import Criteria
+from holodeck_action.suite.model.metric_base import Metric, Role
 from holodeck_action.suite.values import MetricSpec
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ from holodeck_action.metrics.composite import DelegatingEvaluator
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import declared_names
 from holodeck_action.metrics.result import EvaluationResult
-from holodeck_action.results.record import ToolInvocation, Usage
+from holodeck_action.record.record import ToolInvocation, Usage
 from holodeck_action.scoring.judges import plans_of
 from holodeck_action.scoring.verdict_cache import FORMAT, KeptVerdict, VerdictCache
 from holodeck_action.suite.hosts import is_loopback
-from holodeck_action.suite.metric_base import Metric, Role
+from holodeck_action.suite.model.metric_base import Metric, Role
 from holodeck_action.suite.panels import panel_of
 from holodeck_action.text.fields import field_names
 from holodeck_action.text.redaction import Redactor
@@ -166,7 +166,7 @@ class Reuse:
 
     def _steps(self, reusable: Reusable) -> tuple[str, ...] | None:
         """Return the steps of a G-Eval whose judge writes them; those of an earlier run are taken up."""
-        from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
+        from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 
         evaluator = reusable.evaluator
         assert isinstance(evaluator, GEvalEvaluator)

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
-from holodeck_action.llm.pauses import Deadline, stopped_by_calls
+from holodeck_action.llm.limits.pauses import Deadline, stopped_by_calls
+from holodeck_action.llm.spans import Scope, Span, span
 from holodeck_action.metrics.base import BaseEvaluator, DeterministicEvaluator, EvaluationResult
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import CONVERSATION, UNKNOWN, UNREPORTED, EvalParam
 from holodeck_action.metrics.response_path import ResponsePathError, extract
-from holodeck_action.metrics.tool_assertions import check_tools
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.facts import Fact, Unknown, items_of, stored
-from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
+from holodeck_action.metrics.tools.tool_assertions import check_tools
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.facts import Fact, Unknown, items_of, stored
+from holodeck_action.record.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.scoring.computing import Done, EvaluationSpans, Job, compute_all, tools_checked
 from holodeck_action.scoring.evaluations import EvaluationWriter
 from holodeck_action.scoring.planning import DEFAULT_TIMEOUT_S, PlannedMetric, Planner
 from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
 from holodeck_action.suite.values import Suite, Turn
-from holodeck_action.tracing.spans import Scope, Span, span
 from holodeck_action.workers.threads import DaemonThreads
 
 if TYPE_CHECKING:

@@ -15,13 +15,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from holodeck_action.llm.tapes import DamagedError, Documents, parse_document
+from holodeck_action.llm.cassette.tapes import DamagedError, Documents, parse_document
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import EvaluationResult
-from holodeck_action.results.evaluation import Polarity, Score
-from holodeck_action.results.facts import Amount, Count
-from holodeck_action.results.record import Usage
-from holodeck_action.results.serialization import from_plain
+from holodeck_action.record.evaluation import Polarity, Score
+from holodeck_action.record.facts import Amount, Count
+from holodeck_action.record.record import Usage
+from holodeck_action.record.serialization import from_plain
 from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.redaction import Redactor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.metric_base import GROUND_TRUTH, TOOLS, Metric
+from holodeck_action.suite.model.metric_base import GROUND_TRUTH, TOOLS, Metric
 from holodeck_action.suite.values import Case, MetricSpec, Turn
 
 # Inputs that only the agent's answer brings are not known before the run.

@@ -10,21 +10,21 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr
 
-from holodeck_action.suite.agent import AgentConfig
 from holodeck_action.suite.applicability import (
     case_asserts,
     missing_static_inputs,
     skip_reason,
 )
-from holodeck_action.suite.document import Document
-from holodeck_action.suite.document import Path as Where
 from holodeck_action.suite.errors import Problem, SourceMark, field_path, printable, quoted
 from holodeck_action.suite.expectations import not_literal
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.messages import did_you_mean
-from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Gates, Policy, gates_scores
-from holodeck_action.suite.providers import ADDRESS_VARIABLES, KEY_VARIABLES, LLMProvider
+from holodeck_action.suite.model.agent import AgentConfig
+from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GateMetric, Gates, Policy, gates_scores
+from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, KEY_VARIABLES, LLMProvider
 from holodeck_action.suite.values import Case, MetricSpec, Turn
+from holodeck_action.suite.yaml.document import Document
+from holodeck_action.suite.yaml.document import Path as Where
 
 Z = 1.959964
 """97.5 % quantile of the normal distribution, for 95 % intervals."""

@@ -103,7 +103,7 @@ def target_problems(
         written: the target of the command line; None where it names none.
     """
     from holodeck_action.suite.errors import Problem
-    from holodeck_action.suite.targets import OWN_MODEL
+    from holodeck_action.suite.model.targets import OWN_MODEL
 
     if placed:
         return [located(problem, suite.folder, shown) for problem in placed]

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import Excerpt, Located
-from holodeck_action.suite.reading import SECRET_KEY
+from holodeck_action.suite.yaml.reading import SECRET_KEY
 from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.redaction import MASK, Redactor
 

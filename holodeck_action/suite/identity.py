@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from holodeck_action.suite.cases import CaseEntry, TurnEntry
+from holodeck_action.suite.model.cases import CaseEntry, TurnEntry
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 
 MAX_SLUG = 80

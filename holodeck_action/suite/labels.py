@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, SecretStr
 
 from holodeck_action.suite.errors import Problem, SourceMark, quoted
-from holodeck_action.suite.metric_base import Metric, Role
+from holodeck_action.suite.model.metric_base import Metric, Role
 
 # What is done with a score does not change what is measured.
 _NOT_MEASURED = (Role.NAME, Role.PASS_MARK, Role.SCALE, Role.HANDLING, Role.EFFORT)

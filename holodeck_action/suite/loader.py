@@ -8,10 +8,23 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from holodeck_action.suite.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.case_files import RowSource, find_cases
-from holodeck_action.suite.case_parameters import expand_cases
-from holodeck_action.suite.cases import CaseEntry
+from holodeck_action.suite.cases.case_files import RowSource, find_cases
+from holodeck_action.suite.cases.case_parameters import expand_cases
+from holodeck_action.suite.cases.files import (
+    bad_response_format,
+    unreadable_case_files,
+    unreadable_files,
+    unreadable_of_policy,
+    unreadable_of_project,
+)
+from holodeck_action.suite.cases.sources import (
+    POLICY_NAMES,
+    Sources,
+    fill_models,
+    merged_project,
+    read_content,
+    read_sources,
+)
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.checks import (
     bounds_against_polarity,
@@ -25,21 +38,14 @@ from holodeck_action.suite.checks import (
     unreachable_lower_bound,
     unsupported_settings,
 )
-from holodeck_action.suite.document import Document, MarkedMap
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, field_path, masked
 from holodeck_action.suite.expectations import ExpectationFactory
-from holodeck_action.suite.files import (
-    bad_response_format,
-    unreadable_case_files,
-    unreadable_files,
-    unreadable_of_policy,
-    unreadable_of_project,
-)
 from holodeck_action.suite.identity import asked_hash, case_ids
-from holodeck_action.suite.metric_types import METRICS, MetricTypes
+from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.model.cases import CaseEntry
+from holodeck_action.suite.model.metric_types import METRICS, MetricTypes
+from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.notices import suite_notices
-from holodeck_action.suite.policy import Policy
-from holodeck_action.suite.reading import read_yaml
 from holodeck_action.suite.resolve import (
     CaseBuilder,
     CaseIndex,
@@ -48,16 +54,10 @@ from holodeck_action.suite.resolve import (
     overlays_by_case,
     resolved_quarantine,
 )
-from holodeck_action.suite.sources import (
-    POLICY_NAMES,
-    Sources,
-    fill_models,
-    merged_project,
-    read_content,
-    read_sources,
-)
 from holodeck_action.suite.validation import validated
 from holodeck_action.suite.values import Case, MetricSpec, Suite
+from holodeck_action.suite.yaml.document import Document, MarkedMap
+from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.kept_texts import KeptTexts
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from holodeck_action.suite.base_sources import SOURCES
 from holodeck_action.suite.errors import quoted
-from holodeck_action.suite.metric_types import MetricTypes
-from holodeck_action.suite.patterns import RESPONSE_PATH
+from holodeck_action.suite.model.base_sources import SOURCES
+from holodeck_action.suite.model.metric_types import MetricTypes
+from holodeck_action.suite.model.patterns import RESPONSE_PATH
 from holodeck_action.text.plain import cut
 
 

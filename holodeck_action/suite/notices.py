@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import BaseModel
 
-from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.errors import quoted
-from holodeck_action.suite.judging import Judges
+from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.model.judging import Judges
+from holodeck_action.suite.model.providers import runner_block
 from holodeck_action.suite.panels import replaced_models
-from holodeck_action.suite.providers import runner_block
 from holodeck_action.suite.values import Case, MetricSpec
 
 _MANY = 5

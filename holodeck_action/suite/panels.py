@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from holodeck_action.suite.judging import Aggregation, Judges
-from holodeck_action.suite.metric_base import Metric
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.model.judging import Aggregation, Judges
+from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.suite.values import MetricSpec
 
 

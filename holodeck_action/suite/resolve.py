@@ -11,17 +11,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.suite.applicability import missing_static_inputs
-from holodeck_action.suite.cases import CaseEntry, FileInput, TurnEntry
-from holodeck_action.suite.document import Document, Path, last_position
 from holodeck_action.suite.errors import Problem, SourceMark, field_path, quoted
 from holodeck_action.suite.expectations import ExpectationFactory, expected_tool
 from holodeck_action.suite.identity import content_hash
 from holodeck_action.suite.labels import MetricKey, freeze, label_metrics, metric_key
 from holodeck_action.suite.messages import did_you_mean
-from holodeck_action.suite.metric_base import Metric
-from holodeck_action.suite.policy import CaseOverlay, Policy, QuarantineEntry, RetrievalOverlay
+from holodeck_action.suite.model.cases import CaseEntry, FileInput, TurnEntry
+from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.policy import CaseOverlay, Policy, QuarantineEntry, RetrievalOverlay
 from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, ExpectedTool, MetricSpec, Turn
+from holodeck_action.suite.yaml.document import Document, Path, last_position
 from holodeck_action.text.kept_texts import KeptTexts
 
 Entry = TypeVar("Entry")

@@ -22,10 +22,10 @@ import yaml
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from holodeck_action.suite.agent import AgentConfig
-from holodeck_action.suite.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT, FormatModel, given
-from holodeck_action.suite.metric_types import PLACE, PLACES, MetricTypes, Place
-from holodeck_action.suite.policy import BOUNDS_OF_METRICS, Policy
+from holodeck_action.suite.model.agent import AgentConfig
+from holodeck_action.suite.model.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT, FormatModel, given
+from holodeck_action.suite.model.metric_types import PLACE, PLACES, MetricTypes, Place
+from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Policy
 
 M = TypeVar("M", bound=BaseModel)
 

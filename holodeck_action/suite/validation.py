@@ -7,12 +7,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from holodeck_action.suite.base import LATER
-from holodeck_action.suite.document import Document, MarkedList, MarkedMap, Path, position_of
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.messages import Finding, sentence
-from holodeck_action.suite.metric_types import METRICS, PLACE, MetricTypes
-from holodeck_action.suite.reading import SECRET_KEY
+from holodeck_action.suite.model.base import LATER
+from holodeck_action.suite.model.metric_types import METRICS, PLACE, MetricTypes
+from holodeck_action.suite.yaml.document import Document, MarkedList, MarkedMap, Path, position_of
+from holodeck_action.suite.yaml.reading import SECRET_KEY
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -9,12 +9,12 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from holodeck_action.suite.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.cases import FileInput
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.metric_base import Metric
-from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.model.cases import FileInput
+from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.turn_texts import TurnTexts
 
 

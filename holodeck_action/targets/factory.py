@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.policy import Spans
-from holodeck_action.suite.targets import (
+from holodeck_action.suite.model.policy import Spans
+from holodeck_action.suite.model.targets import (
     AnyTarget,
     CommandTarget,
     HttpTarget,
@@ -24,8 +24,8 @@ from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from holodeck_action.targets.spans.listening import Listener, Receivers
-    from holodeck_action.targets.spans.reader import SpanReader
+    from holodeck_action.extensions.frameworks.spans.listening import Listener, Receivers
+    from holodeck_action.extensions.frameworks.spans.reader import SpanReader
 
 
 def build_agent(
@@ -83,7 +83,7 @@ def _span_reader(suite: Suite, max_bytes: int, redact: Redact) -> SpanReader | N
     """Return what reads the spans of the target; None where the suite does not want them."""
     if not suite.policy.spans:
         return None
-    from holodeck_action.targets.spans.reader import SpanReader
+    from holodeck_action.extensions.frameworks.spans.reader import SpanReader
 
     return SpanReader(max_bytes, redact)
 
@@ -95,7 +95,7 @@ def _listener(
     reader, spans = _span_reader(suite, max_bytes, redact), suite.policy.spans
     if reader is None:
         return None
-    from holodeck_action.targets.spans.listening import Listener, Receivers
+    from holodeck_action.extensions.frameworks.spans.listening import Listener, Receivers
 
     port = (spans if isinstance(spans, Spans) else Spans()).port
     return Listener((receivers or Receivers()).at(port if fixed else 0), reader)

@@ -15,29 +15,29 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from msgspec.structs import replace
 
 from holodeck_action import __version__
+from holodeck_action.extensions.frameworks.traced_session import TracedSession
 from holodeck_action.llm.headers import check_header
-from holodeck_action.llm.pauses import apart
-from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.llm.limits.pauses import apart
+from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.hosts import is_loopback, shown_url
-from holodeck_action.suite.targets import HttpTarget
+from holodeck_action.suite.model.targets import HttpTarget
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.protocol import Conversation, Reply
 from holodeck_action.targets.reply import REPLY, REPLY_KEYS, reply_from_mapping, untold_without
 from holodeck_action.targets.streams import DONE, EventParser, Pieces
-from holodeck_action.targets.traced_session import TracedSession
+from holodeck_action.targets.templates.computing import Computing
+from holodeck_action.targets.templates.jsonpaths import ReplyPaths
+from holodeck_action.targets.templates.templates import RequestTemplate
 from holodeck_action.targets.warm_up import warm_up_request, warmed_up
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.json_values import JSON_EXPANSION
 from holodeck_action.text.plain import MARGIN
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.tools.computing import Computing
-from holodeck_action.tools.jsonpaths import ReplyPaths
-from holodeck_action.tools.templates import RequestTemplate
 
 if TYPE_CHECKING:
     import httpx2
 
-    from holodeck_action.targets.spans.listening import Listener, Listening
+    from holodeck_action.extensions.frameworks.spans.listening import Listener, Listening
 
 _FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
 

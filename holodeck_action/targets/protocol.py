@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
-from holodeck_action.results.record import RetrievedChunk, ToolInvocation, Usage
+from holodeck_action.record.record import RetrievedChunk, ToolInvocation, Usage
 from holodeck_action.suite.values import Case, Turn
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.extensions.frameworks.spans.span import TurnSpans, new_traceparent, turn_spans
+from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Agent, Attempt, Conversation, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
-from holodeck_action.targets.spans.span import TurnSpans, new_traceparent, turn_spans
 from holodeck_action.targets.warm_up import warm_up_request, warmed_up
 from holodeck_action.text.plain import cut_before
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.pool import Lease, WorkerPool
 
 if TYPE_CHECKING:
-    from holodeck_action.targets.spans.reader import SpanReader
+    from holodeck_action.extensions.frameworks.spans.reader import SpanReader
 
 _OUTPUT_SHOWN = 4096
 """Characters of what a failed call printed that its error keeps: the last ones."""

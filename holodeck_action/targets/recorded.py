@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from holodeck_action.results.agent_errors import AgentError, TargetError
+from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Reply, Session

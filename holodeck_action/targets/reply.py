@@ -12,9 +12,9 @@ from typing import Any
 
 from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.usage import price_of_named
-from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.results.facts import LARGEST, Sum, bounded
-from holodeck_action.results.record import ModelUsage, RetrievedChunk, ToolInvocation, Usage
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.record.facts import LARGEST, Sum, bounded
+from holodeck_action.record.record import ModelUsage, RetrievedChunk, ToolInvocation, Usage
 from holodeck_action.targets.protocol import Reply, ReplyError, Told
 from holodeck_action.targets.shapes import (
     Choice,

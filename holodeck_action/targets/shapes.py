@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
-from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.results.facts import LARGEST
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.record.facts import LARGEST
 from holodeck_action.text.json_values import kind_of, unknown_key
 from holodeck_action.text.plain import storable_text, whole
 

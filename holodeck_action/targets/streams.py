@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
-from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.targets.shapes import wrong_type

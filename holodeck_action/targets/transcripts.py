@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Protocol
 import yaml
 from msgspec import Struct, field
 
-from holodeck_action.results.agent_errors import TargetError
+from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.suite.checkout import MOST_TRANSCRIPT, MOST_YAML, Checkout
 from holodeck_action.text.foreign import Foreign, RefusedFileError
 from holodeck_action.text.json_values import parse_json

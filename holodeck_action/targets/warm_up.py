@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Awaitable
 from typing import Any
 
-from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.targets.protocol import Reply, seed_of
 
 WARM_UP_S = 60.0

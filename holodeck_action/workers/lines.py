@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.text.foreign import Redact
 from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.processes import KillableProcess, OutputTail, exit_phrase

@@ -26,8 +26,8 @@ from holodeck_action.workers.json_values import Plain
 from holodeck_action.workers.pieces import in_pieces, whole_reply
 
 if TYPE_CHECKING:
+    from holodeck_action.extensions.frameworks.instrumentation import Recorder
     from holodeck_action.workers.event_loop import LastingLoop
-    from holodeck_action.workers.instrumentation import Recorder
 
 
 _FILES_SAID = 200
@@ -159,7 +159,7 @@ class Server:
                 found = load(reference, self._places)
             if request.get("spans") and self._recorder is None:
                 # Behind the import, so that what the project sets up itself comes first.
-                from holodeck_action.workers.instrumentation import Recorder
+                from holodeck_action.extensions.frameworks.instrumentation import Recorder
 
                 self._recorder = Recorder()
             self._callables[reference] = found
@@ -215,7 +215,7 @@ def load(reference: str, places: Places) -> Callable[..., Any]:
     """
     *framework, module_name, attribute = reference.split(":")
     if framework:
-        from holodeck_action.workers.frameworks.replies import check_packages
+        from holodeck_action.extensions.frameworks.adapters.replies import check_packages
 
         check_packages(framework[0])
     try:
@@ -236,7 +236,7 @@ def load(reference: str, places: Places) -> Callable[..., Any]:
 
 
 def _agent_of(framework: str, agent: object, shown: str, places: Places) -> Callable[..., Any]:
-    from holodeck_action.workers.frameworks.replies import adapted
+    from holodeck_action.extensions.frameworks.adapters.replies import adapted
 
     try:
         return adapted(framework, agent, shown)

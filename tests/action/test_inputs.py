@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.github.action_inputs import InputError, read_action_inputs, read_inputs
+from holodeck_action.run.options.action_inputs import InputError, read_action_inputs, read_inputs
 
 WHOLE = "a whole number, 1 or more"
 RATE = "a number from 0 to 1"

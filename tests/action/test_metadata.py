@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from holodeck_action.cli import run
-from holodeck_action.github.action_inputs import INPUTS, PUBLISH_INPUTS
+from holodeck_action.run.options.action_inputs import INPUTS, PUBLISH_INPUTS
 from tests.action.step import ROOT, action
 from tests.cli.project import Project
 

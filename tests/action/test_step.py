@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.github.runner import SUMMARY_LIMIT
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.result_files import read_record
 from tests.action.step import ROOT, Step, action
 from tests.reports.pages import Page
 from tests.usercode.test_tokens import LOOKING

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from holodeck_action.results.agent_errors import AgentError
+from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, Turn

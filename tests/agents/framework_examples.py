@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.result_files import read_record
 from tests.agents.shop_model import ANSWERS, KEY, ORDER
 from tests.llm.models import FakeModels
 

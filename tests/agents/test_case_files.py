@@ -18,16 +18,16 @@ from typing import Any
 import pytest
 
 from holodeck_action.metrics.registry import built_in
-from holodeck_action.prepare.settings import merge_files
-from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.results.record import Record, TurnRecord
-from holodeck_action.runner.identity import file_digests, run_identity
-from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.record.record import Record, TurnRecord
+from holodeck_action.run.identity import file_digests, run_identity
+from holodeck_action.run.settings import merge_files
+from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
-from holodeck_action.suite.targets import parse_target
+from holodeck_action.suite.model.targets import parse_target
 from holodeck_action.suite.values import Turn
-from holodeck_action.targets.case_files import CaseFiles
+from holodeck_action.targets.own_model.case_files import CaseFiles
 from holodeck_action.text.redaction import Redactor
 from tests.agents.attachments.site import Site, in_turn, page
 from tests.agents.documents.made import PNG, endless_pdf, excel, pdf, powerpoint, word

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.agent_errors import AgentError, TargetError
-from holodeck_action.results.record import ToolInvocation
-from holodeck_action.suite.cases import FileInput
+from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.record.record import ToolInvocation
+from holodeck_action.suite.model.cases import FileInput
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.command import CommandAgent
 from holodeck_action.targets.protocol import Reply, seed_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.suite.providers import ADDRESS_VARIABLES, COMPATIBLE, ProviderName
+from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, COMPATIBLE, ProviderName
 from tests.cli.project import Project
 from tests.llm.models import FakeModels
 

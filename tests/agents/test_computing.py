@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.agent_errors import AgentError, TargetError
-from holodeck_action.suite.targets import HttpTarget
+from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.suite.model.targets import HttpTarget
 from holodeck_action.targets.http import HttpAgent
 from holodeck_action.targets.protocol import Reply
-from holodeck_action.tools.computing import Computing
-from holodeck_action.tools.templates import RequestTemplate
+from holodeck_action.targets.templates.computing import Computing
+from holodeck_action.targets.templates.templates import RequestTemplate
 from tests.agents.conversations import MAX_BYTES, ask, make_case
 from tests.agents.service import Service
 from tests.cli.project import Project

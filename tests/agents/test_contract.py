@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.record import ModelUsage, Record, TurnRecord, Usage
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.record import ModelUsage, Record, TurnRecord, Usage
 from holodeck_action.targets.reply import REPLY_KEYS, reply_from_mapping
 from tests.agents.service import Service
 from tests.cli.project import Finished, Project

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.result_files import read_record
 from tests.agents.framework_examples import FOLDER, check_record, variables
 from tests.agents.shop_model import shop_models
 from tests.cli.project import Project

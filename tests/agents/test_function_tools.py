@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.metrics.registry import built_in
-from holodeck_action.results.record import RetrievedChunk, ToolInvocation
+from holodeck_action.record.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import SourceMark, SuiteError
 from holodeck_action.suite.loader import load_suite
-from holodeck_action.suite.tools import FunctionTool
-from holodeck_action.tools.functions import FunctionTools, load_functions
-from holodeck_action.tools.schemas import JsonSchema
-from holodeck_action.tools.toolbox import ToolBox, ToolError, ToolResult, ToolSet, check_arguments
+from holodeck_action.suite.model.tools import FunctionTool
+from holodeck_action.targets.own_model.functions import FunctionTools, load_functions
+from holodeck_action.targets.own_model.schemas import JsonSchema
+from holodeck_action.targets.own_model.toolbox import ToolBox, ToolError, ToolResult, ToolSet, check_arguments
 from tests.agents.conversations import run
 from tests.usercode.support import CODE, running, wait_until, write
 

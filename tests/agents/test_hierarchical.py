@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.extensions.knowledge.hierarchical import HierarchicalDocuments
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.providers import ModelConfigError, resolve_model
 from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.metrics.registry import built_in
-from holodeck_action.results.agent_errors import AgentError, TargetError
-from holodeck_action.results.record import Record, TurnRecord
+from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.record.record import Record, TurnRecord
 from holodeck_action.suite.loader import load_suite
-from holodeck_action.tools.hierarchical import HierarchicalDocuments
-from holodeck_action.tools.toolbox import ToolError, ToolResult, chunks_of
+from holodeck_action.targets.own_model.toolbox import ToolError, ToolResult, chunks_of
 from tests.agents.conversations import run
 from tests.agents.documents.made import pdf
 from tests.cli.project import Project

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.agent_errors import AgentError, TargetError
-from holodeck_action.results.record import RetrievedChunk, ToolInvocation
-from holodeck_action.suite.cases import FileInput
-from holodeck_action.suite.targets import HttpTarget
+from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.record.record import RetrievedChunk, ToolInvocation
+from holodeck_action.suite.model.cases import FileInput
+from holodeck_action.suite.model.targets import HttpTarget
 from holodeck_action.targets.http import HttpAgent
 from holodeck_action.targets.protocol import Reply, seed_of
 from tests.agents.conversations import MAX_BYTES, answer, ask, converse, failure, make_case, run

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.record import ToolInvocation
+from holodeck_action.record.record import ToolInvocation
 from tests.agents.mcp_servers.starting import RUDE, SHOP, mcp, path_with_npx, served
 from tests.agents.test_own import KEY, asking, assert_hidden, calling, files_below
 from tests.cli.project import Finished, Project

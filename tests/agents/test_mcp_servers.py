@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.agent_errors import AgentError, TargetError
+from holodeck_action.extensions.mcp.mcp_settings import server_secrets
+from holodeck_action.extensions.mcp.mcp_tools import McpServers, visible_names
+from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.tools import MCPTool
-from holodeck_action.tools.mcp_settings import server_secrets
-from holodeck_action.tools.mcp_tools import McpServers, visible_names
-from holodeck_action.tools.toolbox import Tool, ToolError, ToolResult, chunks_of
+from holodeck_action.suite.model.tools import MCPTool
+from holodeck_action.targets.own_model.toolbox import Tool, ToolError, ToolResult, chunks_of
 from tests.agents.conversations import run
 from tests.agents.mcp_servers.starting import RUDE, SHOP, answering, mcp, served, servers, using
 from tests.usercode.support import running, wait_until

@@ -21,11 +21,11 @@ from holodeck_action.llm.outcomes import parse
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.llm.usage import list_price
 from holodeck_action.llm.wire import Wire, WireSettings
-from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.suite.cases import FileInput
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.suite.model.cases import FileInput
+from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.suite.values import Case
-from holodeck_action.targets.model_agent import ModelAgent
+from holodeck_action.targets.own_model.model_agent import ModelAgent
 from holodeck_action.targets.protocol import Reply
 from tests.agents.conversations import MAX_BYTES, converse, make_case, run
 from tests.llm.models import Answer, FakeModels, Fault, Request
@@ -459,9 +459,9 @@ def test_no_package_of_a_provider_is_needed(provider: str) -> None:
     code = (
         "import sys\n"
         "for name in ('openai', 'anthropic', 'pydantic_ai', 'ollama', 'mcp', 'httpx2'): sys.modules[name] = None\n"
-        "from holodeck_action.targets.model_agent import ModelAgent\n"
+        "from holodeck_action.targets.own_model.model_agent import ModelAgent\n"
         "from holodeck_action.llm.providers import resolve_model\n"
-        "from holodeck_action.suite.providers import LLMProvider\n"
+        "from holodeck_action.suite.model.providers import LLMProvider\n"
         f"given = LLMProvider(provider={provider!r}, name='m', api_key='k', endpoint='http://a/v1')\n"
         "plan = resolve_model(given, {})\n"
         "print(ModelAgent(plan, None, 'x', max_bytes=9, turn_s=None, monotonic=lambda: 0.0).notices)\n"

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.record import Record, ToolInvocation, Usage
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.record import Record, ToolInvocation, Usage
 from tests.agents.framework_examples import FOLDER, variables
 from tests.agents.shop_model import ANSWERS, KEY, ORDER, shop_models
 from tests.cli.project import Project

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.record import Record
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import Record
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall
 

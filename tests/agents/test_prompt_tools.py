@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
-from holodeck_action.llm.pauses import Deadline
+from holodeck_action.llm.limits.pauses import Deadline
 from holodeck_action.llm.providers import ModelConfigError, resolve_model
-from holodeck_action.results.agent_errors import TargetError
+from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.providers import LLMProvider
-from holodeck_action.suite.tools import PromptTool as Entry
-from holodeck_action.tools.prompt_tools import PromptTools
-from holodeck_action.tools.templates import PromptTemplate
-from holodeck_action.tools.toolbox import Tool, ToolError, ToolResult
+from holodeck_action.suite.model.providers import LLMProvider
+from holodeck_action.suite.model.tools import PromptTool as Entry
+from holodeck_action.targets.own_model.prompt_tools import PromptTools
+from holodeck_action.targets.own_model.toolbox import Tool, ToolError, ToolResult
+from holodeck_action.targets.templates.templates import PromptTemplate
 from tests.agents.conversations import run
 from tests.agents.test_model import config, live_wire
 from tests.agents.test_own import KEY, asking, assert_hidden, calling, openai, report

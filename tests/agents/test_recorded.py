@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.agent_errors import AgentError, TargetError
-from holodeck_action.results.record import RetrievedChunk, ToolInvocation
+from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.record.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.recorded import RecordedAgent

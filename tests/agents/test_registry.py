@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.metrics.registry import built_in
-from holodeck_action.results.agent_errors import AgentError, TargetError
+from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
-from holodeck_action.suite.targets import HttpTarget, parse_target
+from holodeck_action.suite.model.targets import HttpTarget, parse_target
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.factory import build_agent, describe
 from holodeck_action.targets.protocol import Reply

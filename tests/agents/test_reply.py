@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.results.record import RetrievedChunk, ToolInvocation
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.record.record import RetrievedChunk, ToolInvocation
 from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.reply import reply_from_mapping
 

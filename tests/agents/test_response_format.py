@@ -12,9 +12,9 @@ import pytest
 from holodeck_action.llm import messages
 from holodeck_action.llm.chat import ChatAnswer, is_closed, is_strict
 from holodeck_action.llm.providers import resolve_model
-from holodeck_action.results.agent_errors import AgentError, TargetError
-from holodeck_action.suite.providers import LLMProvider
-from holodeck_action.targets.model_agent import AnswerFormat, ModelAgent
+from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.suite.model.providers import LLMProvider
+from holodeck_action.targets.own_model.model_agent import AnswerFormat, ModelAgent
 from holodeck_action.targets.protocol import Reply
 from holodeck_action.text.plain import cut
 from tests.agents.conversations import MAX_BYTES, converse, make_case, run

@@ -13,13 +13,13 @@ from msgspec import structs
 
 from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.llm.providers import Effort, Reasoning, resolve_model
-from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.suite.agent import AgentConfig
-from holodeck_action.suite.providers import LLMProvider
-from holodeck_action.targets.model_agent import ModelAgent
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.suite.model.agent import AgentConfig
+from holodeck_action.suite.model.providers import LLMProvider
+from holodeck_action.targets.own_model.model_agent import ModelAgent
+from holodeck_action.targets.own_model.runner_block import RunnerSettings, runner_settings
+from holodeck_action.targets.own_model.toolbox import ToolResult
 from holodeck_action.targets.protocol import Reply
-from holodeck_action.targets.runner_block import RunnerSettings, runner_settings
-from holodeck_action.tools.toolbox import ToolResult
 from tests.agents.conversations import MAX_BYTES, converse, make_case, run
 from tests.agents.test_model import config, live_wire
 from tests.agents.test_own import KEY, asking, assert_hidden, calling, function, openai, recorded_error, report

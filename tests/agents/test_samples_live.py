@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.record import Record
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.record import Record
 from tests.agents.mcp_servers.starting import SHOP, path_with_npx
 from tests.cli.project import Project
 from tests.llm.models import Answer, FakeModels, Request, ToolCall

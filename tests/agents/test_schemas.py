@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holodeck_action.tools.schemas import JsonSchema
+from holodeck_action.targets.own_model.schemas import JsonSchema
 
 SLOW = "^(a|aa)+$"
 LONG = "a" * 60 + "b"

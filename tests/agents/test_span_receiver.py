@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.record import TurnRecord
+from holodeck_action.record.record import TurnRecord
 from tests.agents.span_sender import SENDER
 from tests.cli.project import Project
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.record import Record, ToolInvocation, Usage
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.record import Record, ToolInvocation, Usage
 from tests.agents.traced_shop import AGENT, PROGRAM
 from tests.cli.project import Project
 from tests.usercode.installing import bare_python
@@ -81,7 +81,7 @@ unanswered = asking(lambda number: _parts(0) if number == 0 else {})
 
 def forged(messages, request):
     # What a process says of its spans is what its code makes of it.
-    from holodeck_action.workers.instrumentation import Recorder
+    from holodeck_action.extensions.frameworks.instrumentation import Recorder
 
     span = {"trace": "a", "id": "b", "parent": None, "scope": "", "name": "x", "start": 1, "end": 2, "attributes": {},
             "events": [], "message": None, "failed": False}

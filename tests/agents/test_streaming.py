@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.record import Record, TurnRecord
+from holodeck_action.record.record import Record, TurnRecord
 from tests.agents.service import Handler, Received, Service
 from tests.cli.project import Finished, Project
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.record import Record, RetrievedChunk, TurnRecord
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import Record, RetrievedChunk, TurnRecord
 from tests.agents.documents import made
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall

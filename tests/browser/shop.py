@@ -7,9 +7,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from holodeck_action.results.decision import decide
-from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.record import (
+from holodeck_action.decide.decision import decide
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import (
     CaseRecord,
     ModelUsage,
     Record,
@@ -21,8 +21,8 @@ from holodeck_action.results.record import (
     TurnRecord,
     Usage,
 )
-from holodeck_action.results.result_files import write_results
-from holodeck_action.suite.policy import Gates, QuarantineEntry
+from holodeck_action.record.result_files import write_results
+from holodeck_action.suite.model.policy import Gates, QuarantineEntry
 from tests.cli.project import Project
 from tests.results.records import case, case_of, evaluation, record, turn
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.record import CaseRecord, Provenance, RetrievedChunk, SuiteIdentity, ToolInvocation
+from holodeck_action.record.record import CaseRecord, Provenance, RetrievedChunk, SuiteIdentity, ToolInvocation
 from tests.browser.conftest import Reader
 from tests.browser.hostile import texts
 from tests.browser.shop import page_of

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench.records import made_record
-from holodeck_action.reports.viewer import View, page_of
-from holodeck_action.reports.viewer_index import ViewedSuite
-from holodeck_action.results.conclusion import conclude
+from holodeck_action.reports.conclusion import conclude
+from holodeck_action.reports.page.viewer import View, page_of
+from holodeck_action.reports.page.viewer_index import ViewedSuite
 from tests.browser.conftest import Reader
 from tests.browser.test_reading import heading, shown, titles, until
 from tests.cli.project import Project

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.cli import main
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import read_record
 
 AT_START = (
     "PYTHON",

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from holodeck_action.cli import main
-from holodeck_action.results.disk import Disk
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import read_record, read_results
+from holodeck_action.record.disk import Disk
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import read_record, read_results
 from tests.action.step import Step
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Request

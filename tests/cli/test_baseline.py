@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.decision import decide
-from holodeck_action.results.record import CaseRecord, TurnRecord
-from holodeck_action.results.result_files import read_record, write_results
-from holodeck_action.results.stored_cases import INDEXED_FROM
+from holodeck_action.decide.decision import decide
+from holodeck_action.record.record import CaseRecord, TurnRecord
+from holodeck_action.record.result_files import read_record, write_results
+from holodeck_action.record.stored_cases import INDEXED_FROM
 from tests.cli.project import Finished, Project
 
 Lose = Callable[..., Project]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.llm.usage import cost_usd
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.result_files import read_record
 from tests.action.step import Step
 from tests.cli.project import Project
 from tests.llm.models import Answer, FakeModels, Request

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.agreement import cohen_kappa, corrected_rate, wilson
-from holodeck_action.results.judge_card import Confusion
+from holodeck_action.decide.agreement import cohen_kappa, corrected_rate, wilson
+from holodeck_action.extensions.calibration.judge_card import Confusion
 from tests.cli.labelling import GEVAL, KEY, QUESTIONED, Bench
 from tests.cli.project import Project
 from tests.llm.models import FakeModels, Fault

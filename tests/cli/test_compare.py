@@ -11,12 +11,12 @@ import jsonschema
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.decision import decide
-from holodeck_action.results.record import CaseRecord, Record, TurnRecord
-from holodeck_action.results.result_files import write_results
-from holodeck_action.results.result_schema import result_schema
-from holodeck_action.results.stored_cases import INDEXED_FROM
-from holodeck_action.suite.policy import QuarantineEntry
+from holodeck_action.decide.decision import decide
+from holodeck_action.record.record import CaseRecord, Record, TurnRecord
+from holodeck_action.record.result_files import write_results
+from holodeck_action.record.stored_cases import INDEXED_FROM
+from holodeck_action.reports.result_schema import result_schema
+from holodeck_action.suite.model.policy import QuarantineEntry
 from tests.cli.project import Project
 from tests.reports.pages import Page, told
 from tests.results.records import case, record

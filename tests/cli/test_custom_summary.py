@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.decision import Terms, decide
-from holodeck_action.results.record import CustomSummary
-from holodeck_action.results.result_files import read_record
-from holodeck_action.suite.policy import Gates
+from holodeck_action.decide.decision import Terms, decide
+from holodeck_action.record.record import CustomSummary
+from holodeck_action.record.result_files import read_record
+from holodeck_action.suite.model.policy import Gates
 from tests.cli.project import Project
 
 SUMMARIES = """

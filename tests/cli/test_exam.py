@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.decision import Terms, decide
-from holodeck_action.results.result_files import read_record, write_results
+from holodeck_action.decide.decision import Terms, decide
+from holodeck_action.record.result_files import read_record, write_results
 from tests.cli.project import Finished, Project
 from tests.github.repositories import commit, repository, run
 from tests.reports.parsing import check_inert

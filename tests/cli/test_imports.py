@@ -91,7 +91,7 @@ def test_a_plain_run_imports_its_own_metric_and_nothing_that_asks_github(project
     assert {name for name in found if name.startswith("holodeck_action.github.")}.isdisjoint(
         {f"holodeck_action.github.{name}" for name in ("api", "merge_base", "stored_results", "artifacts", "event")}
     )
-    assert {name for name in found if name.startswith("holodeck_action.reports.viewer")} == set()
+    assert {name for name in found if name.startswith("holodeck_action.reports.page.viewer")} == set()
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"]])

@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from holodeck_action.results.agreement import cohen_kappa, corrected_rate, wilson
-from holodeck_action.results.judge_card import NOTHING, CardSummary, Confusion
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import read_record
+from holodeck_action.decide.agreement import cohen_kappa, corrected_rate, wilson
+from holodeck_action.extensions.calibration.judge_card import NOTHING, CardSummary, Confusion
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import read_record
 from tests.cli.labelling import GEVAL, KEY, STEPS, Bench
 from tests.cli.project import Finished, Project
 from tests.llm.models import FakeModels

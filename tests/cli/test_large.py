@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.decision import decide
-from holodeck_action.results.record import CaseRecord, TurnRecord
-from holodeck_action.results.result_files import read_record, write_results
-from holodeck_action.results.stored_cases import StoredCases
+from holodeck_action.decide.decision import decide
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.record import CaseRecord, TurnRecord
+from holodeck_action.record.result_files import read_record, write_results
+from holodeck_action.record.stored_cases import StoredCases
 from tests.cli.project import Finished, Project
 from tests.results.records import resealed
 

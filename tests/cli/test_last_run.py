@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.canonical import record_digest
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.canonical import record_digest
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Project
 
 LAST = ".holodeck/last"

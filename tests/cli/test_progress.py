@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.reports.progress import following
+from holodeck_action.reports.terminal.progress import following
 from holodeck_action.text.terminal import Terminal
 from tests.action.runner import read_log
 from tests.action.step import Step

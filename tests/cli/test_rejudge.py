@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.canonical import canonical_json, record_digest
-from holodeck_action.results.decision import decide
-from holodeck_action.results.record import CaseRecord, Record
-from holodeck_action.results.result_files import read_record, write_results
+from holodeck_action.decide.decision import decide
+from holodeck_action.record.canonical import canonical_json, record_digest
+from holodeck_action.record.record import CaseRecord, Record
+from holodeck_action.record.result_files import read_record, write_results
 from tests.cli.project import Finished, Project, evaluations
 from tests.llm.models import Answer, FakeModels, Request
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Project
 
 NO_KEY = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": ""}

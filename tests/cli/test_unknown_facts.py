@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.facts import LARGEST
+from holodeck_action.record.facts import LARGEST
 from tests.cli.project import Project
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.record import Record, TurnRecord
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.record import Record, TurnRecord
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Finished, Project
 
 WAY_OUT = "give tool_invocations with the reply, an empty list where no tool was called"

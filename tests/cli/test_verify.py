@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.decision import decide
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.record import TurnRecord
-from holodeck_action.results.result_files import read_record, write_results
+from holodeck_action.decide.decision import decide
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.record import TurnRecord
+from holodeck_action.record.result_files import read_record, write_results
 from tests.cli.project import Finished, Project
 
 TRUTH = "The kettles are shipped from Leeds, usually within two days."
@@ -181,7 +181,7 @@ def test_what_cannot_be_verified_is_refused(project: Project, given: str, told: 
 
 def test_without_the_libraries_it_says_what_to_install(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     evaluated(project, ANSWERS[:1])
-    monkeypatch.delitem(sys.modules, "holodeck_action.metrics.text.reference", raising=False)
+    monkeypatch.delitem(sys.modules, "holodeck_action.extensions.reference.reference", raising=False)
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     finished = project.run("verify", "out")
     assert (finished.code, finished.stdout) == (2, "")

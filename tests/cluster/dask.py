@@ -67,7 +67,7 @@ class Dask:
             self._start(
                 *("worker", "--scheduler-file", str(self._file), "--protocol", self._protocol, "--no-nanny"),
                 *("--nthreads", "100", "--local-directory", str(self._folder)),
-                *("--preload", "holodeck_action.cluster.session"),
+                *("--preload", "holodeck_action.extensions.cluster.session"),
                 **environ,
             )
         )

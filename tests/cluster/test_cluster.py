@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Finished, Project
 from tests.cluster.dask import Dask
 from tests.llm.models import Answer, FakeModels

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Project
 
 HERE = "tcp://127.0.0.1:1"

@@ -12,8 +12,8 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from holodeck_action.metrics.registry import built_in
-from holodeck_action.suite.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.metric_types import METRICS
+from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.model.metric_types import METRICS
 from tests.suite.folders import HEAD, load
 
 BLOCKS: dict[str, dict[str, Any]] = yaml.safe_load(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Project, evaluations
 from tests.llm.models import Answer, FakeModels
 
@@ -14,10 +14,10 @@ KEY = "sk-package"
 POLITE = '''
 from typing import Annotated, Literal
 
-from holodeck_action.metrics.refusal import RefusalEvaluator
-from holodeck_action.suite.base import Flag
-from holodeck_action.suite.metric_base import JudgedMetric, Role
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.metrics.judging.refusal import RefusalEvaluator
+from holodeck_action.suite.model.base import Flag
+from holodeck_action.suite.model.metric_base import JudgedMetric, Role
+from holodeck_action.suite.model.providers import LLMProvider
 
 
 class PoliteMetric(JudgedMetric):
@@ -52,7 +52,7 @@ ODD = """
 from typing import Literal
 
 from holodeck_action.metrics.base import DeterministicEvaluator, EvaluationResult
-from holodeck_action.suite.metric_base import Metric
+from holodeck_action.suite.model.metric_base import Metric
 
 
 class OddMetric(Metric):
@@ -85,7 +85,7 @@ def site(folder: Path, value: str, text: str = POLITE) -> str:
     [
         ("absent:PoliteMetric", "cannot be imported (ModuleNotFoundError: No module named 'absent')"),
         ("polite:Absent", "cannot be imported (AttributeError: module 'polite' has no attribute 'Absent')"),
-        ("polite:SOMETHING", "is no subclass of holodeck_action.suite.metric_base.Metric"),
+        ("polite:SOMETHING", "is no subclass of holodeck_action.suite.model.metric_base.Metric"),
         ("polite:Untyped", 'has no field such as type: Literal["polite"] = "polite"'),
         ("polite:Taken", "brings the type geval, which there is already: rename it"),
     ],

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from holodeck_action.results.parquet_tables import TABLES
+from holodeck_action.extensions.parquet.parquet_tables import TABLES
 from tests.cli.project import Project
 
 PAGE = (Path(__file__).parents[2] / "docs" / "parquet.md").read_text()

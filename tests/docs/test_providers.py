@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 import yaml
 
-from holodeck_action.suite.providers import ADDRESS_VARIABLES, ProviderName
+from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, ProviderName
 from tests.cli.project import Project
 from tests.docs.pages import ROOT, blocks
 from tests.llm.models import Answer, FakeModels, Request, ToolCall

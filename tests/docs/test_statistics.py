@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from bench.pages import made_table, table
 from bench.simulation import COMMAND, PAGE, SIZES_HEADS, Trials, gate_row, interval_row, size_rows
+from holodeck_action.decide.compare.comparing import compare
+from holodeck_action.decide.compare.comparison import Comparison, Difference, MetricComparison
+from holodeck_action.decide.survey import judge_cases
+from holodeck_action.record.record import BaseRun
 from holodeck_action.reports.comparison import rate_text, state_text
-from holodeck_action.results.comparing import compare
-from holodeck_action.results.comparison import Comparison, Difference, MetricComparison
-from holodeck_action.results.record import BaseRun
-from holodeck_action.results.survey import judge_cases
-from holodeck_action.suite.policy import Baseline
+from holodeck_action.suite.model.policy import Baseline
 from tests.results.records import case, record
 
 SAID = "worse in this metric alone (−23 to −0.4 points), not beyond chance among the 3 compared"

@@ -11,8 +11,8 @@ from typing import Any, is_typeddict
 from pydantic import BaseModel
 
 from holodeck_action.compat import NAMES
+from holodeck_action.extensions.deepeval.entities import GEvalConfig, RAGMetricConfig
 from holodeck_action.metrics.base import BaseEvaluator
-from holodeck_action.metrics.deepeval.entities import GEvalConfig, RAGMetricConfig
 
 BASES = ("AzureAIEvaluator", "BaseEvaluator", "DeepEvalBaseEvaluator")
 

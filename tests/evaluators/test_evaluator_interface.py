@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.llm.pauses import Deadline, stopped_by_calls
+from holodeck_action.llm.limits.pauses import Deadline, stopped_by_calls
 from holodeck_action.metrics.base import (
     DEEPEVAL_PARAMS,
     BaseEvaluator,

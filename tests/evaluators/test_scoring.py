@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.case_verdicts import judge_evaluation
-from holodeck_action.results.evaluation import ErrorInfo, Evaluation
-from holodeck_action.results.facts import Nothing, listed
-from holodeck_action.results.record import RetrievedChunk, ToolAssertion, ToolInvocation
+from holodeck_action.decide.case_verdicts import judge_evaluation
+from holodeck_action.record.evaluation import ErrorInfo, Evaluation
+from holodeck_action.record.facts import Nothing, listed
+from holodeck_action.record.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.scoring.scoring import Answer, TurnScorer
 from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation, Turn
 from holodeck_action.workers.pool import WorkerPool

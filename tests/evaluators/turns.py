@@ -10,10 +10,10 @@ from typing import Any
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.scoring.scoring import Answer
-from holodeck_action.suite.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holodeck_action.results.canonical import canonical_json
+from holodeck_action.record.canonical import canonical_json
 from tests.cli.project import Project
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.record import Record
+from holodeck_action.record.record import Record
 from tests.cli.project import Finished, Project
 from tests.examples.test_examples import EXAMPLES, FINANCIAL, RETRIEVAL, SUPPORT, Example
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from holodeck_action.metrics.retrieval import RetrievalName
-from holodeck_action.suite.policy import BOUNDS_OF_METRICS, Gates
+from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Gates
 from holodeck_action.targets.reply import REPLY
 from holodeck_action.targets.shapes import ListOf, Object
 

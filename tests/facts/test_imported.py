@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from holodeck_action.importers.promptfoo.toolchecks import TYPES
+from holodeck_action.extensions.importers.promptfoo.toolchecks import TYPES
 from tests.cli.project import Project
 
 CHECKS: list[dict[str, Any]] = [

@@ -15,8 +15,8 @@ from typing import Any, get_args
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.record import Record
-from holodeck_action.suite.policy import Baseline, Reaction
+from holodeck_action.record.record import Record
+from holodeck_action.suite.model.policy import Baseline, Reaction
 from tests.cli.project import Project
 from tests.cli.test_partial_comparison import store
 from tests.results.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.decide.compare.regressions import CASES, INCONCLUSIVE, REGRESSED
+from holodeck_action.decide.exam_gate import LOOSENED
 from holodeck_action.metrics.registry import built_in
-from holodeck_action.results.exam_gate import LOOSENED
-from holodeck_action.results.regressions import CASES, INCONCLUSIVE, REGRESSED
-from holodeck_action.suite.metric_base import Metric
-from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.policy import Gates
 from holodeck_action.targets.reply import REPLY
 from tests.cli.project import Project
 from tests.facts.declared import NO_FACTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from holodeck_action.suite.providers import COMPATIBLE
+from holodeck_action.suite.model.providers import COMPATIBLE
 from tests.fields.blocks import (
     ABOVE_ZERO,
     ANY_TEXT,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.results.record import CaseRecord
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.record import CaseRecord
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Project
 
 PASSED, FAILED, ERROR, SHOWN = "passed", "failed", "error", "informational"

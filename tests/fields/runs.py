@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Project
 
 Entry = Mapping[str, Any]

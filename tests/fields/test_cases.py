@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.record import CaseRecord
+from holodeck_action.record.record import CaseRecord
 from tests.cli.project import Project
 from tests.fields.pairs import (
     ERROR,

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
-from holodeck_action.metrics.rag import RagName
-from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.extensions.deepeval.metrics_rag import RagName
+from holodeck_action.record.evaluation import Evaluation
 from tests.cli.project import Project
 from tests.llm.judging import Judge, Truth, asked_keys
 from tests.llm.models import Answer, FakeModels, Request

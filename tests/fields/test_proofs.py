@@ -20,8 +20,8 @@ from pydantic import BaseModel
 
 from holodeck_action.cli import cli
 from holodeck_action.metrics.standard import AZURE_METRICS
-from holodeck_action.suite.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.policy import Policy
+from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.model.policy import Policy
 from scripts.build_field_reference import commands_below, models_below
 from tests.evaluators.documented import ARGUMENTS
 from tests.fields import test_cases, test_metrics

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.results.record import BaseRun, Record
-from holodeck_action.results.result_files import RESULTS_FILE, read_record
+from holodeck_action.record.record import BaseRun, Record
+from holodeck_action.record.result_files import RESULTS_FILE, read_record
 from tests.action.step import Ended
 from tests.cli.project import Project
 from tests.github.fake import FakeGitHub, Repository

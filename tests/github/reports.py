@@ -6,11 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holodeck_action.results.decision import decide
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.record import CaseRecord, Provenance, TurnRecord
-from holodeck_action.results.report_building import build_report
-from holodeck_action.results.report_views import Report
+from holodeck_action.decide.decision import decide
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.record import CaseRecord, Provenance, TurnRecord
+from holodeck_action.reports.report_building import build_report
+from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.errors import SourceMark
 from tests.results.records import case_of, evaluation, record, turn
 

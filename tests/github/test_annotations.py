@@ -13,19 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from holodeck_action.decide.decision import decide
 from holodeck_action.github.annotations import DETAILS_LIMIT, MESSAGE_LIMIT, MOST, TITLE_LIMIT, Annotation, as_check
-from holodeck_action.github.api import connect
 from holodeck_action.github.case_annotations import annotate, passing_keys
-from holodeck_action.github.objects import CheckState
+from holodeck_action.github.rest.api import connect
+from holodeck_action.github.rest.objects import CheckState
 from holodeck_action.github.runner import MESSAGE_LIMIT as COMMAND_LIMIT
 from holodeck_action.github.runner import annotation_commands
-from holodeck_action.results.decision import decide
-from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.record import ToolAssertion, ToolInvocation, TrialRecord
-from holodeck_action.results.report_building import build_report
-from holodeck_action.results.report_views import Report
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import ToolAssertion, ToolInvocation, TrialRecord
+from holodeck_action.reports.report_building import build_report
+from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.policy import QuarantineEntry
+from holodeck_action.suite.model.policy import QuarantineEntry
 from tests.action.runner import Command, read_log
 from tests.github.fake import FakeGitHub, Token
 from tests.github.reports import at, case_at, metric, placed, report_of

@@ -17,9 +17,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holodeck_action import __version__
-from holodeck_action.github import objects
-from holodeck_action.github.api import Api, connect
-from holodeck_action.github.objects import ApiError, ChangedFile, CheckState, Comment, InlineComment, Ownership, Pull
+from holodeck_action.github.rest import objects
+from holodeck_action.github.rest.api import Api, connect
+from holodeck_action.github.rest.objects import (
+    ApiError,
+    ChangedFile,
+    CheckState,
+    Comment,
+    InlineComment,
+    Ownership,
+    Pull,
+)
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.fake.permissions import Permissions
 from tests.github.raw import answer, serving

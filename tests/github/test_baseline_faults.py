@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from holodeck_action.results.history_layout import suite_key
+from holodeck_action.extensions.history.history_layout import suite_key
 from tests.cli.project import Project
 from tests.github.baselines import OUTPUT, Shop
 from tests.github.fake import FakeGitHub, Fault

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holodeck_action.github.api import connect
 from holodeck_action.github.channels import Access, Failed, Outcome, Published, Skipped
 from holodeck_action.github.check_run import conclude, conclusion_of, ending, found, start, token_can_check
-from holodeck_action.github.objects import CheckRun
+from holodeck_action.github.rest.api import connect
+from holodeck_action.github.rest.objects import CheckRun
 from tests.github.fake import FakeGitHub, Fault, Token
 
 REPOSITORY = "octo/shop"

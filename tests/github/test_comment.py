@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.github.api import connect
 from holodeck_action.github.channels import Access, Failed, Outcome, Published, Skipped
+from holodeck_action.github.rest.api import connect
 from holodeck_action.github.sticky_comment import Mode, Wanted, marker, publish_comment
 from tests.github.fake import FakeGitHub, Fault, Token
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.github.branch_history import BranchHistory
+from holodeck_action.extensions.history.branch_history import BranchHistory
+from holodeck_action.extensions.history.history_layout import kept_commits, suite_key
+from holodeck_action.extensions.history.history_store import HistoryEntry, HistoryError
+from holodeck_action.extensions.history.results_history import dump_line
 from holodeck_action.github.job import Job
-from holodeck_action.results.history import dump_line
-from holodeck_action.results.history_layout import kept_commits, suite_key
-from holodeck_action.results.history_store import HistoryEntry, HistoryError
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.steps import naming, places
 from tests.github.workflow import BOT, REPOSITORY

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holodeck_action.github.event import ByCommit, ByHead, ByNumber, NoPull, Target, is_fork, resolve
-from holodeck_action.github.objects import Pull
-from holodeck_action.github.payload import PAYLOAD_LIMIT, EventError, read_event
+from holodeck_action.github.rest.objects import Pull
+from holodeck_action.github.rest.payload import PAYLOAD_LIMIT, EventError, read_event
 from holodeck_action.workers.permission import PRIVILEGED, Origin, origin_of
 from tests.github import events
 from tests.github.events import AFTER, BASE, HEAD, MERGE

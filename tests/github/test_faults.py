@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from holodeck_action.commands.publish import read_runs
-from holodeck_action.github.api import connect
 from holodeck_action.github.channels import LOOKS_S as EACH_LOOK_S
 from holodeck_action.github.channels import Access, Channel, Published
 from holodeck_action.github.event import given_target
 from holodeck_action.github.publisher import Connection, Findings, Publisher
-from holodeck_action.github.retry import LONGEST_WAITS_S
+from holodeck_action.github.rest.api import connect
+from holodeck_action.github.rest.retry import LONGEST_WAITS_S
 from holodeck_action.github.surfaces import surfaces_from
-from holodeck_action.reports.places import Place as Where
+from holodeck_action.reports.comment.places import Place as Where
 from holodeck_action.text.redaction import Redactor
 from tests.action.step import Ended
 from tests.cli.project import Project

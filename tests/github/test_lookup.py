@@ -11,10 +11,10 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from holodeck_action.github.api import Api, connect
 from holodeck_action.github.event import Target, resolve
 from holodeck_action.github.lookup import Found, check_evaluated, find
-from holodeck_action.github.objects import ApiError, Pull
+from holodeck_action.github.rest.api import Api, connect
+from holodeck_action.github.rest.objects import ApiError, Pull
 from tests.github import events
 from tests.github.events import AFTER, BASE, HEAD, MERGE
 from tests.github.fake import FakeGitHub, Fault, Repository, Token

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.github.api import Api, connect
-from holodeck_action.github.commit_objects import ObjectLimits, ObjectsError, fetch_objects
-from holodeck_action.github.merge_base import NoCommit, Wanted, base_branch, first_parents, wanted_commit
-from holodeck_action.github.objects import ApiError
+from holodeck_action.github.bases.commit_objects import ObjectLimits, ObjectsError, fetch_objects
+from holodeck_action.github.bases.merge_base import NoCommit, Wanted, base_branch, first_parents, wanted_commit
+from holodeck_action.github.rest.api import Api, connect
+from holodeck_action.github.rest.objects import ApiError
 from tests.github.events import event_environ
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.fake.actions import Artifact

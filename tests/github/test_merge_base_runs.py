@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.result_files import read_record
 from tests.agents.service import Service
 from tests.cli.project import Project
 from tests.cli.test_against import KEY, NEW, OLD, agent, answered, asks_judge, records, scores, write

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.github.api import Api, connect
-from holodeck_action.github.objects import ApiError, CheckState
-from holodeck_action.github.retry import LONGEST_WAITS_S, rate_limit_wait, repeatable, retry_after
+from holodeck_action.github.rest.api import Api, connect
+from holodeck_action.github.rest.objects import ApiError, CheckState
+from holodeck_action.github.rest.retry import LONGEST_WAITS_S, rate_limit_wait, repeatable, retry_after
 from tests.action.step import ROOT
 from tests.agents.attachments.site import Site, certified
 from tests.github.fake import FakeGitHub, Fault, Repository, Token

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.github.api import connect
+from holodeck_action.decide.decision import decide
 from holodeck_action.github.case_annotations import annotate
 from holodeck_action.github.channels import Access, Failed, Outcome, Published, Skipped
+from holodeck_action.github.rest.api import connect
 from holodeck_action.github.review import (
     MOST_INLINE,
     Markers,
@@ -22,11 +23,10 @@ from holodeck_action.github.review import (
     publish_review,
     review_text,
 )
-from holodeck_action.reports.size_limit import COMMENT
-from holodeck_action.results.decision import decide
-from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.report_building import build_report
-from holodeck_action.results.report_views import Report
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.reports.comment.size_limit import COMMENT
+from holodeck_action.reports.report_building import build_report
+from holodeck_action.reports.report_views import Report
 from tests.action.runner import read_log
 from tests.github.fake import FakeGitHub, Fault, Token
 from tests.github.reports import at, case_at, metric, placed, report_of

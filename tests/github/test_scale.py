@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from holodeck_action.github.annotations import MOST
-from holodeck_action.reports.changes import State
+from holodeck_action.reports.comment.changes import State
 from tests.action.step import Ended
 from tests.cli.project import Project
 from tests.github.events import HEAD

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from holodeck_action import __version__
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.result_files import read_record
 from tests.action.runner import read_log, read_pairs
 from tests.action.step import action
 from tests.cli.project import Project

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.result_files import read_record
 from tests.agents.test_samples_live import KEY, answered, copied
 from tests.cli.project import Project
 from tests.image.conftest import WORKSPACE, Engine

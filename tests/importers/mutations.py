@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.importers.source import plain
-from holodeck_action.suite.reading import read_foreign_yaml
+from holodeck_action.extensions.importers.source import plain
+from holodeck_action.suite.yaml.reading import read_foreign_yaml
 from holodeck_action.text.foreign import Foreign
 
 HERE = Path(__file__).parent

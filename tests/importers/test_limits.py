@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.importers.conversion import Conversion, converted
+from holodeck_action.extensions.importers.conversion import Conversion, converted
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from tests.cli.project import Project
 from tests.importers.accounts import account
@@ -83,8 +83,8 @@ def test_a_template_that_was_too_slow_is_not_tried_again(project: Project) -> No
 def test_templates_are_slow_together_only_so_long(tmp_path: Path) -> None:
     """In a process of its own: time is measured with the signal that ends our tests, too."""
     code = f"""
-from holodeck_action.importers.promptfoo.templates import Templates
-from holodeck_action.importers.source import UnfitError
+from holodeck_action.extensions.importers.promptfoo.templates import Templates
+from holodeck_action.extensions.importers.source import UnfitError
 templates = Templates(seconds=0.2, all_seconds=0.7)
 for number in range(5):
     try:
@@ -246,7 +246,7 @@ import sys
 from holodeck_action.cli import main
 from pathlib import Path
 code = main(["import", "promptfoo", "c.yaml", "-o", "new"], {}, Path.cwd(), sys.stdin, sys.stdout, sys.stderr)
-print(code, [name for name in sys.modules if name.startswith(("jinja2", "holodeck_action.importers.promptfoo"))])
+print(code, [name for name in sys.modules if name.startswith(("jinja2", "holodeck_action.extensions.importers.promptfoo"))])
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=project.folder, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "0 []", done.stderr

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.importers.promptfoo.patterns import python_pattern, utf16_units
-from holodeck_action.importers.source import UnfitError
+from holodeck_action.extensions.importers.promptfoo.patterns import python_pattern, utf16_units
+from holodeck_action.extensions.importers.source import UnfitError
 from tests.cli.project import Project
 from tests.importers.accounts import account
 from tests.importers.generated_patterns import node_answers, pair

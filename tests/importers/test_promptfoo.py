@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holodeck_action.importers.written import UNASKED
+from holodeck_action.extensions.importers.written import UNASKED
 from tests.agents.service import Handler, Received, Service
 from tests.cli.project import Project
 from tests.importers.accounts import account, assertions_in

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holodeck_action.llm.budget import (
+from holodeck_action.llm.calls import Account, Call, CallContext, Kind, Meter, Post, Tokens, WireError
+from holodeck_action.llm.limits.budget import (
     BYTES_PER_TOKEN,
     COMPLETION_GUESS,
     IMAGE_TOKENS,
@@ -24,7 +25,6 @@ from holodeck_action.llm.budget import (
     estimate,
     text_tokens,
 )
-from holodeck_action.llm.calls import Account, Call, CallContext, Kind, Meter, Post, Tokens, WireError
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.models import Answer, FakeModels, Fault
 from tests.llm.wiring import account, chat, opened, post, run, said

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from holodeck_action.llm.calls import Call, CallContext, Meter, Post, WireError
-from holodeck_action.llm.cassette import parts_of
+from holodeck_action.llm.cassette.cassette import parts_of
 from holodeck_action.llm.wire import WireSettings
 from holodeck_action.text.redaction import Redactor
 from tests.llm.models import Answer, FakeModels, Fault

@@ -14,11 +14,11 @@ import pytest
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.embeddings import MOST_CHARACTERS, MOST_TEXTS, Embedder, EmbeddingPlan, resolve_embedding
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.pauses import Deadline
+from holodeck_action.llm.limits.pauses import Deadline
 from holodeck_action.llm.providers import ModelConfigError
 from holodeck_action.llm.usage import list_price
 from holodeck_action.llm.wire import WireSettings
-from holodeck_action.suite.agent import AgentConfig
+from holodeck_action.suite.model.agent import AgentConfig
 from tests.llm.models import Answer, FakeModels, Fault, Request
 from tests.llm.wiring import KEY, opened
 

@@ -12,8 +12,8 @@ import httpx2
 import pytest
 
 from holodeck_action.llm.calls import WireError
-from holodeck_action.llm.leases import LEASE_S, Leases
-from holodeck_action.llm.shared_limits import SharedLimit, SharedLimits
+from holodeck_action.llm.limits.leases import LEASE_S, Leases
+from holodeck_action.llm.limits.shared_limits import SharedLimit, SharedLimits
 from holodeck_action.llm.wire import Wire, WireSettings
 from tests.llm.ahead import LATENCY_S, Says, Service, at_most_at_once, run_ahead, shut_for, wire_ahead
 from tests.llm.wiring import account, chat, post

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from holodeck_action.llm.calls import Answer, Call, CallContext, Meter
-from holodeck_action.llm.limits import DECREASE, HOLD, AccountLimit
+from holodeck_action.llm.limits.limits import DECREASE, HOLD, AccountLimit
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.models import FakeModels
 from tests.llm.wiring import Clock, account, chat, opened, post, run

@@ -10,7 +10,7 @@ import pytest
 
 from holodeck_action.llm.providers import Keyless, MissingKeyError, ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.llm.usage import cost_usd
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.model.providers import LLMProvider
 
 KEYS = {
     "OPENAI_API_KEY": "sk-openai",
@@ -236,7 +236,7 @@ def test_resolving_imports_no_client() -> None:
     code = (
         "import sys\n"
         "from holodeck_action.llm.providers import resolve_model\n"
-        "from holodeck_action.suite.providers import LLMProvider\n"
+        "from holodeck_action.suite.model.providers import LLMProvider\n"
         "resolve_model(LLMProvider(provider='openai', name='gpt-4o'), {'OPENAI_API_KEY': 'sk-x'})\n"
         "print([name for name in ('openai', 'anthropic', 'pydantic_ai', 'genai_prices') if name in sys.modules])\n"
     )

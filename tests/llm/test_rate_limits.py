@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter, Post, WireError
-from holodeck_action.llm.gate import IN_A_ROW, MOST_TRIES, Gate
-from holodeck_action.llm.pauses import Deadline, TimeLimit, stopped_by_calls
+from holodeck_action.llm.limits.gate import IN_A_ROW, MOST_TRIES, Gate
+from holodeck_action.llm.limits.pauses import Deadline, TimeLimit, stopped_by_calls
 from holodeck_action.llm.wire import Wire
 from holodeck_action.metrics.registry import built_in
-from holodeck_action.results.agent_errors import AgentError
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.facts import Fact
-from holodeck_action.results.record import ToolAssertion, ToolInvocation, TrialRecord
-from holodeck_action.runner.schedule import Outcome, Slots, Stop, run_cases
-from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.facts import Fact
+from holodeck_action.record.record import ToolAssertion, ToolInvocation, TrialRecord
+from holodeck_action.run.schedule import Outcome, Slots, Stop, run_cases
+from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn

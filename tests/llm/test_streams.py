@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.llm.calls import WireError
-from holodeck_action.llm.entries import without_secrets
+from holodeck_action.llm.cassette.entries import without_secrets
 from holodeck_action.llm.outcomes import check, parse
 from holodeck_action.text.redaction import Redactor
 

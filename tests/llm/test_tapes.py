@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from holodeck_action.llm.tapes import DamagedError, Files, Tape, parse_document
+from holodeck_action.llm.cassette.tapes import DamagedError, Files, Tape, parse_document
 from holodeck_action.text.foreign import Foreign
 
 

@@ -13,7 +13,7 @@ import pytest
 from holodeck_action.llm.calls import Meter, Post, Tokens, WireError
 from holodeck_action.llm.connections import Routes
 from holodeck_action.llm.wire import WireSettings
-from holodeck_action.results.record import Usage
+from holodeck_action.record.record import Usage
 from tests.llm.models import Answer, FakeModels, Fault
 from tests.llm.wiring import KEY, account, chat, opened, post, run, said
 

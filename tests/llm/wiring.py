@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 
 from holodeck_action.llm.calls import CALL, Account, CallContext, Meter, Post
-from holodeck_action.llm.pauses import Deadline
+from holodeck_action.llm.limits.pauses import Deadline
 from holodeck_action.llm.wire import Wire, WireSettings
 
 KEY = "sk-test-5f0c9a7be1"

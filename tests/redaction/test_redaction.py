@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.result_files import read_record
 from holodeck_action.text.redaction import MASK, Redactor
 from holodeck_action.text.secret_parts import SHORTEST
 from holodeck_action.text.secrets import environment_secrets

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.results.record import CaseRecord, Record, ToolAssertion, ToolInvocation
+from holodeck_action.record.record import CaseRecord, Record, ToolAssertion, ToolInvocation
 from tests.results.records import case_of, evaluation, record, turn
 
 FRAGMENTS = (

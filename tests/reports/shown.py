@@ -7,14 +7,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holodeck_action.reports.viewer import View, page_of
-from holodeck_action.reports.viewer_index import ViewedSuite
-from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.decision import decide
-from holodeck_action.results.record import CaseRecord, Record, ToolInvocation, Usage
-from holodeck_action.results.report_building import build_report
-from holodeck_action.results.report_views import Report
-from holodeck_action.suite.policy import Gates, QuarantineEntry
+from holodeck_action.decide.decision import decide
+from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, Usage
+from holodeck_action.reports.conclusion import conclude
+from holodeck_action.reports.page.viewer import View, page_of
+from holodeck_action.reports.page.viewer_index import ViewedSuite
+from holodeck_action.reports.report_building import build_report
+from holodeck_action.reports.report_views import Report
+from holodeck_action.suite.model.policy import Gates, QuarantineEntry
 from tests.results.records import case, case_of, evaluation, record, turn
 
 

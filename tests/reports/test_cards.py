@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from holodeck_action.reports.console import console_report
+from holodeck_action.extensions.calibration.judge_card import NOTHING, CardSummary, Estimate
+from holodeck_action.record.record import Record
+from holodeck_action.reports.comment.size_limit import JOB_SUMMARY, SizeLimit
 from holodeck_action.reports.custom import CustomTemplate, custom_markdown
 from holodeck_action.reports.formats import markdown
-from holodeck_action.reports.size_limit import JOB_SUMMARY, SizeLimit
-from holodeck_action.results.judge_card import NOTHING, CardSummary, Estimate
-from holodeck_action.results.record import Record
+from holodeck_action.reports.terminal.console import console_report
 from tests.action.runner import read_log
 from tests.reports.hostile import storable_texts
 from tests.reports.pages import Page

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holodeck_action.decide.decision import Terms, decide
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import BaseRun, CaseRecord, Record, RecordedBaseline, ToolAssertion
 from holodeck_action.reports.causes import Cause, causes_of
-from holodeck_action.results.decision import Terms, decide
-from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.record import BaseRun, CaseRecord, Record, RecordedBaseline, ToolAssertion
-from holodeck_action.results.report_building import build_report
-from holodeck_action.suite.policy import Baseline
+from holodeck_action.reports.report_building import build_report
+from holodeck_action.suite.model.policy import Baseline
 from tests.reports.shown import report_of
 from tests.results.records import case_of, evaluation, record, turn
 

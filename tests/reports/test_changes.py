@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.reports.changes import (
+from holodeck_action.decide.exit_codes import worst_exit_code
+from holodeck_action.record.record import CaseRecord, Provenance, SuiteIdentity
+from holodeck_action.reports.comment.changes import (
     MOST_FAILING,
     MOST_METRICS,
     STATE_LIMIT,
@@ -24,9 +26,7 @@ from holodeck_action.reports.changes import (
     state_of,
     worse,
 )
-from holodeck_action.results.exit_codes import worst_exit_code
-from holodeck_action.results.record import CaseRecord, Provenance, SuiteIdentity
-from holodeck_action.results.report_views import Report
+from holodeck_action.reports.report_views import Report
 from tests.reports.hostile import hostile_texts
 from tests.reports.shown import failing, passing, report_of, varied
 from tests.results.records import case, case_of, evaluation, record, turn

@@ -17,15 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.reports.changes import State, state_of
-from holodeck_action.reports.check_summary import TITLE_LIMIT, Mark, render_check
-from holodeck_action.reports.custom import CustomTemplate
-from holodeck_action.reports.places import Place
-from holodeck_action.reports.pull_request import render_comment, render_problem
-from holodeck_action.reports.size_limit import CHECK, COMMENT, SizeLimit
-from holodeck_action.results.decision import Terms, decide
-from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.record import (
+from holodeck_action.decide.decision import Terms, decide
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import (
     BaseRun,
     CaseRecord,
     Provenance,
@@ -36,10 +30,16 @@ from holodeck_action.results.record import (
     ToolInvocation,
     Usage,
 )
-from holodeck_action.results.report_building import build_report
-from holodeck_action.results.report_views import Report
+from holodeck_action.reports.comment.changes import State, state_of
+from holodeck_action.reports.comment.check_summary import TITLE_LIMIT, Mark, render_check
+from holodeck_action.reports.comment.places import Place
+from holodeck_action.reports.comment.pull_request import render_comment, render_problem
+from holodeck_action.reports.comment.size_limit import CHECK, COMMENT, SizeLimit
+from holodeck_action.reports.custom import CustomTemplate
+from holodeck_action.reports.report_building import build_report
+from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.policy import Baseline, GateMetric, Gates
+from holodeck_action.suite.model.policy import Baseline, GateMetric, Gates
 from tests.action.runner import read_log
 from tests.reports.hostile import FRAGMENTS, hostile_case, hostile_record, storable_texts
 from tests.reports.parsing import check_structure, leaves, parses, rows

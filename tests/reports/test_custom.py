@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from holodeck_action.reports.comment.size_limit import SizeLimit
 from holodeck_action.reports.custom import (
     MAX_SOURCE,
     CustomTemplate,
@@ -15,7 +16,6 @@ from holodeck_action.reports.custom import (
     read_template,
 )
 from holodeck_action.reports.formats import markdown, readable
-from holodeck_action.reports.size_limit import SizeLimit
 from tests.reports.hostile import hostile_record
 from tests.reports.parsing import check_inert
 from tests.reports.shown import report_of, varied

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from holodeck_action.decide.consumption import Spend
+from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary
+from holodeck_action.extensions.history.trends import FlakyCase, History, Trend
+from holodeck_action.reports.comment.size_limit import CHECK, COMMENT
 from holodeck_action.reports.custom import LIMITS
 from holodeck_action.reports.formats import COLUMNS, FORMATS
-from holodeck_action.reports.size_limit import CHECK, COMMENT
-from holodeck_action.reports.templating import markdown_environment, template_folder
-from holodeck_action.results.consumption import Spend
-from holodeck_action.results.report_views import (
+from holodeck_action.reports.report_views import (
     CaseView,
     MetricView,
     Report,
@@ -21,8 +22,7 @@ from holodeck_action.results.report_views import (
     SkippedMetric,
     TurnView,
 )
-from holodeck_action.results.trends import FlakyCase, History, Trend
-from holodeck_action.results.verdict import Counts, GateVerdict, PanelSummary
+from holodeck_action.reports.templating import markdown_environment, template_folder
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
 

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.reports.changes import state_of
-from holodeck_action.reports.check_summary import render_check
-from holodeck_action.reports.console import console_report
+from holodeck_action.decide.decision import Terms
+from holodeck_action.record.record import BaseRun, Record, RecordedBaseline
+from holodeck_action.reports.comment.changes import state_of
+from holodeck_action.reports.comment.check_summary import render_check
+from holodeck_action.reports.comment.places import Place
+from holodeck_action.reports.comment.pull_request import render_comment
+from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.formats import markdown, readable
-from holodeck_action.reports.places import Place
-from holodeck_action.reports.pull_request import render_comment
-from holodeck_action.reports.viewer import View, page_of
-from holodeck_action.reports.viewer_index import ViewedSuite
-from holodeck_action.results.conclusion import Conclusion, conclude
-from holodeck_action.results.decision import Terms
-from holodeck_action.results.record import BaseRun, Record, RecordedBaseline
-from holodeck_action.suite.policy import Baseline
+from holodeck_action.reports.page.viewer import View, page_of
+from holodeck_action.reports.page.viewer_index import ViewedSuite
+from holodeck_action.reports.terminal.console import console_report
+from holodeck_action.suite.model.policy import Baseline
 from tests.cli.test_partial_comparison import of_letters, store
 from tests.reports.pages import Page
 from tests.results.records import case, record

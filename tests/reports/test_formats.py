@@ -9,9 +9,9 @@ import json
 import pytest
 from hypothesis import given, settings
 
+from holodeck_action.record.record import Provenance, Record, SuiteIdentity
+from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.formats import COLUMNS, FORMATS, csv_report, json_report, render
-from holodeck_action.results.record import Provenance, Record, SuiteIdentity
-from holodeck_action.results.serialization import to_json
 from tests.action.runner import read_log
 from tests.reports.hostile import hostile_case, storable_texts
 from tests.reports.shown import report_of, varied

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from lxml import etree
 from msgspec.structs import replace
 
+from holodeck_action.record.record import Provenance, SuiteIdentity, Timing
 from holodeck_action.reports.formats import junit
-from holodeck_action.results.record import Provenance, SuiteIdentity, Timing
-from holodeck_action.results.report_views import canonical_report
+from holodeck_action.reports.report_views import canonical_report
 from tests.action.runner import read_log
 from tests.reports.hostile import hostile_case, storable_texts
 from tests.reports.shown import report_of, varied

@@ -9,11 +9,11 @@ from itertools import cycle, islice
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.decision import decide
-from holodeck_action.results.record import Record, SuiteIdentity
-from holodeck_action.results.result_files import read_record, write_results
-from holodeck_action.results.stored_cases import INDEXED_FROM, StoredCases
-from holodeck_action.suite.policy import QuarantineEntry
+from holodeck_action.decide.decision import decide
+from holodeck_action.record.record import Record, SuiteIdentity
+from holodeck_action.record.result_files import read_record, write_results
+from holodeck_action.record.stored_cases import INDEXED_FROM, StoredCases
+from holodeck_action.suite.model.policy import QuarantineEntry
 from tests.cli.project import Project
 from tests.results.records import case, record, resealed
 

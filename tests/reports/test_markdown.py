@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from holodeck_action.record.record import Provenance, SuiteIdentity
+from holodeck_action.reports.comment.size_limit import CHECK, COMMENT, JOB_SUMMARY, SizeLimit, cut
 from holodeck_action.reports.formats import markdown
-from holodeck_action.reports.size_limit import CHECK, COMMENT, JOB_SUMMARY, SizeLimit, cut
-from holodeck_action.results.record import Provenance, SuiteIdentity
-from holodeck_action.suite.policy import GateMetric, Gates
+from holodeck_action.suite.model.policy import GateMetric, Gates
 from tests.action.runner import read_log
 from tests.reports.hostile import FRAGMENTS, hostile_case, hostile_record, storable_texts
 from tests.reports.parsing import check_inert, leaves, parses, rows

@@ -9,12 +9,12 @@ from html import unescape
 import pytest
 from hypothesis import given, settings
 
-from holodeck_action.reports.check_summary import Mark, render_check
-from holodeck_action.reports.console import console_report
+from holodeck_action.record.record import Provenance, SuiteIdentity
+from holodeck_action.reports.comment.check_summary import Mark, render_check
 from holodeck_action.reports.formats import markdown
-from holodeck_action.results.record import Provenance, SuiteIdentity
+from holodeck_action.reports.terminal.console import console_report
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.policy import GateMetric, Gates
+from holodeck_action.suite.model.policy import GateMetric, Gates
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.prose import compared, prose, short_prose
 from tests.action.runner import read_log

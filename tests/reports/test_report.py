@@ -10,12 +10,12 @@ import jsonschema
 import pytest
 from msgspec.structs import replace
 
+from holodeck_action.record.record import Timing
+from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.formats import FORMATS, json_report, render
-from holodeck_action.results.record import Timing
-from holodeck_action.results.report_views import canonical_report, in_suite_order
-from holodeck_action.results.result_schema import result_schema
-from holodeck_action.results.serialization import to_json
-from holodeck_action.suite.policy import Gates, GateSummary
+from holodeck_action.reports.report_views import canonical_report, in_suite_order
+from holodeck_action.reports.result_schema import result_schema
+from holodeck_action.suite.model.policy import Gates, GateSummary
 from tests.reports.shown import report_of, varied
 from tests.results.records import FAILED_EVALUATION, case_of, evaluation, record, turn
 

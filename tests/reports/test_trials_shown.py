@@ -7,9 +7,9 @@ import json
 import pytest
 from hypothesis import given, settings
 
-from holodeck_action.reports.console import console_report
+from holodeck_action.record.result_files import read_record
 from holodeck_action.reports.formats import markdown
-from holodeck_action.results.result_files import read_record
+from holodeck_action.reports.terminal.console import console_report
 from tests.action.runner import read_log
 from tests.cli.project import Project
 from tests.fields.runs import lettered

@@ -10,12 +10,8 @@ from datetime import date
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from holodeck_action.reports.viewer import View, page_of
-from holodeck_action.reports.viewer_cases import LONGEST_TEXT
-from holodeck_action.reports.viewer_index import Links, ViewedSuite
-from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.record import (
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import (
     ModelUsage,
     Provenance,
     Record,
@@ -26,8 +22,12 @@ from holodeck_action.results.record import (
     ToolInvocation,
     Usage,
 )
+from holodeck_action.reports.conclusion import conclude
+from holodeck_action.reports.page.viewer import View, page_of
+from holodeck_action.reports.page.viewer_cases import LONGEST_TEXT
+from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.policy import QuarantineEntry
+from holodeck_action.suite.model.policy import QuarantineEntry
 from tests.reports.hostile import hostile_case, hostile_record, storable_texts
 from tests.reports.pages import Page
 from tests.reports.shown import page, varied
@@ -182,10 +182,10 @@ def test_two_records_stand_side_by_side() -> None:
 
 
 def compared(before: Record, after: Record) -> str:
-    from holodeck_action.results.comparing import compare
-    from holodeck_action.results.record import BaseRun
-    from holodeck_action.results.survey import judge_cases
-    from holodeck_action.suite.policy import Baseline
+    from holodeck_action.decide.compare.comparing import compare
+    from holodeck_action.decide.survey import judge_cases
+    from holodeck_action.record.record import BaseRun
+    from holodeck_action.suite.model.policy import Baseline
 
     concluded = conclude(after)
     against = BaseRun("merge-base", name="main")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.reports import viewer_data
+from holodeck_action.reports.page import viewer_data
 
 SOURCE = (Path(__file__).parents[2] / "viewer" / "src" / "data.ts").read_text(encoding="utf-8")
 IN_PYTHON = {"PastRun": "Past", "RunFacts": "Run", "ToolCall": "Tool", "Evaluation": "Evaluated"}

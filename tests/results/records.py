@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holodeck_action.results.canonical import chosen_cases
-from holodeck_action.results.evaluation import Criteria, ErrorInfo, Evaluation
-from holodeck_action.results.record import (
+from holodeck_action.record.canonical import chosen_cases
+from holodeck_action.record.evaluation import Criteria, ErrorInfo, Evaluation
+from holodeck_action.record.record import (
     SCHEMA_VERSION,
     CaseRecord,
     Provenance,
@@ -21,7 +21,7 @@ from holodeck_action.results.record import (
     TurnRecord,
 )
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.policy import Gates
+from holodeck_action.suite.model.policy import Gates
 
 MARK = SourceMark("agent.yaml", 3, 5)
 

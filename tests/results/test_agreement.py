@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.agreement import krippendorff_alpha
-from holodeck_action.results.decision import decide
-from holodeck_action.results.evaluation import ErrorInfo, Evaluation
-from holodeck_action.results.report_building import build_report
+from holodeck_action.decide.agreement import krippendorff_alpha
+from holodeck_action.decide.decision import decide
+from holodeck_action.record.evaluation import ErrorInfo, Evaluation
+from holodeck_action.reports.report_building import build_report
 from tests.results.records import case_of, evaluation, record, turn
 
 Units = list[list[float | None]]

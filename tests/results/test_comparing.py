@@ -11,11 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.results.comparing import compare
-from holodeck_action.results.comparison import Comparison, Difference, MetricComparison
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.judge_card import Configuration
-from holodeck_action.results.record import (
+from holodeck_action.decide.compare.comparing import compare
+from holodeck_action.decide.compare.comparison import Comparison, Difference, MetricComparison
+from holodeck_action.decide.statistics import Z_95
+from holodeck_action.decide.survey import judge_cases
+from holodeck_action.extensions.calibration.judge_card import Configuration
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.record import (
     BaseRun,
     CaseRecord,
     Record,
@@ -25,9 +27,7 @@ from holodeck_action.results.record import (
     TurnRecord,
     Usage,
 )
-from holodeck_action.results.statistics import Z_95
-from holodeck_action.results.survey import judge_cases
-from holodeck_action.suite.policy import Baseline, QuarantineEntry
+from holodeck_action.suite.model.policy import Baseline, QuarantineEntry
 from tests.results.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
 
 AGAINST = BaseRun("file:base.json")

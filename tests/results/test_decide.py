@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.results.case_verdicts import deciding_prefix, judge_evaluation, judge_turn, trials_surely_needed
-from holodeck_action.results.decision import Terms, decide
-from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.record import ToolAssertion
-from holodeck_action.results.verdict import GateVerdict, Outcome, Verdict
-from holodeck_action.suite.policy import GateMetric, Gates, GateSummary, QuarantineEntry
+from holodeck_action.decide.case_verdicts import deciding_prefix, judge_evaluation, judge_turn, trials_surely_needed
+from holodeck_action.decide.decision import Terms, decide
+from holodeck_action.decide.verdict import GateVerdict, Outcome, Verdict
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import ToolAssertion
+from holodeck_action.suite.model.policy import GateMetric, Gates, GateSummary, QuarantineEntry
 from tests.results.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
 
 

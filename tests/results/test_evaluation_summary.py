@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.decision import decide
-from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.record import CaseRecord
-from holodeck_action.results.report_building import build_report
-from holodeck_action.results.report_views import canonical_report
-from holodeck_action.results.summaries import EvaluationSummary
+from holodeck_action.decide.decision import decide
+from holodeck_action.decide.summaries import EvaluationSummary
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import CaseRecord
+from holodeck_action.reports.report_building import build_report
+from holodeck_action.reports.report_views import canonical_report
 from tests.results.records import case_of, evaluation, record, turn
 
 

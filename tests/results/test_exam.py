@@ -19,21 +19,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel
 
-from holodeck_action.results.comparing import compare
-from holodeck_action.results.decision import Terms, decide
-from holodeck_action.results.evaluation import Criteria
-from holodeck_action.results.exam_changes import ExamChange, ExamChanges, sentence
-from holodeck_action.results.judge_card import Configuration
-from holodeck_action.results.record import (
+from holodeck_action.decide.compare.comparing import compare
+from holodeck_action.decide.decision import Terms, decide
+from holodeck_action.decide.exam_changes import ExamChange, ExamChanges, sentence
+from holodeck_action.decide.survey import judge_cases
+from holodeck_action.decide.terms import DECLARED, Aside, Fewer, Given, Higher, Joint, Lower, Ordered, Other, Parts
+from holodeck_action.extensions.calibration.judge_card import Configuration
+from holodeck_action.record.evaluation import Criteria
+from holodeck_action.record.record import (
     BaseRun,
     CaseRecord,
     Record,
     RecordedBaseline,
     ToolAssertion,
 )
-from holodeck_action.results.survey import judge_cases
-from holodeck_action.results.terms import DECLARED, Aside, Fewer, Given, Higher, Joint, Lower, Ordered, Other, Parts
-from holodeck_action.suite.policy import Baseline, GateMetric, Gates, GateSummary, QuarantineEntry
+from holodeck_action.suite.model.policy import Baseline, GateMetric, Gates, GateSummary, QuarantineEntry
 from tests.results.records import case, case_of, evaluation, record, turn
 
 TIMES = int(os.environ.get("EXAM_FUZZ_TIMES", "1"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.facts import Fact, Known, Nothing, Unknown, items_of, joined, listed, measured, stored
+from holodeck_action.record.facts import Fact, Known, Nothing, Unknown, items_of, joined, listed, measured, stored
 
 
 @pytest.mark.parametrize("fact", [Known((1,)), Nothing(), Unknown("nobody told")])

@@ -12,20 +12,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.results.decision import decide
-from holodeck_action.results.evaluation import ErrorInfo
-from holodeck_action.results.figures import figure, figures
-from holodeck_action.results.gates import Measured, Scores, metric_gates
-from holodeck_action.results.record import CaseRecord, Timing, TurnRecord, Usage
-from holodeck_action.results.statistics import (
+from holodeck_action.decide.decision import decide
+from holodeck_action.decide.figures import figure, figures
+from holodeck_action.decide.gates import Measured, Scores, metric_gates
+from holodeck_action.decide.statistics import (
     effective_sample_size,
     mean_lower_bound,
     quantile,
     student_t_quantile,
     wilson_lower_bound,
 )
-from holodeck_action.results.verdict import GateVerdict, MetricSummary
-from holodeck_action.suite.policy import BOUNDS_OF_METRICS, GateMetric, Gates, QuarantineEntry
+from holodeck_action.decide.verdict import GateVerdict, MetricSummary
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import CaseRecord, Timing, TurnRecord, Usage
+from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GateMetric, Gates, QuarantineEntry
 from tests.results.records import case, case_of, evaluation, record, turn
 
 PAID = Usage(prompt_tokens=70, completion_tokens=30, cost_usd=0.01)

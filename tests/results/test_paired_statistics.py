@@ -13,7 +13,7 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.results.paired_statistics import (
+from holodeck_action.decide.compare.paired_statistics import (
     benjamini_hochberg,
     cases_to_see,
     holm,
@@ -25,7 +25,7 @@ from holodeck_action.results.paired_statistics import (
     sign_flip_p,
     student_interval,
 )
-from holodeck_action.results.statistics import Z_95, mean_lower_bound
+from holodeck_action.decide.statistics import Z_95, mean_lower_bound
 
 
 def weighted(values: Iterable[float], weight: float = 1.0) -> list[tuple[float, float]]:

@@ -14,12 +14,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.results.canonical import chosen_cases
-from holodeck_action.results.decision import decide
-from holodeck_action.results.evaluation import Criteria, ErrorInfo, Evaluation
-from holodeck_action.results.facts import LARGEST
-from holodeck_action.results.parquet_tables import Column, tables
-from holodeck_action.results.record import (
+from holodeck_action.decide.decision import decide
+from holodeck_action.extensions.parquet.parquet_tables import Column, tables
+from holodeck_action.record.canonical import chosen_cases
+from holodeck_action.record.evaluation import Criteria, ErrorInfo, Evaluation
+from holodeck_action.record.facts import LARGEST
+from holodeck_action.record.record import (
     CaseRecord,
     ModelUsage,
     Record,
@@ -31,8 +31,8 @@ from holodeck_action.results.record import (
     TurnRecord,
     Usage,
 )
-from holodeck_action.results.result_files import write_results
-from holodeck_action.results.stored_cases import case_lines
+from holodeck_action.record.result_files import write_results
+from holodeck_action.record.stored_cases import case_lines
 from holodeck_action.suite.errors import SourceMark
 from tests.cli.project import Finished, Project
 from tests.results.records import case, record

@@ -11,7 +11,7 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.results.agreement import (
+from holodeck_action.decide.agreement import (
     alpha_of_pairs,
     cohen_kappa,
     confusion_of,
@@ -21,7 +21,7 @@ from holodeck_action.results.agreement import (
     spearman,
     wilson,
 )
-from holodeck_action.results.judge_card import NOTHING, Confusion, Estimate
+from holodeck_action.extensions.calibration.judge_card import NOTHING, Confusion, Estimate
 
 TABLES = st.builds(Confusion, *[st.integers(0, 60)] * 4)
 

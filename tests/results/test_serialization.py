@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from holodeck_action.results.record import ToolInvocation, Usage
-from holodeck_action.results.sequences import Made
-from holodeck_action.results.serialization import JSON_ERRORS, from_json, problem_of, to_json, to_plain
-from holodeck_action.suite.policy import Baseline
+from holodeck_action.record.record import ToolInvocation, Usage
+from holodeck_action.record.sequences import Made
+from holodeck_action.record.serialization import JSON_ERRORS, from_json, problem_of, to_json, to_plain
+from holodeck_action.suite.model.policy import Baseline
 
 
 class Name(str):

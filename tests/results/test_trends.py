@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.results.history import HistoryLine, MetricPoint, dump_line, in_order, parse_lines
-from holodeck_action.results.trends import history_of, sparkline
+from holodeck_action.extensions.history.results_history import (
+    HistoryLine,
+    MetricPoint,
+    dump_line,
+    in_order,
+    parse_lines,
+)
+from holodeck_action.extensions.history.trends import history_of, sparkline
 from tests.results.lines import line, point
 
 MANY = tuple(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.results.decision import decide
-from holodeck_action.results.record import TrialRecord
-from holodeck_action.results.report_views import CaseView
-from holodeck_action.results.statistics import mean_lower_bound, mean_upper_bound
-from holodeck_action.results.trials import Ends, pass_at_k, pass_hat_k
-from holodeck_action.suite.policy import Gates, QuarantineEntry
+from holodeck_action.decide.decision import decide
+from holodeck_action.decide.statistics import mean_lower_bound, mean_upper_bound
+from holodeck_action.decide.trials import Ends, pass_at_k, pass_hat_k
+from holodeck_action.record.record import TrialRecord
+from holodeck_action.reports.report_views import CaseView
+from holodeck_action.suite.model.policy import Gates, QuarantineEntry
 from tests.reports.shown import report_of
 from tests.results.records import case, case_of, evaluation, record, turn
 

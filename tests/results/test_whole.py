@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.canonical import chosen_cases
-from holodeck_action.results.decision import decide
-from holodeck_action.results.result_files import read_results, write_results
-from holodeck_action.results.stored_cases import RecordError
+from holodeck_action.decide.decision import decide
+from holodeck_action.record.canonical import chosen_cases
+from holodeck_action.record.result_files import read_results, write_results
+from holodeck_action.record.stored_cases import RecordError
 from tests.cli.project import Project
 from tests.results.records import case, record
 

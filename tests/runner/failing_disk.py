@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 from holodeck_action.cli import main as command
-from holodeck_action.results.disk import Disk
+from holodeck_action.record.disk import Disk
 from tests.cli.project import Project
 
 

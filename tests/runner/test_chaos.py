@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.result_files import read_results
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.result_files import read_results
 from tests.cli.project import Project
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.canonical import canonical_json
+from holodeck_action.record.canonical import canonical_json
 from tests.cli.project import Project
 
 AGENT = """

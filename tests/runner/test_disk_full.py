@@ -12,8 +12,8 @@ from typing import BinaryIO
 import pytest
 
 from holodeck_action.cli import main
-from holodeck_action.results.disk import Disk
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.disk import Disk
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import COMMAND, Project
 
 FILES = ["junit.xml", "report.html", "report.md", "results.json", "verdict.json"]

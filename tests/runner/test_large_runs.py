@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.canonical import canonical_json, record_digest
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import read_results
-from holodeck_action.results.stored_cases import INDEXED_FROM, LazyCases
+from holodeck_action.record.canonical import canonical_json, record_digest
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import read_results
+from holodeck_action.record.stored_cases import INDEXED_FROM, LazyCases
 from tests.cli.project import Project
 
 CASES = 40

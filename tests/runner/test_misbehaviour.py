@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.canonical import record_digest
-from holodeck_action.results.record import CaseRecord, Record
+from holodeck_action.record.canonical import record_digest
+from holodeck_action.record.record import CaseRecord, Record
 from tests.cli.project import Project
 
 GOOD = {"name": "good", "input": "what is 1?", "ground_truth": "1"}

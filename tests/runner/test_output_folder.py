@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.folder import Claims, FolderError
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.folder import Claims, FolderError
+from holodeck_action.record.result_files import read_record
 from holodeck_action.text.given_paths import GivenPath
 from tests.cli.project import Project
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.result_files import read_record
-from holodeck_action.runner.journal import sealed_line
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.result_files import read_record
+from holodeck_action.run.journal import sealed_line
 from tests.cli.project import Project
 
 CASES = 300

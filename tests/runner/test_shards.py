@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.record import Record, Shard
-from holodeck_action.results.result_files import NOTHING_BESIDE, read_record, write_results
-from holodeck_action.results.stored_cases import INDEXED_FROM
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.record import Record, Shard
+from holodeck_action.record.result_files import NOTHING_BESIDE, read_record, write_results
+from holodeck_action.record.stored_cases import INDEXED_FROM
+from holodeck_action.reports.conclusion import conclude
 from tests.cli.project import Project
 from tests.reports.pages import Page
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Project
 
 SLOW = """

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from holodeck_action.metrics.registry import built_in
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.facts import Fact
-from holodeck_action.results.record import ToolAssertion, ToolInvocation
-from holodeck_action.runner.trial import Clock, Deadlines, TrialRunner
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.facts import Fact
+from holodeck_action.record.record import ToolAssertion, ToolInvocation
+from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn

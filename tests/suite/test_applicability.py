@@ -15,7 +15,7 @@ from holodeck_action.suite.applicability import (
 )
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.loader import load_suite
-from holodeck_action.suite.metric_base import Metric
+from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation, Turn
 from tests.suite.folders import HEAD, complaints, load, load_policy_of

@@ -10,8 +10,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holodeck_action.suite.patterns import pattern_problem
-from holodeck_action.tools.schemas import JsonSchema
+from holodeck_action.suite.model.patterns import pattern_problem
+from holodeck_action.targets.own_model.schemas import JsonSchema
 from tests.suite.folders import EQUALITY, HEAD, complaints
 
 ENDLESS = "(?:(?:a{1000}){1000}){1000}"

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.suite.checks import Z, unreachable_lower_bound
-from holodeck_action.suite.document import Document, MarkedMap
-from holodeck_action.suite.policy import Gates, Policy
-from holodeck_action.suite.targets import (
+from holodeck_action.suite.model.policy import Gates, Policy
+from holodeck_action.suite.model.targets import (
     CommandTarget,
     HttpTarget,
     PythonTarget,
@@ -21,6 +20,7 @@ from holodeck_action.suite.targets import (
     parse_target,
 )
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, Suite
+from holodeck_action.suite.yaml.document import Document, MarkedMap
 from tests.suite.folders import EQUALITY, HEAD, complaints, load, load_policy_of
 
 CASES = """\

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.metrics.geval import GEvalMetric
+from holodeck_action.extensions.deepeval.metrics_geval import GEvalMetric
 from holodeck_action.suite.errors import SourceMark
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load, write
 

@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.suite.document import MarkedList, MarkedMap
-from holodeck_action.suite.reading import MAX_ALIASED, MAX_DEPTH, read_yaml
+from holodeck_action.suite.yaml.document import MarkedList, MarkedMap
+from holodeck_action.suite.yaml.reading import MAX_ALIASED, MAX_DEPTH, read_yaml
 from holodeck_action.text.foreign import Foreign
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.suite.reading import read_yaml
+from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import Foreign
 from tests.cli.project import Project
 

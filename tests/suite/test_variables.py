@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SuiteError
-from holodeck_action.suite.reading import read_yaml
-from holodeck_action.suite.variables import environment_for
+from holodeck_action.suite.yaml.reading import read_yaml
+from holodeck_action.suite.yaml.variables import environment_for
 from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.given_paths import GivenPath
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load

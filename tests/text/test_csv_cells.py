@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.calibration.labelled_answers import read_labels
+from holodeck_action.extensions.calibration.labelled_answers import read_labels
 from holodeck_action.text.csv_cells import GUARDED, guarded, unguarded
 
 VIEWER = Path(__file__).parents[2] / "viewer" / "src" / "labels.ts"

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from holodeck_action.results.record import ToolInvocation
+from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool
 
 numbers = st.integers() | st.floats() | st.sampled_from([0, 1, 1.0, -0.0, 10**400, 2.5])

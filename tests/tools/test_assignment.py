@@ -10,7 +10,7 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.metrics.call_table import bits, common_subsequence_length, lowest_bit, maximum_matching
+from holodeck_action.metrics.tools.call_table import bits, common_subsequence_length, lowest_bit, maximum_matching
 
 WIDTH = 6
 rows_of_bits = st.lists(st.integers(0, (1 << WIDTH) - 1), max_size=6)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holodeck_action.metrics.matchers import (
+from holodeck_action.metrics.tools.matchers import (
     ArgumentValue,
     PatternClock,
     PatternError,

@@ -24,7 +24,7 @@ from holodeck_action.metrics.retrieval import (
     precision_at_k,
     recall_at_k,
 )
-from holodeck_action.results.record import RetrievedChunk
+from holodeck_action.record.record import RetrievedChunk
 
 ids = st.text(st.sampled_from("abcdefghij"), min_size=1, max_size=2)
 rankings = st.lists(ids, max_size=12)

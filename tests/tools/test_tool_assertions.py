@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.metrics.matchers import literal_equal
-from holodeck_action.metrics.tool_assertions import check_tools
-from holodeck_action.results.facts import Unknown, listed
-from holodeck_action.results.record import ToolAssertion, ToolInvocation
+from holodeck_action.metrics.tools.matchers import literal_equal
+from holodeck_action.metrics.tools.tool_assertions import check_tools
+from holodeck_action.record.facts import Unknown, listed
+from holodeck_action.record.record import ToolAssertion, ToolInvocation
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, ToolExpectation
 from tests.tools.calls import call, expect, fuzzy, json_values, pattern
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult
-from holodeck_action.metrics.tool_correctness import ToolCorrectnessEvaluator
-from holodeck_action.results.record import ToolInvocation
+from holodeck_action.metrics.tools.tool_correctness import ToolCorrectnessEvaluator
+from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 from tests.tools.calls import call, expect, fuzzy, pattern
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult
-from holodeck_action.metrics.trajectory import TrajectoryEvaluator
-from holodeck_action.results.record import ToolInvocation
+from holodeck_action.metrics.tools.trajectory import TrajectoryEvaluator
+from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.values import ExpectedTool
 from tests.tools.calls import call, expect, pattern
 

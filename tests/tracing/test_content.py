@@ -6,8 +6,8 @@ import json
 import time
 from typing import Any
 
+from holodeck_action.extensions.tracing.otel import PATTERN_SECONDS, TEXT_CHARS, VALUE_CHARS, Content
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.tracing.otel import PATTERN_SECONDS, TEXT_CHARS, VALUE_CHARS, Content
 
 
 def message(text: str) -> dict[str, Any]:

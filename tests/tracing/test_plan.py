@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.suite.agent import Observability
-from holodeck_action.tracing.traces import Otlp, TracePlan, header_secrets, plan_traces
+from holodeck_action.extensions.tracing.traces import Otlp, TracePlan, header_secrets, plan_traces
+from holodeck_action.suite.model.agent import Observability
 
 
 def planned(exporters: dict[str, Any] | None = None, environ: dict[str, str] | None = None, **traces: Any) -> TracePlan:

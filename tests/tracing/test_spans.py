@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.suite.agent import Observability
+from holodeck_action.extensions.tracing.otel import OtelTraces
+from holodeck_action.extensions.tracing.traces import plan_traces
+from holodeck_action.llm.spans import NO_SPAN, Scope, current, span
+from holodeck_action.suite.model.agent import Observability
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.tracing.otel import OtelTraces
-from holodeck_action.tracing.spans import NO_SPAN, Scope, current, span
-from holodeck_action.tracing.traces import plan_traces
 from tests.tracing.collector import Collector, grpc_collector, http_collector
 
 ATTRIBUTES = {f"gen_ai.attribute_{number}": "a value of it" for number in range(14)}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult, RetryConfig
 from holodeck_action.metrics.code_grader import CodeGraderEvaluator, CodeMetric, Scale
-from holodeck_action.results.record import ToolInvocation
+from holodeck_action.record.record import ToolInvocation
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.pool import WorkerPool
 from tests.cli.project import Project

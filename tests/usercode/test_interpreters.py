@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Project, evaluations
 from tests.usercode.installing import NO_INDEX, bare_python, interpreters, wheel, with_uv
 

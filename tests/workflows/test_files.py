@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holodeck_action.github.action_inputs import read_inputs
+from holodeck_action.run.options.action_inputs import read_inputs
 from tests.workflows.files import ACTION, EXAMPLES, OWN, ROOT, jobs, load, steps
 
 ALL = [*OWN, *EXAMPLES]

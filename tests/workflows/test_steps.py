@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.result_files import read_record
 from tests.action.step import Step
 from tests.cli.project import Project
 from tests.workflows.files import ROOT, bash, jobs, script, steps

@@ -16,8 +16,8 @@ from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
 from holodeck_action.metrics.result import check_threshold
 
 if TYPE_CHECKING:
+    from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
     from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
-    from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 
 _SHORTEST_FENCE = 8
 _RUN = re.compile("~+")

@@ -15,10 +15,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.judging.asking import ThresholdEvaluator, ask_verdict, fenced
-from holodeck_action.results.evaluation import Polarity
-from holodeck_action.suite.base import UnitInterval
-from holodeck_action.suite.metric_base import JudgedMetric, Role
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.record.evaluation import Polarity
+from holodeck_action.suite.model.base import UnitInterval
+from holodeck_action.suite.model.metric_base import JudgedMetric, Role
+from holodeck_action.suite.model.providers import LLMProvider
 
 if TYPE_CHECKING:
     from holodeck_action.llm.judge import JudgeModel

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from holodeck_action.llm.pauses import uncharged
+from holodeck_action.llm.limits.pauses import uncharged
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.text.foreign import Foreign, ForeignError

@@ -10,9 +10,9 @@ from holodeck_action.metrics.base import BaseEvaluator, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 
 if TYPE_CHECKING:
+    from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
     from holodeck_action.llm.judge import JudgeModel
     from holodeck_action.llm.providers import ModelPlan
-    from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 
 
 class ModelJudgedEvaluator(BaseEvaluator):

@@ -13,13 +13,13 @@ from msgspec import Struct, structs
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.pauses import Deadline, TimeLimit, stopped_by_calls
+from holodeck_action.llm.limits.pauses import Deadline, TimeLimit, stopped_by_calls
+from holodeck_action.llm.spans import Scope, Span, span
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.metrics.judging.voting import JudgeVerdict, combine, share_for, spread_of, told
-from holodeck_action.suite.judging import Aggregation
+from holodeck_action.suite.model.judging import Aggregation
 from holodeck_action.text.plain import cut
-from holodeck_action.tracing.spans import Scope, Span, span
 
 _OF_THE_RUN = frozenset(("budget_exhausted", "price_unknown"))
 """Codes of model calls that no other judge could make either."""

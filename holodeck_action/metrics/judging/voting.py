@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from holodeck_action.suite.judging import Aggregation
+from holodeck_action.suite.model.judging import Aggregation
 from holodeck_action.text.plain import cut
 
 _SHOWN = 400

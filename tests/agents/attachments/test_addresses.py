@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.suite.addresses import IPAddress, is_public
-from holodeck_action.targets.downloads import refusal
+from holodeck_action.targets.own_model.downloads import refusal
 
 PUBLIC = ("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "::ffff:93.184.216.34", "64:ff9b::5db8:d822")
 PRIVATE = (

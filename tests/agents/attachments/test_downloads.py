@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.targets.downloads import MOST_BYTES, DownloadError, Downloads, Fetcher, Resolve, resolve
+from holodeck_action.targets.own_model.downloads import MOST_BYTES, DownloadError, Downloads, Fetcher, Resolve, resolve
 from tests.agents.attachments.site import Answer, Handler, Site, in_turn, moved, page
 
 BUSY = page(b"", 503)

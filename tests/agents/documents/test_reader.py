@@ -14,7 +14,7 @@ import openpyxl
 import pytest
 
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.tools.documents.reader import DocumentError, DocumentReader
+from holodeck_action.targets.documents.reader import DocumentError, DocumentReader
 from tests.agents.documents.made import endless_pdf, excel, pdf, powerpoint, swelling_pdf, word, zip_bomb
 
 ANYWHERE = Checkout.anywhere(Path())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.tools.knowledge.chunking import chunk_text, count_tokens, token_spans
+from holodeck_action.extensions.knowledge.chunking import chunk_text, count_tokens, token_spans
 
 SIZES = st.integers(1, 12).flatmap(lambda size: st.tuples(st.just(size), st.integers(0, size - 1)))
 

@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from holodeck_action.tools.knowledge.definitions import Glossary, References, definitions, notes
-from holodeck_action.tools.knowledge.headings import Domain
-from holodeck_action.tools.knowledge.structure import ChunkRules, document, sections
+from holodeck_action.extensions.knowledge.definitions import Glossary, References, definitions, notes
+from holodeck_action.extensions.knowledge.headings import Domain
+from holodeck_action.extensions.knowledge.structure import ChunkRules, document, sections
 
 
 def defined(text: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.tools.knowledge.ranking import Ranking, fuse, ordered, ranks
+from holodeck_action.extensions.knowledge.ranking import Ranking, fuse, ordered, ranks
 
 SCORES = st.dictionaries(st.integers(0, 20), st.floats(0.001, 1.0), max_size=12)
 

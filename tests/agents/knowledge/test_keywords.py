@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.tools.knowledge.ranking import Bm25, Exact, Numbered, numbers_in, terms
+from holodeck_action.extensions.knowledge.ranking import Bm25, Exact, Numbered, numbers_in, terms
 
 TEXTS = [
     "The pump starts at 40 degrees. The pump stops at 20 degrees.",

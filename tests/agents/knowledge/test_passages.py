@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.tools.knowledge.chunking import count_tokens, token_spans
-from holodeck_action.tools.knowledge.headings import Domain
-from holodeck_action.tools.knowledge.structure import ChunkRules, document
+from holodeck_action.extensions.knowledge.chunking import count_tokens, token_spans
+from holodeck_action.extensions.knowledge.headings import Domain
+from holodeck_action.extensions.knowledge.structure import ChunkRules, document
 from tests.agents.knowledge.test_structure import DOMAINS, LINES
 
 HANDBOOK = """Read this first.

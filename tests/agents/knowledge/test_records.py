@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.suite.tools import VectorstoreTool
-from holodeck_action.tools.knowledge.records import Record, RecordError, read_records, shown_fields
+from holodeck_action.extensions.knowledge.records import Record, RecordError, read_records, shown_fields
+from holodeck_action.suite.model.tools import VectorstoreTool
 
 
 def layout(*fields: str, id_field: str = "id", **more: Any) -> VectorstoreTool:

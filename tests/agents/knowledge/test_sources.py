@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.results.agent_errors import AgentError, TargetError
-from holodeck_action.suite.checkout import Checkout
-from holodeck_action.tools.knowledge import source_files as sources
-from holodeck_action.tools.knowledge.source_files import (
+from holodeck_action.extensions.knowledge import source_files as sources
+from holodeck_action.extensions.knowledge.source_files import (
     SourceFile,
     source_files,
     source_text,
     text_of_html,
     unread_files,
 )
+from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.suite.checkout import Checkout
 
 
 def write(folder: Path, name: str, content: bytes = b"text") -> Path:

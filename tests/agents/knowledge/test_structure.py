@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.tools.knowledge.headings import Domain
-from holodeck_action.tools.knowledge.structure import Section, sections
+from holodeck_action.extensions.knowledge.headings import Domain
+from holodeck_action.extensions.knowledge.structure import Section, sections
 
 DOMAINS: tuple[Domain, ...] = ("none", "us_legislative", "au_legislative", "academic", "technical", "legal_contract")
 

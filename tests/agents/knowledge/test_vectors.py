@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from holodeck_action.tools.knowledge.ranking import VectorIndex
+from holodeck_action.extensions.knowledge.ranking import VectorIndex
 
 
 def unit(*rows: list[float]) -> NDArray[np.float32]:

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holodeck_action.extensions.mcp.mcp_tools import McpServers
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.tools import FunctionTool, MCPTool, ToolModel
+from holodeck_action.suite.model.tools import FunctionTool, MCPTool, ToolModel
+from holodeck_action.targets.own_model.toolbox import Tool
 from holodeck_action.text.redaction import Redactor
-from holodeck_action.tools.mcp_tools import McpServers
-from holodeck_action.tools.toolbox import Tool
 from tests.agents.conversations import run
 from tests.usercode.support import CODE, wait_until
 

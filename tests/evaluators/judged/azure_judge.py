@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from holodeck_action.metrics.azure.base import AzureAIEvaluator, FivePointResult, ModelConfig
+from holodeck_action.extensions.azure.base import AzureAIEvaluator, FivePointResult, ModelConfig
 from tests.evaluators.judged.native_azure import DEPLOYMENT, VERSION, score_of
 from tests.llm.models import Answer, FakeModels, Request
 

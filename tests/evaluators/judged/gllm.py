@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import holodeck_action.compat
-from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
-from holodeck_action.suite.providers import ProviderEnum
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
+from holodeck_action.suite.model.providers import ProviderEnum
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import FakeModels
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from holodeck_action.metrics import generation, query_transformation, summarization
+from holodeck_action.extensions.presets import generation, query_transformation, summarization
 from tests.llm.models import Answer, Reply, Request
 
 _CASE = re.compile(r"\[(\w+)\]")

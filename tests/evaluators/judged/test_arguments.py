@@ -13,25 +13,25 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.llm.judge import JudgeModel
-from holodeck_action.metrics.azure.base import ModelConfig
-from holodeck_action.metrics.azure.metrics import FluencyEvaluator
-from holodeck_action.metrics.base import BaseEvaluator, EvaluationError, RetryConfig
-from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
-from holodeck_action.metrics.deepeval.entities import GEvalConfig, RAGMetricConfig
-from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
-from holodeck_action.metrics.deepeval.rag import (
+from holodeck_action.extensions.azure.base import ModelConfig
+from holodeck_action.extensions.azure.metrics import FluencyEvaluator
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
+from holodeck_action.extensions.deepeval.entities import GEvalConfig, RAGMetricConfig
+from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
+from holodeck_action.extensions.deepeval.rag import (
     AnswerRelevancyEvaluator,
     ContextualPrecisionEvaluator,
     ContextualRecallEvaluator,
     ContextualRelevancyEvaluator,
     FaithfulnessEvaluator,
 )
-from holodeck_action.metrics.deepeval.rubric import rubric_of
+from holodeck_action.extensions.deepeval.rubric import rubric_of
+from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.metrics.base import BaseEvaluator, EvaluationError, RetryConfig
 from holodeck_action.metrics.deterministic import EqualityEvaluator, NumericEvaluator
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.metrics.standard import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
-from holodeck_action.suite.agent import Traces
+from holodeck_action.suite.model.agent import Traces
 from tests.evaluators.documented import EVALUATORS
 from tests.fields.test_judged import TRUTH, judge
 from tests.llm.models import Answer, FakeModels, Request

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from holodeck_action.extensions.azure.metrics import EVALUATORS, FluencyEvaluator, GroundednessEvaluator
+from holodeck_action.extensions.azure.metrics import RelevanceEvaluator as Relevance
 from holodeck_action.llm.judge import JudgeModel, judge_plan
-from holodeck_action.metrics.azure.metrics import EVALUATORS, FluencyEvaluator, GroundednessEvaluator
-from holodeck_action.metrics.azure.metrics import RelevanceEvaluator as Relevance
 from holodeck_action.metrics.base import EvaluationResult
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.model.providers import LLMProvider
 from tests.evaluators.judged.azure_judge import KEY, config, evaluated, judging, verdict
 from tests.evaluators.judged.native_azure import DEPLOYMENT, INPUTS, VERSION, case, score_of
 from tests.llm.models import Answer, FakeModels, Request

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.record import Record
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.record import Record
 from tests.cli.project import Finished, Project
 from tests.evaluators.judged.azure_judge import KEY, judging, verdict
 from tests.evaluators.judged.native_azure import score_of

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.extensions.azure.base import AzureAIEvaluator, FivePointResult, ModelConfig
+from holodeck_action.extensions.azure.metrics import EVALUATORS, GroundednessEvaluator
+from holodeck_action.extensions.azure.metrics import RelevanceEvaluator as Relevance
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.llm.judge import JudgeModel, judge_plan
-from holodeck_action.metrics.azure.base import AzureAIEvaluator, FivePointResult, ModelConfig
-from holodeck_action.metrics.azure.metrics import EVALUATORS, GroundednessEvaluator
-from holodeck_action.metrics.azure.metrics import RelevanceEvaluator as Relevance
 from holodeck_action.metrics.base import RetryConfig
-from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.errors import EvaluationError, ProviderNotSupportedError
-from holodeck_action.suite.providers import LLMProvider, ProviderEnum
+from holodeck_action.suite.model.providers import LLMProvider, ProviderEnum
 from tests.evaluators.judged.azure_judge import KEY, config, evaluated, judging, verdict
 from tests.evaluators.judged.native_azure import case, score_of
 from tests.llm.models import Answer, FakeModels, Fault

@@ -11,7 +11,7 @@ import pytest
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.metrics.standard import StandardMetric
-from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.record.evaluation import Evaluation
 from tests.cli.project import Project
 from tests.llm.models import FakeModels, Fault, Request
 from tests.llm.models.values import Reply

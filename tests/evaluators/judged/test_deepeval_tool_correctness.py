@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.extensions.deepeval.library import module
+from holodeck_action.extensions.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
 from holodeck_action.metrics.base import EvaluationError
-from holodeck_action.metrics.deepeval.library import module
-from holodeck_action.metrics.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
 from holodeck_action.metrics.errors import DeepEvalError
-from holodeck_action.metrics.tool_correctness import ToolCorrectnessEvaluator
-from holodeck_action.results.record import ToolInvocation
+from holodeck_action.metrics.tools.tool_correctness import ToolCorrectnessEvaluator
+from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 from tests.cli.project import Project, evaluations
 from tests.evaluators.judged.test_isolation import HARMLESS, PLUGINS, ROOT, Watch

@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.decide.survey import Survey
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
-from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.factual_accuracy import FactualAccuracyEvaluator
 from holodeck_action.metrics.judging.dimensions import DimensionEvaluator, mean
-from holodeck_action.metrics.quality import QualityEvaluator
-from holodeck_action.metrics.relevance import RelevanceEvaluator
-from holodeck_action.metrics.toxicity import ToxicityEvaluator
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.record import Record
-from holodeck_action.results.survey import Survey
-from holodeck_action.suite.providers import ProviderEnum
+from holodeck_action.metrics.judging.factual_accuracy import FactualAccuracyEvaluator
+from holodeck_action.metrics.judging.quality import QualityEvaluator
+from holodeck_action.metrics.judging.relevance import RelevanceEvaluator
+from holodeck_action.metrics.judging.toxicity import ToxicityEvaluator
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.record import Record
+from holodeck_action.suite.model.providers import ProviderEnum
 from tests.cli.project import Finished, Project
 from tests.llm.models import Answer, FakeModels, Reply, Request
 

@@ -17,8 +17,8 @@ from unittest.mock import patch
 
 import pytest
 
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.record import Record
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.record import Record
 from tests.cli.project import Project
 from tests.llm.judging import asked_keys
 from tests.llm.models import Answer, FakeModels, Request

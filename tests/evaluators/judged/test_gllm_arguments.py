@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from holodeck_action.compat import NAMES
-from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.errors import EvaluationError
 from tests.evaluators.documented import GLLM_ARGUMENTS, SERVED
 from tests.evaluators.judged.gllm import evaluated, metric, model, models, named

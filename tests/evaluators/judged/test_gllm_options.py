@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.errors import EvaluationError
 from tests.evaluators.judged.gllm import ANSWER, evaluated, judge, metric, model, models, named
 from tests.evaluators.judged.preset_judge import PresetJudge

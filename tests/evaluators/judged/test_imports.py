@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Finished, Project, evaluations
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import Answer, FakeModels, Reply, Request

@@ -265,8 +265,8 @@ def test_neither_the_environment_nor_files_of_the_folder_change_a_judge(judged: 
 ALONE = """
 import asyncio, builtins, json, os, sys, threading
 real, before, found, path = os.environ, dict(os.environ), builtins.__import__, list(sys.meta_path)
-from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
-from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
+from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 
 config = DeepEvalModelConfig(provider="openai", model_name="gpt-4o", api_key=sys.argv[1], endpoint=sys.argv[2])
 evaluator = GEvalEvaluator("Tone", "polite", evaluation_steps=["Look."], model_config=config)

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
+from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 from holodeck_action.metrics.base import RetryConfig
-from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
-from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.suite.providers import ProviderEnum
+from holodeck_action.suite.model.providers import ProviderEnum
 from tests.llm.judging import Judge, Truth
 from tests.llm.models import FakeModels, Request
 from tests.llm.models.values import Reply

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.record import Record
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.record import Record
 from tests.cli.project import Finished, Project, evaluations
 from tests.llm.models import Answer, FakeModels, Fault, Request
 

@@ -19,7 +19,7 @@ from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.metrics.judging.panel import Juror, PanelEvaluator, seats_of
 from holodeck_action.metrics.judging.voting import JudgeVerdict, combine, share_for, spread_of
 from holodeck_action.metrics.params import EvalParam, ParamSpec
-from holodeck_action.suite.judging import Aggregation
+from holodeck_action.suite.model.judging import Aggregation
 
 THRESHOLDS = (0.0, 0.3, 0.5, 0.7, 1.0)
 

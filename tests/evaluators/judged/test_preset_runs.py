@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.evaluation import Evaluation
-from holodeck_action.results.record import Record
-from holodeck_action.results.survey import Survey
+from holodeck_action.decide.survey import Survey
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.record import Record
 from tests.cli.project import Finished, Project
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import Answer, FakeModels

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.results.evaluation import Evaluation
+from holodeck_action.record.evaluation import Evaluation
 from tests.cli.project import Project
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import FakeModels

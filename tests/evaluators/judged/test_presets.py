@@ -12,22 +12,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
+from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
+from holodeck_action.extensions.deepeval.rubric import Level, check_rubric, rubric_of, score_at
+from holodeck_action.extensions.presets.preset import Member, PresetEvaluator
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvaluationResult, RetryConfig
 from holodeck_action.metrics.composite import CompositeEvaluator
-from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
-from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
-from holodeck_action.metrics.deepeval.rubric import Level, check_rubric, rubric_of, score_at
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.asking import fenced
+from holodeck_action.metrics.judging.refusal import RefusalEvaluator
+from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyEvaluator
 from holodeck_action.metrics.params import EvalParam, ParamSpec
-from holodeck_action.metrics.presets.preset import Member, PresetEvaluator
-from holodeck_action.metrics.refusal import RefusalEvaluator
 from holodeck_action.metrics.registry import built_in
-from holodeck_action.metrics.trajectory_accuracy import TrajectoryAccuracyEvaluator
-from holodeck_action.results.record import ToolInvocation
-from holodeck_action.suite.metric_base import Metric
-from holodeck_action.suite.providers import ProviderEnum
+from holodeck_action.record.record import ToolInvocation
+from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.providers import ProviderEnum
 from tests.evaluators.judged.preset_judge import PresetJudge, Truth
 from tests.llm.models import Answer, FakeModels, Fault, Reply
 from tests.llm.wiring import opened

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from holodeck_action.extensions.deepeval import rag
+from holodeck_action.extensions.deepeval.base import DeepEvalBaseEvaluator
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
+from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.llm.wire import WireSettings
 from holodeck_action.metrics.base import EvaluationResult, RetryConfig
-from holodeck_action.metrics.deepeval import rag
-from holodeck_action.metrics.deepeval.base import DeepEvalBaseEvaluator
-from holodeck_action.metrics.deepeval.config import DeepEvalModelConfig
-from holodeck_action.metrics.deepeval.geval import GEvalEvaluator
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
-from holodeck_action.suite.providers import ProviderEnum
+from holodeck_action.suite.model.providers import ProviderEnum
 from tests.cli.project import Project
 from tests.llm.judging import Judge, Truth, asked_keys
 from tests.llm.models import Answer, FakeModels, Fault, Request

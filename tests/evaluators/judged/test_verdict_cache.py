@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.results.canonical import canonical_json
-from holodeck_action.results.record import Record
-from holodeck_action.results.result_files import read_record
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import read_record
 from tests.cli.project import Finished, Project, evaluations
 from tests.evaluators.judged.test_isolation import Imports
 from tests.llm.judging import Judge, Truth

@@ -36,7 +36,7 @@ from pydantic_ai.tools import ToolDefinition as FunctionTool
 from holodeck_action.llm.clients import codec_of
 from holodeck_action.llm.messages import AnswerSchema, Question, Request, ToolDefinition, ToolResult
 from holodeck_action.llm.providers import ModelPlan, resolve_model
-from holodeck_action.suite.providers import LLMProvider
+from holodeck_action.suite.model.providers import LLMProvider
 
 KEY = "sk-fake-0123456789abcdef"
 _SHARED: dict[str, Any] = {"api_key": KEY, "max_retries": 0, "timeout": httpx2.Timeout(None, connect=30)}

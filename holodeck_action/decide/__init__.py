@@ -1,0 +1,1 @@
+"""What it means: gates, verdict, trials and statistics, as pure functions of a record."""

@@ -1,0 +1,230 @@
+"""Verdicts of metrics, turns, trials and cases: pure functions over the record.
+
+A definite violation stays one, however much is missing: a case with a failing metric has failed even if another
+metric could not be evaluated.
+"""
+
+from __future__ import annotations
+
+from holodeck_action.decide.figures import decisive, figure
+from holodeck_action.decide.verdict import CaseVerdict, MetricVerdict, Outcome, TrialVerdict, TurnVerdict
+from holodeck_action.record.evaluation import Criteria, Evaluation
+from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
+
+
+def judge_evaluation(evaluation: Evaluation) -> MetricVerdict:
+    """Judge one evaluation by its criteria.
+
+    A boolean passes when true, a category when it is one of `pass_values`, a number by the evaluator's own verdict
+    (`metadata["passed"]`) or the threshold; without a score, or when the metric asserts nothing, it is informational.
+    """
+    outcome, reason = _outcome_of(evaluation)
+    criteria, score = evaluation.criteria, evaluation.score
+    category = score if isinstance(score, str) else None
+    # By place, as the fields stand: names take as long as everything else, five times a case.
+    return MetricVerdict(
+        evaluation.evaluator_name,
+        outcome,
+        reason,
+        None if score is None or category is not None else float(score),
+        criteria.threshold,
+        criteria.source,
+        criteria.polarity,
+        category,
+        criteria.title,
+    )
+
+
+def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
+    """Return the outcome, and the explanation of what holds, or a whole sentence on what does not."""
+    explanation = evaluation.explanation or ""
+    criteria, score = evaluation.criteria, evaluation.score
+    if evaluation.status == "skipped":
+        return "skipped", explanation
+    name = criteria.title or evaluation.evaluator_name
+    if evaluation.status != "completed":
+        why = evaluation.error.message if evaluation.error else explanation
+        return "error", f"{name} not evaluated{f': {why}' if why not in ('', 'not evaluated') else ''}"
+    if not criteria.asserts or score is None:
+        return "informational", explanation
+    own = evaluation.metadata.get("passed")
+    number = None if isinstance(score, bool | str) else float(score)
+    if isinstance(own, bool):
+        passed = own
+    elif isinstance(score, str):
+        if criteria.pass_values is None:
+            return "informational", explanation
+        passed = score in criteria.pass_values
+        name = f'{name} "{score}", needs {" or ".join(criteria.pass_values)}'
+    elif number is None or criteria.threshold is None:
+        passed = bool(score)
+    else:
+        passed = _within(number, criteria.threshold, minimize=criteria.polarity == "minimize")
+    if passed:
+        return "passed", explanation
+    # Of a verdict of the metric's own, such as on a length, the explanation says more than a share of 1.
+    numbers = "" if number is None or (own is False and criteria.threshold == 1.0) else _numbers(number, criteria)
+    if numbers and criteria.title is not None:
+        return "failed", f"{name}{numbers}"
+    return "failed", f"{name}{numbers}: {explanation}" if explanation else f"{name}{numbers}"
+
+
+def _numbers(score: float, criteria: Criteria) -> str:
+    """Return the score of what failed and what it needs; empty where it is a yes or no."""
+    minimize = criteria.polarity == "minimize"
+    if criteria.threshold is None or _within(score, criteria.threshold, minimize=minimize):
+        # The verdict is the metric's own.
+        return "" if score in (0.0, 1.0) else f" {figure(score)}"
+    if score == 0.0 and criteria.threshold == 1.0:
+        return ""
+    shown, needed = decisive(score, criteria.threshold, minimize=minimize, holds=False)
+    return f" {shown}, {'at most' if minimize else 'needs'} {needed}"
+
+
+def _within(score: float, threshold: float, *, minimize: bool) -> bool:
+    return score <= threshold if minimize else score >= threshold
+
+
+def judge_turn(turn: TurnRecord) -> TurnVerdict:
+    """Judge one turn: every asserting metric and every tool assertion must hold."""
+    metrics = tuple(map(judge_evaluation, turn.evaluations))
+    broken = [assertion for assertion in turn.tool_assertions if assertion.matched is False]
+    unknown = [assertion.problem for assertion in turn.tool_assertions if assertion.matched is None]
+    tools: Outcome | None = None
+    if turn.tool_assertions:
+        tools = "failed" if broken else "error" if unknown else "passed"
+    outcomes = {verdict.outcome for verdict in metrics}
+    hard_errors: list[str] = []
+    if "error" in outcomes:
+        hard_errors = [
+            verdict.reason
+            for evaluation, verdict in zip(turn.evaluations, metrics, strict=True)
+            if verdict.outcome == "error" and evaluation.criteria.fail_on_error
+        ]
+    # No other metric that passes makes up for what nobody told.
+    unknown += [
+        verdict.reason
+        for evaluation, verdict in zip(turn.evaluations, metrics, strict=True)
+        if evaluation.lacks_fact and not evaluation.criteria.fail_on_error
+    ]
+    failures = [assertion.problem for assertion in broken]
+    if "failed" in outcomes:
+        failures += [verdict.reason for verdict in metrics if verdict.outcome == "failed"]
+    outcome: Outcome
+    if turn.skipped is not None:
+        outcome, reason = "skipped", turn.skipped
+    elif failures:
+        outcome, reason = "failed", "; ".join(failures + hard_errors)
+    elif turn.error is not None:
+        outcome, reason = "error", turn.error.message
+    elif hard_errors:
+        outcome, reason = "failed", "; ".join(hard_errors)
+    elif unknown:
+        outcome, reason = "error", "; ".join(unknown)
+    elif tools == "passed" or "passed" in outcomes:
+        outcome, reason = "passed", "every assertion holds"
+    else:
+        errors = [verdict.reason for verdict in metrics if verdict.outcome == "error"]
+        outcome = "error" if errors else "informational"
+        reason = "; ".join(errors) or "nothing asserts"
+    return TurnVerdict(turn.index, outcome, reason, metrics, tools)
+
+
+def judge_trial(trial: TrialRecord) -> TrialVerdict:
+    """Judge one trial: it passes when no turn failed or is in error and at least one passed."""
+    turns = tuple(map(judge_turn, trial.turns))
+    outcome, reason = _combine(turns, multi_turn=len(turns) > 1)
+    if outcome != "failed" and trial.error is not None:
+        outcome, reason = "error", trial.error.message
+    return TrialVerdict(trial.index, outcome, reason, turns)
+
+
+def _combine(turns: tuple[TurnVerdict, ...], *, multi_turn: bool) -> tuple[Outcome, str]:
+    worst: tuple[Outcome, ...] = ("failed", "error", "skipped")
+    for outcome in worst:
+        if bad := [turn for turn in turns if turn.outcome == outcome]:
+            reason = "; ".join(f"turn {turn.index}: {turn.reason}" if multi_turn else turn.reason for turn in bad)
+            return ("error" if outcome == "skipped" else outcome), reason
+    if any(turn.outcome == "passed" for turn in turns):
+        return "passed", "every assertion holds"
+    return "informational", "nothing asserts"
+
+
+def judge_case(case: CaseRecord, *, stop_when_decided: bool, quarantine_reason: str | None = None) -> CaseVerdict:
+    """Judge one case: it passes with `min_pass` passing trials of `repeat`, and fails when that is out of reach.
+
+    With `stop_when_decided` the shortest deciding prefix of trial indexes counts (docs/results.md).
+    """
+    trials = tuple(map(judge_trial, sorted(case.trials, key=lambda trial: trial.index)))
+    if stop_when_decided:
+        trials = trials[: deciding_prefix([trial.outcome for trial in trials], case.repeat, case.min_pass)]
+    outcomes = [trial.outcome for trial in trials]
+    passes, failures, errors = (outcomes.count(outcome) for outcome in ("passed", "failed", "error"))
+    judged, reason = _judge_trials(case, trials, passes, failures, errors)
+    return CaseVerdict(
+        id=case.id,
+        outcome="quarantined" if quarantine_reason is not None else judged,
+        judged=judged,
+        reason=reason if quarantine_reason is None else f"{quarantine_reason}; {reason}",
+        flaky=passes > 0 and failures > 0,
+        passes=passes,
+        failures=failures,
+        errors=errors,
+        trials=trials,
+    )
+
+
+def _judge_trials(
+    case: CaseRecord, trials: tuple[TrialVerdict, ...], passes: int, failures: int, errors: int
+) -> tuple[Outcome, str]:
+    if not case.asserting:
+        broken = [trial for trial in trials if trial.outcome == "error"]
+        return ("error", broken[0].reason) if broken else ("informational", "nothing in this case asserts")
+    single = case.repeat == 1
+    if passes >= case.min_pass:
+        return "passed", "every assertion holds" if single else f"{passes} of {len(trials)} trials passed"
+    first_failure = next((trial.reason for trial in trials if trial.outcome == "failed"), "")
+    if failures > case.repeat - case.min_pass:
+        return "failed", (
+            first_failure
+            if single
+            else f"{passes} of {len(trials)} trials passed, {case.min_pass} needed: {first_failure}"
+        )
+    if not trials:
+        return "skipped", "not run: the run stopped before this case"
+    first_error = next((trial.reason for trial in trials if trial.outcome == "error"), "")
+    if errors:
+        return (
+            "error",
+            first_error if single else f"{errors} of {len(trials)} trials could not be judged: {first_error}",
+        )
+    if len(trials) < case.repeat:
+        return "skipped", f"only {len(trials)} of {case.repeat} trials ran before the run stopped"
+    if passes or failures:
+        silent = len(trials) - passes - failures
+        return "error", f"{passes} of {len(trials)} trials passed, {case.min_pass} needed: nothing asserted in {silent}"
+    return "informational", "nothing asserted in any trial"
+
+
+def deciding_prefix(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
+    """Return how many trials, from the first on, decide the case; all of them when nothing does."""
+    passes = failures = 0
+    for position, outcome in enumerate(outcomes, start=1):
+        passes += outcome == "passed"
+        failures += outcome == "failed"
+        if passes >= min_pass or failures > repeat - min_pass:
+            return position
+    return len(outcomes)
+
+
+def trials_surely_needed(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
+    """Return how many further trials every way of deciding the case needs; 0 when it is decided or used up.
+
+    That many can run at once without ever running a trial beyond the deciding prefix.
+    """
+    passes = sum(outcome == "passed" for outcome in outcomes)
+    failures = sum(outcome == "failed" for outcome in outcomes)
+    to_pass, to_fail = min_pass - passes, repeat - min_pass + 1 - failures
+    if to_pass <= 0 or to_fail <= 0:
+        return 0
+    return min(to_pass, to_fail, repeat - len(outcomes))

@@ -1,0 +1,1 @@
+"""A record beside another one: pairs of cases, differences, and what is beyond chance."""

@@ -1,0 +1,121 @@
+"""Cases that pass on one side and fail on the other, with the metric, turn and trial that explain it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+
+from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind, ChangedCases, MetricStep
+from holodeck_action.decide.compare.pairing import CasePair, Place
+from holodeck_action.decide.verdict import CaseVerdict, TrialVerdict
+from holodeck_action.record.record import CaseRecord, TurnRecord
+
+_Ranked = tuple[bool, tuple[float, float], str, int]
+"""Whether a changed case is in quarantine, how bad it is, its id and its place among the pairs."""
+
+
+class CaseChanges:
+    """The changed cases among pairs that passed or failed on both sides."""
+
+    def __init__(self, again: Callable[[int], CasePair] | None) -> None:
+        """Begin with none.
+
+        Args:
+            again: makes a pair once more, by its place, so that no changed case need be kept; None: they are kept.
+        """
+        self._again = again
+        self._kept: dict[int, CaseChange] = {}
+        self._ranked: dict[CaseChangeKind, list[_Ranked]] = {"regressed": [], "fixed": []}
+
+    def add(self, pair: CasePair, place: int) -> str:
+        """Add a pair; return why its change rests on what was not evaluated on both sides, empty where it does not."""
+        if pair.base.judged == pair.head.judged:
+            return ""
+        change = _change(pair)
+        if isinstance(change, str):
+            return change
+        self._ranked[change.kind].append((change.quarantined, _badness(pair, change), change.id, place))
+        if self._again is None:
+            self._kept[place] = change
+        return ""
+
+    def worst_first(self, kind: CaseChangeKind) -> Sequence[CaseChange]:
+        """Return the changed cases of a kind."""
+        again, ranked = self._again, sorted(self._ranked[kind])
+        if again is None:
+            return tuple(self._kept[place] for *_, place in ranked)
+        places = array("Q", (place for *_, place in ranked))
+
+        def make(at: int) -> CaseChange:
+            change = _change(again(places[at]))
+            assert isinstance(change, CaseChange)
+            return change
+
+        return ChangedCases([name for _, _, name, _ in ranked], sum(not aside for aside, *_ in ranked), make)
+
+
+def _badness(pair: CasePair, change: CaseChange) -> tuple[float, float]:
+    """Return what sorts the worst first: the change in passing trials, by weight, then the change of the score."""
+    shares = [each.passes / max(1, each.passes + each.failures) for each in (pair.base, pair.head)]
+    return -pair.weight * abs(shares[1] - shares[0]), -_size(change.steps[0])
+
+
+def _size(step: MetricStep) -> float:
+    return 1.0 if step.base is None or step.head is None else abs(step.head - step.base)
+
+
+def _change(pair: CasePair) -> CaseChange | str:
+    """Return how a case changed, or why nothing that both sides evaluated explains it."""
+    regressed = pair.head.judged == "failed"
+    failing, passing = (pair.head, pair.base) if regressed else (pair.base, pair.head)
+    good = next(trial for trial in passing.trials if trial.outcome == "passed")
+    bad = [trial for trial in failing.trials if trial.outcome == "failed"]
+    found = ((trial, list(_steps(pair, trial, good, passing, regressed=regressed))) for trial in bad)
+    trial, steps = next(((trial, steps) for trial, steps in found if steps), (bad[0], []))
+    if not steps:
+        side = "in this run" if regressed else "on the base"
+        return f"what fails {side} was not evaluated in both runs: {trial.reason}"
+    steps.sort(key=lambda step: (-_size(step), step.turn, step.name))
+    base, head = (good, trial) if regressed else (trial, good)
+    before, after = _turn(pair.same.base, base, steps[0].turn), _turn(pair.same.head, head, steps[0].turn)
+    return CaseChange(
+        id=pair.same.head.id,
+        title=pair.same.title,
+        source=after.source,
+        kind="regressed" if regressed else "fixed",
+        quarantined=pair.quarantined,
+        steps=tuple(steps),
+        turn=after.index,
+        turns=len(trial.turns),
+        trial=trial.index if pair.trials > 1 else None,
+        question=after.input,
+        before=before.response,
+        after=after.response,
+    )
+
+
+def _steps(
+    pair: CasePair, trial: TrialVerdict, good: TrialVerdict, passing: CaseVerdict, *, regressed: bool
+) -> Iterator[MetricStep]:
+    """Yield what fails in a trial and passes in some trial of the other side."""
+    passed = {(turn.index, each.name) for turn in passing.turns for each in turn.metrics if each.outcome == "passed"}
+    tools_passed = {turn.index for turn in passing.turns if turn.tools == "passed"}
+    scores: dict[Place, float | None] = {
+        (turn.index, each.name): each.score for turn in good.turns for each in turn.metrics
+    }
+    for turn in trial.turns:
+        for each in turn.metrics:
+            place = (turn.index, each.name)
+            if each.outcome == "failed" and place in passed:
+                other = scores.get(place)
+                base, head = (other, each.score) if regressed else (each.score, other)
+                yield MetricStep(each.name, turn.index, base, head, each.threshold, each.reason)
+        if turn.tools == "failed" and turn.index in tools_passed:
+            asked = _turn(pair.same.head if regressed else pair.same.base, trial, turn.index)
+            broken = (assertion.problem for assertion in asked.tool_assertions if assertion.matched is False)
+            yield MetricStep("tools", turn.index, None, None, None, next(broken))
+
+
+def _turn(case: CaseRecord, trial: TrialVerdict, index: int) -> TurnRecord:
+    turns = (turn for each in case.trials if each.index == trial.index for turn in each.turns)
+    return next(turn for turn in turns if turn.index == index)

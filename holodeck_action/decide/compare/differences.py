@@ -1,0 +1,262 @@
+"""Paired differences of pass rate and metrics, with what chance allows (docs/statistics.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.decide.compare import paired_statistics
+from holodeck_action.decide.compare.comparison import SIGNIFICANT, ChangeState, Difference
+from holodeck_action.decide.compare.pairing import CasePair, Place
+from holodeck_action.decide.statistics import MANY_ENOUGH, Weighted, weighted_mean
+from holodeck_action.decide.verdict import CaseVerdict, MetricVerdict
+
+_MOST_TRIALS = 10
+
+
+class Values:
+    """The values of cases on both sides, 0..1: means over turns of the means over trials; a few numbers a case."""
+
+    def __init__(self) -> None:
+        self.base, self.head = Weighted(), Weighted()
+        self.noise = Weighted()
+        self.trials = 0
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def add(self, base: float, head: float, weight: float, noise: float | None, trials: int) -> None:
+        """Add a case.
+
+        Args:
+            base: its value on the base.
+            head: its value of the head.
+            weight: of the case.
+            noise: variance of head − base that repeating the case explains; None where no trial was repeated.
+            trials: how many trials it comes from, on the side with fewer.
+        """
+        self.trials = min(trials, self.trials) if len(self) else trials
+        self.base.add(base, weight)
+        self.head.add(head, weight)
+        if noise is not None:
+            self.noise.add(noise, weight)
+
+
+class PassTally:
+    """What passed on both sides, case by case.
+
+    That is the share of passing trials where all trials of all cases were repeated and run; where trials ended when
+    their case was decided, shares would depend on when, and the case's own verdict counts, 1 or 0.
+    """
+
+    def __init__(self) -> None:
+        self._shares, self._verdicts = Values(), Values()
+        self._repeated, self._complete = False, True
+
+    def add(self, pair: CasePair) -> None:
+        """Add a case that both sides decided."""
+        self._repeated = self._repeated or pair.trials > 1
+        self._complete = self._complete and all(
+            each.passes + each.failures + each.errors == pair.trials and each.passes + each.failures > 0
+            for each in (pair.base, pair.head)
+        )
+        passed = [float(each.judged == "passed") for each in (pair.base, pair.head)]
+        self._verdicts.add(passed[0], passed[1], pair.weight, None, pair.trials)
+        if self._complete:
+            _add_shares(self._shares, pair)
+
+    @property
+    def by_trial(self) -> bool:
+        """Whether it is counted in trials."""
+        return self._repeated and self._complete
+
+    @property
+    def values(self) -> Values:
+        """What passed."""
+        return self._shares if self.by_trial else self._verdicts
+
+
+def _add_shares(values: Values, pair: CasePair) -> None:
+    counts = [(verdict.passes, verdict.passes + verdict.failures) for verdict in (pair.base, pair.head)]
+    shares = [passes / trials for passes, trials in counts]
+    trials = min(trials for _, trials in counts)
+    # s²/n of 0 and 1 is p(1 − p)/(n − 1).
+    noise = math.fsum(share * (1 - share) / (trials - 1) for share in shares) if trials > 1 else None
+    values.add(shares[0], shares[1], pair.weight, noise, trials)
+
+
+class MetricValues:
+    """The values of a metric over cases in which both sides have one for the same turns.
+
+    `missing` is for how many cases one side has none, `example` one of these and why.
+    """
+
+    def __init__(self) -> None:
+        self.values = Values()
+        self.missing = 0
+        self.example = ""
+
+    def miss(self, why: str) -> None:
+        """Add a case of which one side has no value."""
+        self.example = min(self.example, why) if self.missing else why
+        self.missing += 1
+
+
+def add_metrics(found: dict[str, MetricValues], pair: CasePair) -> None:
+    """Add the values of every metric of a case, by name."""
+    base, head = _scores(pair.base), _scores(pair.head)
+    names: dict[str, list[Place]] = {}
+    for place in base.scores.keys() | head.scores.keys():
+        names.setdefault(place[1], []).append(place)
+    for name, places in names.items():
+        metric = found.setdefault(name, MetricValues())
+        lost = sorted(place for place in places if place not in base.scores or place not in head.scores)
+        if lost:
+            where, side = ("on the base", base) if lost[0] not in base.scores else ("in this run", head)
+            metric.miss(f"{pair.same.title}, {where}: {side.reasons.get(lost[0], 'not evaluated')}")
+        else:
+            _add_scores(metric.values, pair, [(base.scores[place], head.scores[place]) for place in sorted(places)])
+
+
+class _Scores(Struct, frozen=True):
+    scores: Mapping[Place, list[float]]
+    reasons: Mapping[Place, str]
+
+
+def _scores(verdict: CaseVerdict) -> _Scores:
+    """Return the scores of each metric on each turn, one for each trial, and why there is none."""
+    scores: dict[Place, list[float]] = {}
+    reasons: dict[Place, str] = {}
+    for turn in verdict.turns:
+        for metric in turn.metrics:
+            score = _score(metric)
+            if score is None:
+                reasons.setdefault((turn.index, metric.name), metric.reason)
+            else:
+                scores.setdefault((turn.index, metric.name), []).append(score)
+    return _Scores(scores, reasons)
+
+
+def _score(metric: MetricVerdict) -> float | None:
+    """Return a metric's number; of a category whether it passes."""
+    if metric.outcome in ("skipped", "error"):
+        return None
+    if metric.score is None and metric.outcome in ("passed", "failed"):
+        return float(metric.outcome == "passed")
+    return metric.score
+
+
+def _add_scores(values: Values, pair: CasePair, turns: Sequence[tuple[list[float], list[float]]]) -> None:
+    sides = [[scores[side] for scores in turns] for side in (0, 1)]
+    means = [math.fsum(math.fsum(trials) / len(trials) for trials in side) / len(side) for side in sides]
+    counts = {len(trials) for side in sides for trials in side}
+    noise = None
+    if len(counts) == 1 and counts != {1}:
+        noise = math.fsum(
+            _variance_of_mean([math.fsum(trial) / len(side) for trial in zip(*side, strict=True)]) for side in sides
+        )
+    values.add(means[0], means[1], pair.weight, noise, min(counts))
+
+
+def _variance_of_mean(values: Sequence[float]) -> float:
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)
+
+
+def difference(values: Values, margin: float, *, minimize: bool = False) -> Difference:
+    """Return the paired difference of some values, its p-values not yet adjusted.
+
+    Args:
+        values: of the cases, at least one.
+        margin: the largest loss that counts as none.
+        minimize: whether low values are good.
+    """
+    sign = -1 if minimize else 1
+    found = Weighted()
+    for (base, weight), (head, _) in zip(values.base, values.head, strict=True):
+        found.add(sign * paired_statistics.difference(base, head), weight)
+    mean = _mean(found)
+    made = Difference(
+        pairs=len(values),
+        base=_mean(values.base),
+        head=_mean(values.head),
+        difference=mean,
+        low=None,
+        high=None,
+        p_value=None,
+        p_gating=None,
+        p_shown=None,
+        state="inconclusive",
+        detectable=None,
+        settles=_settling(values, found, mean, margin),
+    )
+    if len(values) < MANY_ENOUGH:
+        return made
+    low, high = paired_statistics.interval(found)
+    return replace(
+        made,
+        low=low,
+        high=high,
+        p_value=paired_statistics.p_value(found),
+        detectable=paired_statistics.minimum_detectable_effect(found),
+    )
+
+
+def _mean(values: paired_statistics.Weighted) -> float:
+    mean = weighted_mean(values)
+    assert mean is not None
+    return mean + 0.0
+
+
+def with_states(differences: Sequence[Difference], gating: Sequence[bool], margin: float) -> tuple[Difference, ...]:
+    """Return differences with adjusted p-values and with what they show.
+
+    Args:
+        differences: all that are shown.
+        gating: whether each of them gates.
+        margin: the largest loss that counts as none.
+    """
+    shown = _adjusted(differences, [True] * len(differences), paired_statistics.benjamini_hochberg)
+    gated = _adjusted(differences, gating, paired_statistics.holm)
+    complete = (
+        replace(each, p_shown=p_shown, p_gating=p_gating)
+        for each, p_shown, p_gating in zip(differences, shown, gated, strict=True)
+    )
+    judged = (replace(each, state=_state(each, margin)) for each in complete)
+    return tuple(each if each.state == "inconclusive" else replace(each, settles="") for each in judged)
+
+
+def _adjusted(
+    differences: Sequence[Difference],
+    chosen: Sequence[bool],
+    adjust: Callable[[Sequence[float]], tuple[float, ...]],
+) -> list[float | None]:
+    """Return the p-values of the chosen differences adjusted together, None for the others."""
+    tested = [each.p_value if wanted else None for each, wanted in zip(differences, chosen, strict=True)]
+    adjusted = iter(adjust([p for p in tested if p is not None]))
+    return [None if p is None else next(adjusted) for p in tested]
+
+
+def _state(found: Difference, margin: float) -> ChangeState:
+    if found.low is None or found.high is None:
+        return "inconclusive"
+    p = found.p_shown if found.p_gating is None else found.p_gating
+    if found.high < 0 and p is not None and p <= SIGNIFICANT:
+        return "regressed"
+    return "non_inferior" if found.low > -margin else "inconclusive"
+
+
+def _settling(values: Values, found: paired_statistics.Weighted, mean: float, margin: float) -> str:
+    """Say how many cases and trials would see the margin, or tell a smaller loss from none and from the margin."""
+    effect = min(margin, max(-mean, margin + mean))
+    trials, noise = values.trials, weighted_mean(values.noise)
+    points = f"would see a change of {100 * effect:.2g} points"
+    needed = paired_statistics.cases_to_see(effect, found)
+    for more in range(trials + 1, _MOST_TRIALS + 1) if noise else ():
+        with_more = paired_statistics.cases_to_see(effect, found, noise or 0.0, trials / more)
+        if with_more <= len(values) and with_more < needed and len(values) >= MANY_ENOUGH:
+            return f"{len(values)} cases × {more} trials {points}"
+    return f"{max(MANY_ENOUGH, needed)} cases × {trials} trial{'s' * (trials > 1)} {points}"

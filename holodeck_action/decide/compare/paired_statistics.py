@@ -1,0 +1,242 @@
+"""Statistics of paired differences: the same cases before and after a change (docs/statistics.md).
+
+A difference is head − base of one case on a 0..1 scale, so it lies between −1 and 1; `Weighted` pairs it with the
+weight of its case. Nothing depends on the order of cases, and swapping base and head mirrors every result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from random import Random
+
+from holodeck_action.decide.statistics import Z_95, effective_sample_size, student_t_quantile, weighted_mean
+
+Weighted = Sequence[tuple[float, float]]
+"""(difference −1..1, weight above 0) of each case."""
+
+Z_80 = 0.8416212335729143
+"""80 % quantile of the normal distribution: the power with which a minimum detectable effect is seen."""
+EXACT_UP_TO = 14
+"""Non-zero differences whose 2ⁿ signs are all tried."""
+RESAMPLES = 9_999
+ENOUGH_FOR_T = 5
+"""Non-zero differences below which Student's interval is too narrow (docs/statistics.md has the simulation)."""
+_SEED = 20_130_716
+_ROUNDING = 1e-10
+_DIGITS = 12
+_STEPS = 60
+
+
+def difference(base: float, head: float) -> float:
+    """Return head − base without the rounding errors of floats, which would count as a change."""
+    return round(head - base, _DIGITS) + 0.0
+
+
+def is_binary(differences: Weighted) -> bool:
+    """Tell whether every case went from pass to pass or fail, or the reverse: differences of −1, 0 and 1 only."""
+    return all(value in (-1.0, 0.0, 1.0) for value, _ in differences)
+
+
+def p_value(differences: Weighted) -> float:
+    """Return the two-sided p of "nothing has changed".
+
+    McNemar's mid-p for binary differences of cases of equal weight, else the sign-flip permutation test.
+    """
+    if is_binary(differences) and len({weight for _, weight in differences}) <= 1:
+        values = [value for value, _ in differences]
+        return mcnemar_mid_p(values.count(-1.0), values.count(1.0))
+    return sign_flip_p(differences)
+
+
+def mcnemar_mid_p(lost: int, gained: int) -> float:
+    """Return McNemar's two-sided mid-p: 2·P(X < k) + P(X = k), X binomial(lost + gained, ½), k the smaller count.
+
+    Source: Fagerland, Lydersen & Laake 2013, eq. 6.
+    """
+    n, fewer = lost + gained, min(lost, gained)
+    if lost == gained:
+        return 1.0
+    log_all = math.lgamma(n + 1) - n * math.log(2)
+    shares = [math.exp(log_all - math.lgamma(k + 1) - math.lgamma(n - k + 1)) for k in range(fewer + 1)]
+    return min(1.0, 2 * math.fsum(shares) - shares[-1])
+
+
+def sign_flip_p(differences: Weighted) -> float:
+    """Return the two-sided p of the sign-flip permutation test on the (weighted) mean difference.
+
+    Exact up to 14 non-zero differences, else Monte Carlo with a fixed seed and p = (count + 1)/(R + 1), R = 9,999;
+    memory grows with R only. Source: Good 2005, §3.2; Phipson & Smyth 2010 for the + 1.
+    """
+    import numpy as np
+
+    sizes = sorted((abs(value) * weight for value, weight in differences if value), reverse=True)
+    total = math.fsum(sizes)
+    observed = abs(math.fsum(value * weight for value, weight in differences)) - _ROUNDING * total
+    if len(sizes) <= EXACT_UP_TO:
+        sums = np.zeros(1)
+        for size in sizes:
+            sums = np.concatenate((sums - size, sums + size))
+        return float(np.mean(np.abs(sums) >= observed))
+    # One random byte holds the signs of eight differences, whose 256 possible sums are looked up.
+    random, sums = Random(_SEED), np.zeros(RESAMPLES)
+    signs = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+    for start in range(0, len(sizes), 8):
+        eight = np.array(sizes[start : start + 8])
+        drawn = np.frombuffer(random.randbytes(RESAMPLES), dtype=np.uint8)
+        sums += (signs[:, : len(eight)] * eight).sum(axis=1)[drawn]
+    return (int(np.count_nonzero(np.abs(sums) >= observed)) + 1) / (RESAMPLES + 1)
+
+
+def interval(differences: Weighted) -> tuple[float, float]:
+    """Return the 95 % interval of the mean difference, within −1..1.
+
+    Student's where at least 5 differences of graded scores are not zero, else the paired score interval.
+    """
+    if _few_changes(differences):
+        return score_interval(*_changes(differences))
+    return student_interval(differences)
+
+
+def student_interval(differences: Weighted) -> tuple[float, float]:
+    """Return Student's 95 % interval of the mean difference, within −1..1.
+
+    d̄ ± t·√(s²/n), n the effective sample size and n − 1 degrees of freedom. Source: Miller 2024, §4.2.
+    """
+    mean, error, freedom = _moments(differences)
+    half = student_t_quantile(0.975, freedom) * error
+    return max(-1.0, mean - half), min(1.0, mean + half)
+
+
+def score_interval(lost: float, gained: float, n: float) -> tuple[float, float]:
+    """Return Tango's 95 % score interval of (gained − lost)/n; ±z²/(n + z²) when nothing was lost or gained.
+
+    With fractions of cases it is too wide rather than too narrow: d² ≤ |d| bounds the variance by that of whole
+    cases. Source: Tango 1998, §3.
+
+    Args:
+        lost: cases that passed before and fail now.
+        gained: cases that failed before and pass now.
+        n: all pairs.
+    """
+    return 0.0 - _score_upper_end(gained, lost, n), _score_upper_end(lost, gained, n)
+
+
+def _score_upper_end(lost: float, gained: float, n: float) -> float:
+    """Return the δ at which (gained − lost − nδ)/√(n(2q + δ(1 − δ))) is −z.
+
+    q, the share that was lost if the difference is δ, is the larger root of 2nq² + bq − lost·δ(1 − δ) = 0.
+    """
+
+    def excluded(delta: float) -> bool:
+        b = -lost - gained + (2 * n + lost - gained) * delta
+        product = 2 * lost * delta * (1 - delta)
+        root = math.sqrt(max(0.0, b * b + 4 * n * product))
+        share = (root - b) / (4 * n) if b <= 0 else product / (root + b)
+        variance = n * (2 * share + delta * (1 - delta))
+        return n * delta - (gained - lost) > Z_95 * math.sqrt(max(0.0, variance))
+
+    return _first(excluded, (gained - lost) / n, 1.0)
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Return p-values adjusted so that all claims below α hold together with 1 − α. Source: Holm 1979."""
+    adjusted = [0.0] * len(p_values)
+    highest = 0.0
+    for rank, position in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[position]))
+        adjusted[position] = highest
+    return tuple(adjusted)
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Return p-values adjusted so that a share α of the claims below α is wrong. Source: Benjamini & Hochberg 1995."""
+    adjusted = [0.0] * len(p_values)
+    lowest, n = 1.0, len(p_values)
+    for rank, position in reversed(list(enumerate(sorted(range(n), key=p_values.__getitem__), start=1))):
+        lowest = min(lowest, p_values[position] * n / rank)
+        adjusted[position] = lowest
+    return tuple(adjusted)
+
+
+def minimum_detectable_effect(differences: Weighted) -> float | None:
+    """Return the smallest change that is seen with a probability of 80 % at α = 0.05; None where not even 1 is.
+
+    (t₀.₉₇₅ + t₀.₈)·√(s²/n) where Student's interval applies (Bloom 1995), else the δ at which
+    z₀.₉₇₅·√ψ + z₀.₈·√(ψ − δ²) = δ·√n with ψ the share of cases that change: δ and those that change both ways
+    (Connor 1987).
+    """
+    if _few_changes(differences):
+        lost, gained, n = _changes(differences)
+        return _detectable(2 * min(lost, gained) / n, n)
+    _, error, freedom = _moments(differences)
+    effect = (student_t_quantile(0.975, freedom) + student_t_quantile(0.8, freedom)) * error
+    return effect if effect <= 1 else None
+
+
+def cases_to_see(effect: float, differences: Weighted, noise: float = 0.0, less: float = 1.0) -> int:
+    """Return how many cases see a change of `effect` with a probability of 80 % at α = 0.05.
+
+    Args:
+        effect: the change, above 0 and at most 1.
+        differences: what was found.
+        noise: part of the variance of the differences that comes from repeating a case.
+        less: factor on this part: trials now / trials then.
+    """
+    if _few_changes(differences):
+        lost, gained, n = _changes(differences)
+        changing = min(1.0, 2 * min(lost, gained) / n + effect)
+        needed = ((Z_95 * math.sqrt(changing) + Z_80 * math.sqrt(max(0.0, changing - effect**2))) / effect) ** 2
+    else:
+        _, error, freedom = _moments(differences)
+        variance = error**2 * (freedom + 1)
+        variance -= min(noise, variance) * (1 - less)
+        # Student's quantiles are larger than the normal's: 2 cases more make up for it.
+        needed = ((Z_95 + Z_80) / effect) ** 2 * variance + 2
+    return math.ceil(needed - _ROUNDING)
+
+
+def _detectable(changing_both_ways: float, n: float) -> float | None:
+    def seen(effect: float) -> bool:
+        changing = min(1.0, changing_both_ways + effect)
+        spread = Z_95 * math.sqrt(changing) + Z_80 * math.sqrt(max(0.0, changing - effect**2))
+        return effect * math.sqrt(n) >= spread
+
+    return _first(seen, 0.0, 1.0) if seen(1.0) else None
+
+
+def _few_changes(differences: Weighted) -> bool:
+    """Tell whether Student's interval does not apply: whole cases, few changes, or one case that outweighs all."""
+    return (
+        is_binary(differences)
+        or sum(value != 0 for value, _ in differences) < ENOUGH_FOR_T
+        or effective_sample_size([weight for _, weight in differences]) < 2
+    )
+
+
+def _changes(differences: Weighted) -> tuple[float, float, float]:
+    """Return what was lost, gained, and how many cases there are, in cases: of weights, Kish's effective number."""
+    n = effective_sample_size([weight for _, weight in differences])
+    lost = weighted_mean([(max(0.0, -value), weight) for value, weight in differences])
+    gained = weighted_mean([(max(0.0, value), weight) for value, weight in differences])
+    assert lost is not None
+    assert gained is not None
+    return lost * n, gained * n, n
+
+
+def _moments(differences: Weighted) -> tuple[float, float, float]:
+    """Return mean, standard error of the mean and degrees of freedom (effective cases − 1)."""
+    mean = weighted_mean(differences)
+    assert mean is not None
+    freedom = effective_sample_size([weight for _, weight in differences]) - 1
+    squares = weighted_mean([((value - mean) ** 2, weight) for value, weight in differences])
+    assert squares is not None
+    return mean, math.sqrt(squares / freedom), freedom
+
+
+def _first(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Return where something begins to hold between two numbers, by bisection; `high` where it never does."""
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high

@@ -1,0 +1,56 @@
+"""Which of two runs is the better one, as far as a comparison can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from msgspec import Struct
+
+from holodeck_action.decide.compare.comparison import SIGNIFICANT, Comparison, Difference
+
+
+class Winner(Struct, frozen=True):
+    """The better run, None for neither, and why, as the end of a sentence."""
+
+    side: Literal["head", "base"] | None
+    reason: str
+
+
+def winner_of(comparison: Comparison) -> Winner:
+    """Return the run with the better pass rate, of which nothing is worse.
+
+    Its loss of pass rate is ruled out beyond the margin, and no metric that gates is worse in it beyond chance.
+    """
+    rate = comparison.pass_rate
+    unevaluated = sum(case.why == "not evaluated" for case in comparison.unpaired)
+    if rate is None:
+        return Winner(None, "no case could be compared")
+    if unevaluated:
+        return Winner(None, f"{unevaluated} case(s) were not evaluated on one side")
+    rates = f"pass rate {rate.head:.3g} against {rate.base:.3g}"
+    if not rate.difference:
+        return Winner(None, f"{rates}, which is a tie")
+    side: Literal["head", "base"] = "head" if rate.difference > 0 else "base"
+    ruled_out = rate.low if side == "head" else None if rate.high is None else -rate.high
+    if ruled_out is None or ruled_out <= -comparison.margin:
+        return Winner(None, f"{rates}, which is inconclusive{f': {rate.settles}' if rate.settles else ''}")
+    worse = list(_worse(comparison, side))
+    if worse:
+        return Winner(None, f"{rates}, but the {side} is worse in {', '.join(worse)}")
+    return Winner(side, rates)
+
+
+def _worse(comparison: Comparison, side: Literal["head", "base"]) -> Iterator[str]:
+    """Yield the metrics that gate and are worse in a run beyond chance."""
+    for metric in comparison.metrics:
+        change = metric.change
+        if change is None or not metric.gates:
+            continue
+        if change.state == "regressed" if side == "head" else _gained(change):
+            yield metric.name
+
+
+def _gained(change: Difference) -> bool:
+    p_value = change.p_shown if change.p_gating is None else change.p_gating
+    return change.low is not None and change.low > 0 and p_value is not None and p_value <= SIGNIFICANT

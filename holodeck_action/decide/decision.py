@@ -1,0 +1,130 @@
+"""`decide`: from a record and gates to a verdict, without a call to anything."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from holodeck_action.decide.compare.comparison import Comparison
+from holodeck_action.decide.compare.regressions import BaselineVerdict, judge_comparison
+from holodeck_action.decide.exam_gate import with_exam
+from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
+from holodeck_action.decide.gates import gate_sentence, judge_gates
+from holodeck_action.decide.survey import Survey
+from holodeck_action.decide.verdict import GateVerdict, Verdict, VerdictOutcome
+from holodeck_action.record.canonical import record_digest
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import Results
+from holodeck_action.suite.model.policy import Baseline, Gates
+
+_OUTCOMES: dict[ExitCode, VerdictOutcome] = {
+    ExitCode.PASSED: "passed",
+    ExitCode.VIOLATED: "failed",
+    ExitCode.INCOMPLETE: "incomplete",
+    ExitCode.STOPPED: "stopped",
+}
+
+
+class Terms(Struct, frozen=True):
+    """What a record is judged by, where that differs from what was in force when it was made.
+
+    Attributes:
+        gates: None for those of the record.
+        baseline: what a loss does; None for what the record says.
+        base: the record that the record is compared with; None for none.
+        base_digest: of its canonical form; None where it is not known: making one takes a while.
+    """
+
+    gates: Gates | None = None
+    baseline: Baseline | None = None
+    base: Record | None = None
+    base_digest: str | None = None
+
+    @classmethod
+    def against(cls, base: Results | None) -> Terms:
+        """Return the terms of the record, compared with the results of a base; None for none."""
+        return OWN_TERMS if base is None else cls(base=base.record, base_digest=base.record_digest)
+
+
+OWN_TERMS = Terms()
+
+
+def decide(record: Record, terms: Terms = OWN_TERMS, surveyed: Survey | None = None) -> Verdict:
+    """Judge a record.
+
+    Args:
+        record: what a run wrote.
+        terms: what it is judged by.
+        surveyed: what its cases came to, where that is known already.
+
+    Returns:
+        The verdict. Its exit code: 1 for a definite violation, else 4 for a stopped run, else 3 for an incomplete
+        one, else 0.
+    """
+    found = Survey(record) if surveyed is None else surveyed
+    inputs = found.inputs
+    gates = terms.gates if terms.gates is not None else record.gates
+    comparison, compared = _compared(record, terms, gates, found)
+    gate_verdicts = (*judge_gates(gates, inputs), *compared.gates) if record.cases else ()
+    exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.decided)
+    return Verdict(
+        outcome=_OUTCOMES[exit_code],
+        exit_code=exit_code,
+        reason=reason,
+        record_digest=found.digest,
+        counts=found.counts,
+        pass_rate=inputs.pass_rate,
+        completeness=inputs.completeness,
+        gates=gate_verdicts,
+        metrics=inputs.metrics,
+        cases=found.verdicts,
+        panels=found.panels.summaries,
+        comparison=comparison,
+        warnings=compared.warnings,
+    )
+
+
+def _compared(record: Record, terms: Terms, gates: Gates, found: Survey) -> tuple[Comparison | None, BaselineVerdict]:
+    """Compare with the base, where there is one, and judge what changed."""
+    recorded = record.baseline
+    if recorded is None:
+        return None, BaselineVerdict((), ())
+    settings = terms.baseline if terms.baseline is not None else recorded.settings
+    comparison = None
+    if terms.base is not None and recorded.base is not None:
+        # numpy takes longer to import than most of a start-up.
+        from holodeck_action.decide.compare.comparing import Digests, compare
+
+        digests = Digests(terms.base_digest or record_digest(terms.base), found.digest)
+        comparison = compare(
+            terms.base,
+            record,
+            settings,
+            against=recorded.base,
+            judged=found.verdicts,
+            digests=digests,
+            gates=gates,
+        )
+    judged = judge_comparison(comparison, recorded.missing, settings, gates.max_regressions)
+    return comparison, with_exam(judged, comparison, recorded.missing, settings)
+
+
+def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) -> tuple[ExitCode, str]:
+    """Return the exit code that counts, and why."""
+    passed = "every gate holds" if record.cases else "the suite has no cases, which allow-empty permits"
+    reasons = {ExitCode.PASSED: passed}
+    violated = [gate for gate in gates if gate.state == "failed"]
+    open_gates = [gate for gate in gates if gate.state == "undetermined"]
+    if violated:
+        reasons[ExitCode.VIOLATED] = "; ".join(gate_sentence(gate) for gate in violated)
+    if record.stopped is not None:
+        reasons[ExitCode.STOPPED] = f"the run stopped early: {record.stopped}"
+    if record.cases and not decided:
+        reasons[ExitCode.INCOMPLETE] = "no case could be judged"
+    elif gates and all(gate.state == "skipped" for gate in gates):
+        reasons[ExitCode.INCOMPLETE] = f"every gate is skipped: {gates[0].reason}"
+    elif open_gates:
+        reasons[ExitCode.INCOMPLETE] = "; ".join(gate_sentence(gate) for gate in open_gates)
+    elif not record.cases and (record.chosen is None or record.chosen.cases):
+        reasons[ExitCode.INCOMPLETE] = "the record holds no case"
+    code = worst_exit_code(reasons)
+    return code, reasons[code]

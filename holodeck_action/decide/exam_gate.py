@@ -1,0 +1,43 @@
+"""The gate `baseline.on_loosened`: whether a run may be judged by less strict terms than its base."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from holodeck_action.decide.compare.comparison import Comparison
+from holodeck_action.decide.compare.regressions import BaselineVerdict
+from holodeck_action.decide.exam_changes import sentence
+from holodeck_action.decide.verdict import GateState, GateVerdict
+from holodeck_action.suite.model.policy import Baseline
+
+LOOSENED = "baseline.on_loosened"
+_HOLDS = "nothing is less strict than on the base"
+
+
+def with_exam(
+    judged: BaselineVerdict, comparison: Comparison | None, missing: str, settings: Baseline
+) -> BaselineVerdict:
+    """Return the gates on a comparison with the one on its terms, where that is to fail.
+
+    A term that became laxer, or another one, fails it. One that the base does not tell leaves it undecided.
+
+    Args:
+        judged: the other gates.
+        comparison: what changed; None where there is nothing to compare with.
+        missing: why there is nothing, in one sentence.
+        settings: what a loss does in this run; the word of the base counts where it is stricter.
+    """
+    exam = None if comparison is None else comparison.exam
+    reaction = settings.on_loosened if exam is None else exam.reaction
+    if reaction != "fail":
+        return judged
+    state: GateState = "passed"
+    if comparison is None:
+        state, reason = ("undetermined", missing) if settings.on_missing == "fail" else ("skipped", "")
+        reason = reason or "there is no base to compare with"
+    elif exam is None:
+        reason = _HOLDS
+    else:
+        state, reason = "failed" if exam.definite else "undetermined", f"the run {sentence(exam.changes)}"
+    actual = None if comparison is None else 0 if exam is None else exam.definite
+    return replace(judged, gates=(*judged.gates, GateVerdict(LOOSENED, state, actual, 0, reason)))

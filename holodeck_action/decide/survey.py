@@ -1,0 +1,218 @@
+"""One pass over the cases of a record: everything that verdict and report count.
+
+Reading a case costs more than counting it, so all counts are made together, and none keeps a case.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from holodeck_action.decide.agreement import PanelTally
+from holodeck_action.decide.case_verdicts import judge_case
+from holodeck_action.decide.consumption import Consumption, Timings
+from holodeck_action.decide.gates import LOST_SHOWN, GateInputs
+from holodeck_action.decide.summaries import EvaluationTally, MetricTally, case_means
+from holodeck_action.decide.trials import TrialTally
+from holodeck_action.decide.verdict import CaseVerdict, Counts, Outcome
+from holodeck_action.record.canonical import RecordHash
+from holodeck_action.record.record import CaseRecord, Record, TurnRecord
+from holodeck_action.record.sequences import Made
+from holodeck_action.suite.model.policy import QuarantineEntry
+
+OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "error", "skipped", "informational", "quarantined")
+
+
+class Survey:
+    """What the cases of a record came to; see `survey`.
+
+    Attributes:
+        verdicts: of the cases, in order.
+        digest: SHA-256 of the canonical record.
+        outcomes: the place in `OUTCOMES` of each case's outcome, in order.
+        unrun: places of cases without a trial.
+        inputs: what gates look at.
+        counts: cases by outcome.
+        metrics: every metric over the cases that gate.
+        consumption: what was taken.
+        panels: how judges agreed.
+        evaluations: all evaluations together.
+        trials: the cases with several trials.
+        names: those of the metrics.
+        asserting: cases in which something asserts.
+        repeated: cases with several trials.
+        skipped: how often metrics did not apply, by name and reason.
+    """
+
+    def __init__(self, record: Record, digest: str | None = None) -> None:
+        """Go through the cases.
+
+        Args:
+            record: what a run wrote.
+            digest: of its canonical form, where it is known: making one takes as long as everything else.
+        """
+        self.metrics, self.consumption = MetricTally(), Consumption()
+        self.panels, self.evaluations = PanelTally(), EvaluationTally()
+        self.trials = TrialTally(stop_when_decided=record.stop_when_decided)
+        self.skipped: Counter[tuple[str, str]] = Counter()
+        self.outcomes, self.unrun = bytearray(), array("I")
+        self._record = record
+        self._timings = Timings()
+        self._weights = {outcome: array("d") for outcome in OUTCOMES}
+        self._minimized: set[str] = set()
+        self._lost: list[str] = []
+        self._planned = self._completed = self._losses = self._flaky = self._not_run = 0
+        self._untold = self._undecided = self._unseen = 0
+        self.asserting = self.repeated = 0
+        self.names: set[str] = set()
+        kept: list[CaseVerdict] | None = [] if isinstance(record.cases, tuple) else None
+        hashed = None if digest else RecordHash()
+        for case, verdict in judged_cases(record):
+            self._add(case, verdict)
+            if kept is not None:
+                kept.append(verdict)
+            if hashed is not None:
+                hashed.add(case)
+        self.digest = digest or (hashed.hexdigest(record) if hashed is not None else "")
+        self.verdicts = judge_cases(record) if kept is None else tuple(kept)
+        self.inputs = self._inputs()
+        numbers = {outcome: len(weights) for outcome, weights in self._weights.items()}
+        self.counts = Counts(
+            **numbers, planned_evaluations=self.inputs.planned, completed_evaluations=self.inputs.completed
+        )
+
+    def _add(self, case: CaseRecord, verdict: CaseVerdict) -> None:
+        self.outcomes.append(OUTCOMES.index(verdict.outcome))
+        if not case.trials:
+            self.unrun.append(len(self.outcomes) - 1)
+        self._weights[verdict.outcome].append(case.weight)
+        self._not_run += verdict.judged == "skipped"
+        self.asserting += case.asserting
+        self.repeated += case.repeat > 1
+        turns, metrics = [*case.turns], [*verdict.metrics]
+        means = case_means(metrics)
+        for turn in turns:
+            self.consumption.add(turn)
+            for each in turn.evaluations:
+                self.names.add(each.evaluator_name)
+                if each.criteria.polarity == "minimize":
+                    self._minimized.add(each.evaluator_name)
+        self.evaluations.add(turns, verdict, means)
+        for metric in metrics:
+            if metric.outcome == "skipped":
+                self.skipped[metric.name, metric.reason] += 1
+        if verdict.outcome != "quarantined":
+            self._add_gating(case, turns, verdict)
+            self.metrics.add(metrics, case.weight, means)
+
+    def _add_gating(self, case: CaseRecord, turns: Sequence[TurnRecord], verdict: CaseVerdict) -> None:
+        for turn in turns:
+            self._timings.add(turn)
+        self.panels.add(case, verdict)
+        self.trials.add(case, verdict)
+        self._flaky += verdict.flaky
+        untold = sum(each.lacks_fact for turn in turns for each in turn.evaluations)
+        untold += sum(any(each.matched is None for each in turn.tool_assertions) for turn in turns)
+        self._untold += untold
+        # With fail_on_error a trial that lacks a fact counts as failed, though it could have passed.
+        unjudged = verdict.passes + verdict.failures < case.repeat or untold > 0
+        if case.asserting and case.repeat > 1 and not verdict.flaky and unjudged:
+            decided = self._record.stop_when_decided and verdict.judged in ("passed", "failed")
+            self._undecided += not decided
+            self._unseen += decided
+        self._count_evaluations(case, verdict)
+        if verdict.outcome == "passed":
+            for metric in verdict.metrics:
+                if metric.outcome == "error":
+                    self._losses += 1
+                    if len(self._lost) < LOST_SHOWN:
+                        self._lost.append(f"{case.name or case.id} ({case.source}): {metric.reason[:200]}")
+
+    def _count_evaluations(self, case: CaseRecord, verdict: CaseVerdict) -> None:
+        """Count planned and completed evaluations over the trials that count.
+
+        A metric that turned out not to apply at run time was not planned; a trial that never ran was, whole.
+        """
+        decided = self._record.stop_when_decided and verdict.judged in ("passed", "failed")
+        if not decided:
+            self._planned += max(0, case.repeat - len(verdict.trials)) * case.planned_evaluations
+        for trial in verdict.trials:
+            metrics = [metric.outcome for turn in trial.turns for metric in turn.metrics]
+            self._planned += case.planned_evaluations - max(0, metrics.count("skipped") - case.not_applicable)
+            self._completed += len(metrics) - metrics.count("skipped") - metrics.count("error")
+            self._completed += len([1 for turn in trial.turns if turn.tools in ("passed", "failed")])
+
+    def _inputs(self) -> GateInputs:
+        weights = self._weights
+        return GateInputs(
+            passed=weights["passed"],
+            failed=weights["failed"],
+            missing=weights["error"] + weights["skipped"],
+            errors=len(weights["error"]),
+            flaky=self._flaky,
+            planned=self._planned,
+            completed=self._completed,
+            metrics=self.metrics.summaries,
+            minimized=frozenset(self._minimized),
+            lost=self._losses,
+            lost_first=tuple(self._lost),
+            scores=self.metrics.scores,
+            tokens=self.consumption.tokens,
+            cost_usd=self.consumption.cost_usd,
+            latencies=self._timings.answers,
+            first_tokens=self._timings.first_tokens,
+            unrun=self._not_run,
+            untold=self._untold,
+            unseen=self._unseen,
+            undecided=self._undecided,
+            summary=self._record.summary,
+            asserting=not self.outcomes or self.asserting > 0,
+        )
+
+
+def judged_cases(record: Record) -> Iterator[tuple[CaseRecord, CaseVerdict]]:
+    """Yield the cases of a record, in its order, each with its verdict."""
+    quarantine, stop = _active(record), record.stop_when_decided
+    for case in record.cases:
+        reason = _quarantine_of(case, quarantine)
+        yield case, judge_case(case, stop_when_decided=stop, quarantine_reason=reason)
+
+
+def judge_cases(record: Record) -> Sequence[CaseVerdict]:
+    """Return the verdicts on the cases of a record, in its order; those on cases that are read one by one likewise."""
+    cases, quarantine, stop = record.cases, _active(record), record.stop_when_decided
+    if isinstance(cases, tuple):
+        return tuple(verdict for _, verdict in judged_cases(record))
+
+    def judged(place: int) -> CaseVerdict:
+        case = cases[place]
+        return judge_case(case, stop_when_decided=stop, quarantine_reason=_quarantine_of(case, quarantine))
+
+    return Made(len(cases), judged)
+
+
+def minimized_in(record: Record) -> frozenset[str]:
+    """Return the names of the metrics whose low scores are good."""
+    return frozenset(each.evaluator_name for each in record.evaluations if each.criteria.polarity == "minimize")
+
+
+def expired(entry: QuarantineEntry, today: date) -> bool:
+    """Tell whether a quarantine entry has run out: its last day is `expires`."""
+    return today > entry.expires
+
+
+def _active(record: Record) -> list[tuple[str, str]]:
+    """Return the id or name that each entry in force gives, with its reason."""
+    today = date.fromisoformat(record.run.started_at[:10])
+    return [
+        (entry.case, f"quarantined until {entry.expires}: {entry.reason}")
+        for entry in record.quarantine
+        if not expired(entry, today)
+    ]
+
+
+def _quarantine_of(case: CaseRecord, entries: Sequence[tuple[str, str]]) -> str | None:
+    found = [reason for asked, reason in entries if asked in (case.id, case.name)]
+    return found[-1] if found else None

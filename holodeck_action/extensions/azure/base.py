@@ -1,0 +1,212 @@
+"""The base of evaluators that run an evaluator of Azure AI Evaluation (HoloDeck evaluation API, Azure AI metrics).
+
+It runs in the process of the libraries: see `measuring`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from holodeck_action.extensions.azure.prompts import unknown_places
+from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.judge import JudgeModel, judge_plan
+from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
+from holodeck_action.metrics.errors import EvaluationError, ProviderNotSupportedError
+from holodeck_action.metrics.judging.libraries import LibraryError, evaluated
+from holodeck_action.metrics.judging.own_judge import TRANSIENT, own_judge
+from holodeck_action.metrics.result import check_threshold
+from holodeck_action.suite.model.providers import LLMProvider
+
+API_VERSION = "2024-02-15-preview"
+"""The version of the API that is asked where none is given."""
+
+
+class ModelConfig(BaseModel):
+    """An Azure OpenAI deployment.
+
+    Raises:
+        ValidationError: a field is missing, empty or unknown.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    azure_endpoint: str = Field(min_length=1)
+    """Address of the resource, such as `https://my-resource.openai.azure.com/`."""
+    api_key: str = Field(min_length=1, repr=False)
+    azure_deployment: str = Field(min_length=1)
+    """Name of the deployment."""
+    api_version: str = Field(default=API_VERSION, min_length=1)
+
+    def plan(self, environ: Mapping[str, str]) -> ModelPlan:
+        """Return how the deployment is reached and asked.
+
+        Args:
+            environ: the job's environment.
+
+        Raises:
+            ModelConfigError: an address that is none, or a key that cannot be one.
+        """
+        return judge_plan(
+            LLMProvider(
+                provider="azure_openai",
+                name=self.azure_deployment,
+                endpoint=self.azure_endpoint,
+                api_key=SecretStr(self.api_key),
+                api_version=self.api_version,
+            ),
+            environ,
+            where="model_config",
+        )
+
+
+SUPPORTED_PROVIDERS = ("azure_openai",)
+LOWEST, HIGHEST = 1, 5
+"""The library's scale."""
+
+
+class FivePointResult(EvaluationResult):
+    """A result whose metric scores from 1 to 5: that is what it holds under the metric's name, as documented."""
+
+    __slots__ = ()
+
+    def _items(self) -> dict[str, Any]:
+        return super()._items() | {self.metric_name: self.raw_score}
+
+
+class AzureAIEvaluator(BaseEvaluator):
+    """Asks a judge through an evaluator of Azure AI Evaluation; the five metrics are its subclasses.
+
+    A subclass of your own implements `_evaluate_impl` itself.
+
+    Score = (raw - 1) / 4, with the raw score from 1 to 5.
+
+    Attributes:
+        model_config: the deployment that grades; None where a judge was given.
+        threshold: lowest passing score, 0..1.
+        SEEN: names of the texts that the judge sees.
+        CLASS: the library's class.
+    """
+
+    METRIC: ClassVar[str] = ""
+    CLASS: ClassVar[str] = ""
+    SEEN: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self,
+        model_config: ModelConfig | None = None,
+        timeout: float | None = 60.0,
+        retry_config: RetryConfig | None = None,
+        *,
+        threshold: float | None = None,
+        custom_prompt: str | None = None,
+        judge: JudgeModel | None = None,
+    ) -> None:
+        """Configure; nothing is imported or asked.
+
+        Args:
+            model_config: the deployment that grades.
+            timeout: seconds one evaluation may take, retries included; None for no limit.
+            retry_config: retries of transient failures.
+            threshold: lowest passing score, 0..1; None for no verdict.
+            custom_prompt: what is asked instead of the library's prompt; see `suite_prompt`.
+            judge: who grades, on a wire that somebody else holds; instead of `model_config`.
+
+        Raises:
+            ProviderNotSupportedError: a model of another provider than Azure OpenAI.
+            TypeError: this base itself, or nobody to grade.
+            ValueError: a threshold outside 0..1, or a prompt with places for inputs that there are not.
+        """
+        if not self.METRIC and type(self)._evaluate_impl is AzureAIEvaluator._evaluate_impl:
+            raise TypeError("AzureAIEvaluator is the base of the metrics: use one, such as GroundednessEvaluator")
+        super().__init__(timeout=timeout, retry_config=retry_config)
+        provider = judge.plan.provider if judge is not None else getattr(model_config, "provider", None)
+        if provider is not None and provider not in SUPPORTED_PROVIDERS:
+            raise self._unsupported(str(getattr(provider, "value", provider)))
+        if judge is None and not isinstance(model_config, ModelConfig):
+            raise TypeError(f"{self.name} needs a ModelConfig, not {type(model_config).__name__}")
+        if custom_prompt is not None and (problem := self.prompt_problem(custom_prompt)) is not None:
+            raise ValueError(problem)
+        self.model_config = model_config
+        self.threshold = check_threshold(threshold)
+        self._custom_prompt = custom_prompt
+        self._judge = judge
+
+    @property
+    def metric_name(self) -> str:
+        """The metric's name in a suite; under it results hold the raw score."""
+        return self.METRIC or super().metric_name
+
+    @classmethod
+    def prompt_problem(cls, text: str) -> str | None:
+        """Return what is wrong with a `custom_prompt`, None when nothing is."""
+        unknown = unknown_places(text, cls.SEEN)
+        if not unknown:
+            return None
+        places = ", ".join(f"{{{{{name}}}}}" for name in cls.SEEN)
+        return f"custom_prompt has a place for {unknown[0]:.40}, which {cls.METRIC} does not have; it has {places}"
+
+    def is_transient(self, error: Exception) -> bool:
+        """Tell whether trying again may help: what the provider may get over."""
+        cause = error.__cause__ if isinstance(error, EvaluationError) else error
+        return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
+
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        inputs = {name: joined(kwargs[name]) for name in self.SEEN if kwargs.get(name) is not None}
+        if not inputs["response"].strip():
+            return self._result(float(LOWEST), "the answer is empty", {})
+        request = {
+            "evaluator": self.CLASS,
+            "metric": self.METRIC,
+            "inputs": inputs,
+            "custom_prompt": self._custom_prompt,
+            "seen": self.SEEN,
+        }
+        async with own_judge(self._judge, self._plan) as judge:
+            try:
+                found = await evaluated("azure", request, judge)
+            except EvaluationError:
+                raise
+            except ModelCallError as error:
+                context = {"cause": error.code, **error.context}
+                raise EvaluationError(error.message, code="judge_failed", context=context) from error
+            except Exception as error:
+                told = str(error) if isinstance(error, LibraryError) else describe(error)
+                raise EvaluationError(f"{self.METRIC} failed: {told}", code="judge_failed") from error
+            return self._read(found, judge)
+
+    def _read(self, found: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
+        raw = found["score"]
+        if not isinstance(raw, int | float) or not LOWEST <= raw <= HIGHEST:
+            raise EvaluationError(f"{self.METRIC} gave no score", code="bad_verdict", context={"judge": judge.label})
+        return self._result(float(raw), str(found["reason"] or ""), {"judge": judge.label})
+
+    def _result(self, raw: float, reason: str, facts: Mapping[str, Any]) -> FivePointResult:
+        return FivePointResult(
+            score=(raw - LOWEST) / (HIGHEST - LOWEST),
+            reasoning=reason or f"{self.METRIC} is {raw:g} of {HIGHEST}, without an explanation",
+            metric_name=self.METRIC,
+            threshold=self.threshold,
+            raw_score=raw,
+            metadata={self.METRIC: raw, **facts},
+        )
+
+    def _plan(self, environ: Mapping[str, str]) -> ModelPlan:
+        assert self.model_config is not None
+        return self.model_config.plan(environ)
+
+    def _unsupported(self, provider: str) -> ProviderNotSupportedError:
+        return ProviderNotSupportedError(
+            f"{self.name} can only be graded by a model of Azure OpenAI, not of {provider}",
+            self.name,
+            provider,
+            list(SUPPORTED_PROVIDERS),
+        )
+
+
+def joined(value: str | Iterable[object]) -> str:
+    """Return a text, or several as one with blank lines between them."""
+    return value if isinstance(value, str) else "\n\n".join(str(part) for part in value)

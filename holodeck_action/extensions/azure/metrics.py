@@ -1,0 +1,95 @@
+"""Groundedness, relevance, coherence, fluency and similarity (HoloDeck evaluation API, Azure AI metrics)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from holodeck_action.extensions.azure.base import AzureAIEvaluator, joined
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.params import EvalParam, ParamSpec
+
+_ANSWERED = frozenset({EvalParam.QUERY, EvalParam.RESPONSE})
+_NO_CONTEXT = "context or retrieval_context"
+
+
+class GroundednessEvaluator(AzureAIEvaluator):
+    """Whether the context supports what the answer says, 1 to 5, as 0..1.
+
+    The context is the texts of the case's files, else the retrieved texts. With the query the judge is asked another
+    way, and usually better.
+    """
+
+    METRIC = "groundedness"
+    CLASS = "GroundednessEvaluator"
+    PARAM_SPEC = ParamSpec(
+        required=frozenset({EvalParam.RESPONSE, EvalParam.CONTEXT}),
+        optional=frozenset({EvalParam.QUERY, EvalParam.RETRIEVAL_CONTEXT}),
+        uses_context=True,
+        uses_retrieval_context=True,
+    )
+    SEEN = ("query", "context", "response")
+
+    def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Rename parameters, and take the retrieved texts where there is no other context.
+
+        Raises:
+            EvaluationError: see the base class; a context without a word counts as missing.
+        """
+        for name in (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT):
+            value = given.get(name.value)
+            if value is not None and joined(value).strip():
+                return super().resolve({**given, EvalParam.CONTEXT.value: joined(value)})
+        # Whatever else is missing is named first.
+        super().resolve({**given, EvalParam.CONTEXT.value: ""})
+        raise EvaluationError(
+            f"{self.name} needs {_NO_CONTEXT}, which was not given",
+            code="missing_input",
+            context={"parameter": _NO_CONTEXT},
+        )
+
+
+class RelevanceEvaluator(AzureAIEvaluator):
+    """How well the answer addresses the query, 1 to 5, as 0..1.
+
+    A context is taken, as documented; the library's prompt has no place for it.
+    """
+
+    METRIC = "relevance"
+    CLASS = "RelevanceEvaluator"
+    PARAM_SPEC = ParamSpec(required=_ANSWERED, optional=frozenset({EvalParam.CONTEXT}))
+    SEEN = ("query", "response")
+
+
+class CoherenceEvaluator(AzureAIEvaluator):
+    """How well the answer's thoughts follow from one another, 1 to 5, as 0..1."""
+
+    METRIC = "coherence"
+    CLASS = "CoherenceEvaluator"
+    PARAM_SPEC = ParamSpec(required=_ANSWERED)
+    SEEN = ("query", "response")
+
+
+class FluencyEvaluator(AzureAIEvaluator):
+    """How well the answer is written, 1 to 5, as 0..1; the judge does not see the query."""
+
+    METRIC = "fluency"
+    CLASS = "FluencyEvaluator"
+    PARAM_SPEC = ParamSpec(required=_ANSWERED)
+    SEEN = ("response",)
+
+
+class SimilarityEvaluator(AzureAIEvaluator):
+    """How much the answer says the same as the ground truth, 1 to 5, as 0..1."""
+
+    METRIC = "similarity"
+    CLASS = "SimilarityEvaluator"
+    PARAM_SPEC = ParamSpec(required=_ANSWERED | {EvalParam.GROUND_TRUTH})
+    SEEN = ("query", "ground_truth", "response")
+
+
+EVALUATORS: Mapping[str, type[AzureAIEvaluator]] = {
+    kind.METRIC: kind
+    for kind in (GroundednessEvaluator, RelevanceEvaluator, CoherenceEvaluator, FluencyEvaluator, SimilarityEvaluator)
+}
+"""The evaluator of every Azure AI metric, by the metric's name in a suite."""

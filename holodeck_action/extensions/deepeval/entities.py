@@ -1,0 +1,108 @@
+"""Inputs and settings of DeepEval's metrics as values (HoloDeck DeepEval data model §1.2, §1.3 and §2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.result import check_threshold
+from holodeck_action.suite.model.metric_base import VALID_EVALUATION_PARAMS
+
+
+class EvaluationInput(BaseModel):
+    """What one evaluation looks at; `query`, `response` and `ground_truth` are other names of the first three fields.
+
+    Raises:
+        ValidationError: there is no answer, or a value is of another type.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    input: str | None = Field(default=None, validation_alias=AliasChoices("input", "query"))
+    """The question. Every metric except faithfulness needs one."""
+    actual_output: str = Field(validation_alias=AliasChoices("actual_output", "response"))
+    expected_output: str | None = Field(default=None, validation_alias=AliasChoices("expected_output", "ground_truth"))
+    context: str | None = None
+    retrieval_context: list[str] | None = None
+    metadata: dict[str, Any] | None = None
+    """Facts about the item; no metric looks at them."""
+
+    def given(self) -> Mapping[str, Any]:
+        """Return the inputs by name, those that are there."""
+        return self.model_dump(exclude={"metadata"}, exclude_none=True)
+
+
+class GEvalConfig(Struct, frozen=True):
+    """Settings of a G-Eval; `GEvalEvaluator.from_config` takes them.
+
+    Attributes:
+        name: the metric's name.
+        criteria: what is graded, in words.
+        evaluation_steps: how the judge proceeds; written by the judge when absent.
+        evaluation_params: what the judge sees, `actual_output` among it.
+        threshold: lowest passing score, 0..1.
+        strict_mode: the judge answers 1 or 0.
+
+    Raises:
+        ValueError: the criteria are empty, a parameter is unknown or `actual_output` missing, or the threshold is
+            outside 0..1.
+    """
+
+    name: str
+    criteria: str
+    evaluation_steps: list[str] | None = None
+    evaluation_params: tuple[str, ...] | list[str] = ("actual_output",)
+    threshold: float = 0.5
+    strict_mode: bool = False
+
+    def __post_init__(self) -> None:
+        check_criteria(self.criteria)
+        check_params(self.evaluation_params)
+        check_threshold(self.threshold)
+
+
+class RAGMetricConfig(Struct, frozen=True):
+    """Settings of a metric of retrieved texts; `from_config` of those evaluators takes them.
+
+    Attributes:
+        threshold: lowest passing score, 0..1.
+        include_reason: whether the judge explains the score.
+        model_config: the model that grades; `from_config` takes it to the evaluator, which is an error without one.
+
+    Raises:
+        ValueError: the threshold is outside 0..1.
+    """
+
+    threshold: float = 0.5
+    include_reason: bool = True
+    model_config: DeepEvalModelConfig | None = None
+
+    def __post_init__(self) -> None:
+        check_threshold(self.threshold)
+
+
+def check_criteria(criteria: str) -> None:
+    """Refuse criteria that say nothing.
+
+    Raises:
+        ValueError: they are empty.
+    """
+    if not criteria.strip():
+        raise ValueError("criteria must not be empty")
+
+
+def check_params(params: tuple[str, ...] | list[str]) -> None:
+    """Refuse what a judge cannot be shown.
+
+    Raises:
+        ValueError: one of them is unknown, or the answer is not among them.
+    """
+    unknown = [param for param in params if param not in VALID_EVALUATION_PARAMS]
+    if unknown:
+        raise ValueError(f"evaluation_params: {unknown[0]!r} is none of {', '.join(sorted(VALID_EVALUATION_PARAMS))}")
+    if "actual_output" not in params:
+        raise ValueError("evaluation_params must contain actual_output: it is the answer that is graded")

@@ -1,0 +1,97 @@
+"""`type: geval`: criteria in plain words, graded by a judge model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.metrics.base import BaseEvaluator, Building
+from holodeck_action.suite.model.base import Flag, NonBlank, UnitInterval
+from holodeck_action.suite.model.metric_base import INPUT_OF_PARAM, EvaluationParam, JudgeCalls, JudgedMetric, Role
+from holodeck_action.suite.model.providers import LLMProvider
+
+_VARIABLE = r"\$\{[A-Za-z_]"
+ANSWER_IS_SHOWN: dict[str, Any] = {"contains": {"anyOf": [{"const": "actual_output"}, {"pattern": _VARIABLE}]}}
+"""JSON Schema of evaluation parameters."""
+
+
+def check_params(params: list[EvaluationParam]) -> None:
+    """Refuse evaluation parameters without the answer.
+
+    Raises:
+        PydanticCustomError: they lack it.
+    """
+    if "actual_output" not in params:
+        raise PydanticCustomError("evaluation_params", "must contain actual_output: it is the answer that is graded")
+
+
+class GEvalMetric(JudgedMetric):
+    """`type: geval`: criteria in your own words, graded by a judge."""
+
+    PLACE = 2
+    TOLD_BY = "criteria"
+    SCHEMA_RULES = ({"properties": {"evaluation_params": ANSWER_IS_SHOWN}},)
+    SCORE_IS_THRESHOLD_FREE = True
+
+    type: Annotated[Literal["geval"], Role.KIND] = "geval"
+    name: Annotated[NonBlank, Role.NAME]
+    """The name in reports and gates. Example: `Helpfulness`."""
+    criteria: NonBlank
+    """What is graded. Example: `The answer tells the customer what to do next.`."""
+    evaluation_steps: list[NonBlank] | None = None
+    """How the judge proceeds. When absent, it writes the steps once per run. Example: `[Look for a step that the
+    customer can take.]`."""
+    evaluation_params: list[EvaluationParam] = Field(default=["actual_output"], min_length=1)
+    """What the judge sees; `actual_output` is required. Example: `[actual_output, input]`."""
+    strict_mode: Flag = False
+    """The judge answers 1 or 0."""
+    threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    """Lowest passing score; 0.5 when absent. Example: `0.7`."""
+    model: Annotated[LLMProvider | None, Role.JUDGES] = None
+    """The judge; `evaluations.model` when absent."""
+
+    @model_validator(mode="after")
+    def _answer_is_graded(self) -> GEvalMetric:
+        check_params(self.evaluation_params)
+        return self
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the judge is shown."""
+        return frozenset(INPUT_OF_PARAM[name] for name in self.evaluation_params if name in INPUT_OF_PARAM)
+
+    @property
+    def pass_mark(self) -> float | None:
+        """Half of the scale, where no threshold is given."""
+        return 0.5 if self.threshold is None else self.threshold
+
+    def base_name(self, k: int | None) -> str:
+        """Return its name."""
+        return self.name
+
+    @property
+    def library(self) -> Literal["deepeval", "azure"] | None:
+        """DeepEval asks."""
+        return "deepeval"
+
+    def judge_calls(self) -> Iterator[JudgeCalls]:
+        """Yield one call, and one that writes the steps where there are none."""
+        yield JudgeCalls(self, 1, writes_steps=self.evaluation_steps is None)
+
+    def evaluator(self, building: Building) -> BaseEvaluator:
+        """Return what scores."""
+        from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
+
+        return building.asking(
+            self,
+            GEvalEvaluator,
+            name=self.name,
+            criteria=self.criteria,
+            evaluation_params=self.evaluation_params,
+            evaluation_steps=self.evaluation_steps,
+            strict_mode=self.strict_mode,
+            threshold=self.pass_mark,
+        )

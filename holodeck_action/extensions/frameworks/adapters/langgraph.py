@@ -1,0 +1,91 @@
+"""A compiled graph of LangGraph whose state has `messages`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from holodeck_action.extensions.frameworks.adapters.replies import arguments, jsonable
+
+
+def adapter(graph: Any) -> Callable[..., Any]:
+    """Return a callable for a graph; a graph with a checkpointer keeps the state of a conversation by its thread id.
+
+    Raises:
+        TypeError: it is no compiled graph.
+        ImportError: LangChain's messages are missing or too old.
+    """
+    from langchain_core.callbacks import UsageMetadataCallbackHandler
+    from langchain_core.messages import convert_to_openai_messages
+
+    if not hasattr(graph, "ainvoke") or not hasattr(graph, "get_graph"):
+        raise TypeError("a compiled graph of LangGraph")
+
+    checkpointer = getattr(graph, "checkpointer", None)
+    waits: bool | None = None
+
+    async def answer(messages: Sequence[Any], request: Mapping[str, Any]) -> dict[str, Any]:
+        used = UsageMetadataCallbackHandler()
+        config = {"configurable": {"thread_id": request["session"]}, "callbacks": [used]}
+        nonlocal waits
+        if waits is None:
+            waits = await _waits(checkpointer, config)
+        sent = {"messages": list(messages[-1:] if checkpointer else messages)}
+        state = await (graph.ainvoke(sent, config) if waits else asyncio.to_thread(graph.invoke, sent, config))
+        new = _of_this_turn(state["messages"])
+        reply: dict[str, Any] = {
+            "response": _text(new[-1]) if new else "",
+            "tool_invocations": _calls(new),
+            "messages": [each for each in convert_to_openai_messages(new) if isinstance(each, dict)],
+        }
+        if used.usage_metadata:
+            reply["usage"] = [_usage(model, of_model) for model, of_model in used.usage_metadata.items()]
+        return reply
+
+    return answer
+
+
+async def _waits(checkpointer: Any, config: Mapping[str, Any]) -> bool:
+    """Tell whether a checkpointer, if there is one, can be used asynchronously; that of SQLite, for example, cannot."""
+    if hasattr(checkpointer, "aget_tuple"):
+        try:
+            await checkpointer.aget_tuple(config)
+        except NotImplementedError:
+            return False
+    return True
+
+
+def _of_this_turn(messages: Sequence[Any]) -> list[Any]:
+    """Return what came after the last message of the user."""
+    last = max((at for at, message in enumerate(messages) if message.type == "human"), default=-1)
+    return list(messages[last + 1 :])
+
+
+def _text(message: Any) -> str:
+    text = message.text
+    # A method before LangChain 1.0.
+    return str(text() if callable(text) and not isinstance(text, str) else text)
+
+
+def _calls(messages: Sequence[Any]) -> list[dict[str, Any]]:
+    results = {message.tool_call_id: message for message in messages if message.type == "tool"}
+    calls = []
+    for message in messages:
+        for call in getattr(message, "tool_calls", None) or ():
+            found: dict[str, Any] = {"name": call["name"], "args": arguments(call["args"])}
+            result = results.get(call["id"])
+            if result is not None:
+                found["error" if result.status == "error" else "result"] = jsonable(result.content)
+            calls.append(found)
+    return calls
+
+
+def _usage(model: str, used: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "model": model,
+        "prompt_tokens": used["input_tokens"],
+        "completion_tokens": used["output_tokens"],
+        "cached_tokens": (used.get("input_token_details") or {}).get("cache_read"),
+        "reasoning_tokens": (used.get("output_token_details") or {}).get("reasoning"),
+    }

@@ -1,0 +1,277 @@
+"""What a span says of a model call, a tool call or a retrieval, in the words of any convention.
+
+OpenTelemetry's conventions for generative AI, as they are and as they were, and those of OpenInference. Where several
+names stand for one thing, the first that a span has counts.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from holodeck_action.extensions.frameworks.spans.span import Span
+from holodeck_action.record.facts import LARGEST, bounded
+from holodeck_action.text.json_values import parse_json
+
+Work = Literal["model", "tool", "retrieval", "reranking", "other"]
+
+_OPERATIONS: dict[str, Work] = {
+    "chat": "model",
+    "text_completion": "model",
+    "generate_content": "model",
+    "embeddings": "model",
+    "execute_tool": "tool",
+    "retrieval": "retrieval",
+}
+_KINDS: dict[str, Work] = {
+    "LLM": "model",
+    "EMBEDDING": "model",
+    "TOOL": "tool",
+    "RETRIEVER": "retrieval",
+    "RERANKER": "reranking",
+}
+_PROMPT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
+_COMPLETION = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")
+_CACHED = (
+    "gen_ai.usage.cache_read.input_tokens",
+    "gen_ai.usage.cache_read_input_tokens",
+    "gen_ai.usage.details.cache_read_tokens",
+    "llm.token_count.prompt_details.cache_read",
+)
+_REASONING = (
+    "gen_ai.usage.reasoning.output_tokens",
+    "gen_ai.usage.reasoning_tokens",
+    "gen_ai.usage.details.reasoning_tokens",
+    "llm.token_count.completion_details.reasoning",
+)
+_COST = ("llm.cost.total",)
+_MODEL = (
+    "gen_ai.response.model",
+    "gen_ai.request.model",
+    "llm.response.model_name",
+    "llm.model_name",
+    "embedding.model_name",
+)
+PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
+_PROVIDERS = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "azure": "azure_openai",
+    "azure.ai.openai": "azure_openai",
+    "az.ai.openai": "azure_openai",
+    "aws.bedrock": "bedrock",
+    "gcp.vertex_ai": "vertex",
+    "gcp.gemini": "google",
+    "gcp.gen_ai": "google",
+    "google": "google",
+    "groq": "groq",
+    "deepseek": "deepseek",
+    "mistral_ai": "mistral",
+    "mistralai": "mistral",
+    "x_ai": "x-ai",
+    "cohere": "cohere",
+    "perplexity": "perplexity",
+}
+"""Names of providers as prices are looked up by them."""
+HIDDEN = "__REDACTED__"
+"""What OpenInference writes in the place of a text that is to be hidden."""
+_DOCUMENT = re.compile(r"(?:retrieval\.documents|reranker\.output_documents)\.(\d+)\.document\.(id|content|score)")
+
+
+def work_of(span: Span) -> Work:
+    """Return what a span stands for; `other` for agents, chains and whatever else makes spans."""
+    kind = span.attributes.get("openinference.span.kind")
+    operation = span.attributes.get("gen_ai.operation.name")
+    if isinstance(kind, str) and kind.upper() in _KINDS:
+        return _KINDS[kind.upper()]
+    return _OPERATIONS.get(operation, "other") if isinstance(operation, str) else "other"
+
+
+def is_of_agent(span: Span) -> bool:
+    """Tell whether a span follows one of the conventions at all."""
+    return any(name in span.attributes for name in ("gen_ai.operation.name", "openinference.span.kind"))
+
+
+def is_of_embedding(span: Span) -> bool:
+    """Tell whether a span of a model call is about embeddings, which are no answer."""
+    return "embedding" in f"{span.attributes.get('gen_ai.operation.name', '')}{_kind(span)}".lower()
+
+
+def usage_of(span: Span) -> dict[str, Any] | None:
+    """Return the entry of a reply's `usage` that a span gives; None where it says nothing of tokens."""
+    prompt, completion = _count(span, _PROMPT), _count(span, _COMPLETION)
+    if prompt is None and completion is None:
+        return None
+    if completion is None and is_of_embedding(span):
+        completion = 0
+    cached, reasoning = _count(span, _CACHED), _count(span, _REASONING)
+    if cached is not None and prompt is not None and cached > prompt:
+        # Some count the tokens of the cache apart.
+        prompt += cached
+    if reasoning is not None and completion is not None and reasoning > completion:
+        completion += reasoning
+    cost = first(span, _COST)
+    return {
+        "model": model_of(span),
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "cached_tokens": cached,
+        "reasoning_tokens": reasoning,
+        "cost_usd": cost if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9 else None,
+    }
+
+
+def model_of(span: Span) -> str | None:
+    """Return the model of a call, `provider/name` where prices know the provider."""
+    name = first(span, _MODEL)
+    if not isinstance(name, str) or not name:
+        return None
+    provider = _PROVIDERS.get(str(first(span, PROVIDER)).lower())
+    return name if provider is None or "/" in name else f"{provider}/{name}"
+
+
+def call_of_messages(name: str, arguments: Any, result: Any) -> dict[str, Any]:
+    """Return the entry of a reply's `tool_invocations` for a call that only the messages of models tell."""
+    args = parsed(arguments)
+    found = {"name": name or "tool", "args": dict(args) if isinstance(args, Mapping) else {"input": args}}
+    return found if result is None else {**found, "result": parsed(result)}
+
+
+def tool_name(span: Span) -> str:
+    """Return the name of the tool that a span stands for."""
+    named = first(span, ("gen_ai.tool.name", "tool.name"))
+    return named if isinstance(named, str) and named else span.name.removeprefix("execute_tool ") or "tool"
+
+
+def tool_call(span: Span, requested: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the entry of a reply's `tool_invocations` that a span gives.
+
+    Args:
+        span: that of a tool call.
+        requested: arguments by the id of the call, as the models asked for it.
+    """
+    result = _result(span)
+    data = result.pop("data", None) if isinstance(result, dict) and result.get("type") == "tool" else None
+    error = span.error
+    call_id = first(span, ("gen_ai.tool.call.id", "tool.id"))
+    if isinstance(data, dict) and "content" in data:
+        # A message of LangChain.
+        result, call_id = data["content"], data.get("tool_call_id", call_id)
+        error = error if data.get("status") != "error" else _text_of(result)
+    elif isinstance(result, dict) and {"raw_input", "raw_output"} <= result.keys():
+        # An output of LlamaIndex.
+        error = error if result.get("is_error") is not True else _text_of(result["raw_output"])
+        result = result["raw_output"]
+    elif isinstance(result, dict) and result.keys() == {"id", "name", "response"}:
+        # A response of the Agent Development Kit.
+        result = result["response"]
+    args = _arguments(span, requested.get(str(call_id)))
+    found: dict[str, Any] = {"name": tool_name(span), "args": args, "duration_ms": span.duration_ms}
+    if error is not None:
+        return {**found, "error": error or _exception(span) or "the call failed"}
+    return found if result is None else {**found, "result": result}
+
+
+def documents(span: Span) -> list[dict[str, Any]] | None:
+    """Return `retrieved_chunks` of a reply, which a retrieval or reranking gives; None if they cannot be read."""
+    listed = parsed(span.attributes.get("gen_ai.retrieval.documents"))
+    if isinstance(listed, list):
+        return [_chunk(entry) for entry in listed] if all(isinstance(entry, Mapping) for entry in listed) else None
+    found: dict[int, dict[str, Any]] = {}
+    for name, value in span.attributes.items():
+        match = _DOCUMENT.fullmatch(name)
+        if match is not None:
+            found.setdefault(int(match[1]), {})[match[2]] = value
+    if not found and parsed(span.attributes.get("output.value")) not in ([], {"documents": []}):
+        return None
+    return [_chunk(entry) for _, entry in sorted(found.items())]
+
+
+def _chunk(entry: Mapping[str, Any]) -> dict[str, Any]:
+    text = next((entry[key] for key in ("content", "text") if isinstance(entry.get(key), str)), None)
+    score, name = entry.get("score"), entry.get("id")
+    return {
+        # Some retrievers give their chunks no id.
+        "id": str(name) if name not in (None, "") else (text or "?")[:80],
+        "text": None if text == HIDDEN else text,
+        "score": score
+        if isinstance(score, int | float) and not isinstance(score, bool) and abs(score) <= LARGEST
+        else None,
+    }
+
+
+def _kind(span: Span) -> str:
+    return str(span.attributes.get("openinference.span.kind", ""))
+
+
+def first(span: Span, names: Sequence[str]) -> Any:
+    """Return the value of the first of these attributes that a span has; None if it has none of them."""
+    return next((span.attributes[name] for name in names if span.attributes.get(name) is not None), None)
+
+
+def _count(span: Span, names: Sequence[str]) -> int | None:
+    value = first(span, names)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return bounded(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _arguments(span: Span, requested: Any) -> dict[str, Any]:
+    told = _event(span, "gen_ai.tool.message", "content")
+    given = (span.attributes.get("gen_ai.tool.call.arguments"), told, requested, span.attributes.get("input.value"))
+    for value in given:
+        found = parsed(value, python=True)
+        if isinstance(found, Mapping):
+            inner = found.get("kwargs")
+            # LlamaIndex keeps arguments by position apart.
+            wrapped = isinstance(inner, Mapping) and found.keys() <= {"args", "kwargs"}
+            return dict(inner if wrapped and inner is not None else found)
+    plain = next((value for value in given if isinstance(value, str) and value not in ("", HIDDEN)), None)
+    return {} if plain is None else {"input": plain}
+
+
+def _result(span: Span) -> Any:
+    value = span.attributes.get("gen_ai.tool.call.result")
+    if value is not None:
+        return parsed(value)
+    value = _event(span, "gen_ai.choice", "message")
+    if value is not None:
+        blocks = parsed(value)
+        texts = (
+            [block.get("text") for block in blocks if isinstance(block, Mapping)] if isinstance(blocks, list) else []
+        )
+        return parsed(texts[0]) if len(texts) == 1 and isinstance(texts[0], str) else blocks
+    value = span.attributes.get("output.value")
+    if value == HIDDEN:
+        return None
+    return parsed(value) if span.attributes.get("output.mime_type") == "application/json" else value
+
+
+def _event(span: Span, name: str, attribute: str) -> Any:
+    return next((values[attribute] for event, values in span.events if event == name and attribute in values), None)
+
+
+def _exception(span: Span) -> str:
+    told = _event(span, "exception", "exception.message") or _event(span, "exception", "exception.type")
+    return str(told or span.attributes.get("error.type") or "")
+
+
+def parsed(value: Any, *, python: bool = False) -> Any:
+    """Return the object or list that a text is as JSON, or as Python writes it; anything else as it is."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return parse_json(value)
+    except ValueError:
+        pass
+    try:
+        return ast.literal_eval(value.strip()) if python and len(value) < 100_000 else value
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return value
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

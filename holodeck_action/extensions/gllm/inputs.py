@@ -1,0 +1,167 @@
+"""What gllm-evals calls the inputs of an evaluation, and what they are called here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Required, TypedDict
+
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.params import OTHER_NAME, EvalParam
+from holodeck_action.record.record import ToolInvocation
+from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool
+from holodeck_action.text.json_values import parse_json
+
+MetricInput = Mapping[str, Any]
+_NAMES: Mapping[str, EvalParam] = {
+    "retrieved_context": EvalParam.RETRIEVAL_CONTEXT,
+    "agent_trajectory": EvalParam.TOOL_INVOCATIONS,
+    "tools_called": EvalParam.TOOL_INVOCATIONS,
+    "expected_agent_trajectory": EvalParam.EXPECTED_TRAJECTORY,
+}
+_SHOWN = {
+    EvalParam.RETRIEVAL_CONTEXT: "retrieved_context",
+    EvalParam.TOOL_INVOCATIONS: "agent_trajectory",
+    EvalParam.EXPECTED_TRAJECTORY: "expected_agent_trajectory",
+}
+_ARGUMENTS = ("args", "arguments", "input_parameters")
+_RESULTS = ("result", "output")
+
+
+class RetrievalData(TypedDict):
+    """What was retrieved: chunk ids in order, or with scores; and the relevant ids, or with gains."""
+
+    retrieved_chunks: Mapping[str, float] | Sequence[str]
+    ground_truth_chunk_ids: Mapping[str, float] | Sequence[str]
+
+
+class _Answered(TypedDict):
+    input: str
+    actual_output: str
+
+
+class RAGData(_Answered, total=False):
+    """An answer, with the expected one and the retrieved texts."""
+
+    expected_output: str
+    retrieved_context: str | Sequence[str]
+
+
+class ExpectedData(_Answered, total=False):
+    """An answer with the expected one, and the retrieved texts if there are any."""
+
+    expected_output: Required[str]
+    retrieved_context: str | Sequence[str]
+
+
+class RetrievedData(TypedDict):
+    """Retrieved texts, with the answer that they must make possible."""
+
+    input: str
+    expected_output: str
+    retrieved_context: str | Sequence[str]
+
+
+class AgentData(RAGData, total=False):
+    """An answer with the calls that led to it: messages with `tool_calls`, or mappings of `name` and `args`."""
+
+    agent_trajectory: Sequence[Mapping[str, Any]]
+    expected_agent_trajectory: Sequence[Mapping[str, Any]]
+
+
+def shown_name(param: EvalParam) -> str:
+    """Return what gllm-evals calls a parameter."""
+    return _SHOWN.get(param, param.value)
+
+
+def given_inputs(data: object) -> dict[str, Any]:
+    """Return the inputs of one item under their names here.
+
+    Args:
+        data: a mapping, or an object with attributes such as DeepEval's `LLMTestCase`.
+
+    Raises:
+        EvaluationError: a trajectory is no list of calls (code `invalid_input`).
+    """
+    given: dict[str, Any] = {}
+    for name, value in _items(data):
+        if value is None:
+            continue
+        param = _NAMES.get(name)
+        if param is EvalParam.TOOL_INVOCATIONS:
+            value = [ToolInvocation(call, args or {}, result) for call, args, result in _calls(value, name)]
+        elif param is EvalParam.EXPECTED_TRAJECTORY or name == EvalParam.EXPECTED_TOOLS:
+            value = [_expected(call, args) for call, args, _ in _calls(value, name)]
+        elif param is EvalParam.RETRIEVAL_CONTEXT and isinstance(value, str):
+            value = [value]
+        given[name if param is None else param.value] = value
+    return given
+
+
+def _items(data: object) -> Iterator[tuple[str, Any]]:
+    if isinstance(data, Mapping):
+        yield from data.items()
+        return
+    for name in (*_NAMES, *(param.value for param in EvalParam)):
+        if hasattr(data, name):
+            yield name, getattr(data, name)
+
+
+def _expected(name: str, args: Mapping[str, Any] | None) -> ExpectedTool:
+    literal = None if args is None else {key: ArgumentMatcher("literal", value) for key, value in args.items()}
+    return ExpectedTool(name, literal, match="exact")
+
+
+def _calls(trajectory: Any, field: str) -> list[tuple[str, dict[str, Any] | None, Any]]:
+    """Return name, arguments and result of every call, in order; what a tool gave back may be a message of its own."""
+    if isinstance(trajectory, str | Mapping) or not isinstance(trajectory, Sequence):
+        raise _wrong(field, f"it is of type {type(trajectory).__name__}")
+    results = {
+        entry.get("tool_call_id"): entry.get("content")
+        for entry in trajectory
+        if isinstance(entry, Mapping) and entry.get("role") == "tool"
+    }
+    found = []
+    for entry in trajectory:
+        if isinstance(entry, Mapping) and ("role" in entry or "tool_calls" in entry):
+            for call in entry.get("tool_calls") or ():
+                name, args, result = _call(call, field)
+                found.append((name, args, results.get(call.get("id")) if result is None else result))
+        else:
+            found.append(_call(entry, field))
+    return found
+
+
+def _call(call: Any, field: str) -> tuple[str, dict[str, Any] | None, Any]:
+    if isinstance(call, str):
+        return call, None, None
+
+    def read(key: str) -> Any:
+        return call.get(key) if isinstance(call, Mapping) else getattr(call, key, None)
+
+    inner = read("function")
+    function = inner if isinstance(inner, Mapping) else {"name": read("name")}
+    name = function.get("name")
+    if not isinstance(name, str) or not name:
+        raise _wrong(field, "a call has no name")
+    args = next((value for key in _ARGUMENTS if (value := function.get(key, read(key))) is not None), None)
+    if isinstance(args, str):
+        try:
+            args = parse_json(args, constants=True) if args.strip() else {}
+        except ValueError:
+            raise _wrong(field, f"the arguments of {name:.80} are no JSON") from None
+    if args is not None and not isinstance(args, Mapping):
+        raise _wrong(field, f"the arguments of {name:.80} are no mapping")
+    result = next((value for key in _RESULTS if (value := read(key)) is not None), None)
+    return name, None if args is None else dict(args), result
+
+
+def _wrong(field: str, why: str) -> EvaluationError:
+    return EvaluationError(
+        f"{field} must be a list of messages with tool_calls, or of calls with a name and args: {why}",
+        code="invalid_input",
+    )
+
+
+def has(given: Mapping[str, Any], param: EvalParam) -> bool:
+    """Tell whether inputs hold a parameter, under either name."""
+    return param.value in given or OTHER_NAME.get(param, param).value in given

@@ -1,0 +1,196 @@
+"""Who grades in gllm-evals: one model, the same one several times, or several; and the models that stand in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, cast, get_args
+
+from msgspec import Struct
+
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
+from holodeck_action.metrics.base import BaseEvaluator, OfJudge, RetryConfig
+from holodeck_action.metrics.judging.panel import PanelEvaluator, seats_of
+from holodeck_action.metrics.params import one_of
+from holodeck_action.suite.model.judging import Aggregation
+from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.providers import LLMProvider, ProviderEnum
+
+Model = DeepEvalModelConfig | LLMProvider | str
+"""A model that grades: a configuration, or a text such as `openai/gpt-4o`."""
+Models = Model | Sequence[Model] | None
+
+TIMEOUT_S = 60.0
+"""Seconds that one question to all judges may take, retries included."""
+
+
+class AggregationMethod(StrEnum):
+    """How the verdicts of several judges become one."""
+
+    MAJORITY_VOTE = "majority_vote"
+    MEDIAN = "median"
+    MEAN = "mean"
+    MIN = "min"
+    MAX = "max"
+
+
+class DefaultValues:
+    """Defaults of the evaluators."""
+
+    AGGREGATION_METHOD = AggregationMethod.MAJORITY_VOTE
+    BATCH_STATUS_CHECK_INTERVAL = 30.0
+    BATCH_MAX_ITERATIONS = 120
+
+
+_OPTIONS: Mapping[str, str] = {
+    "models": "models",
+    "aggregation_method": "aggregation",
+    "max_concurrent_judges": "at_once",
+    "fallback_models": "fallbacks",
+}
+"""The field of `Grading` for each argument."""
+
+
+class Grading(Struct, frozen=True):
+    """Who grades a metric, and how several verdicts become one; what is None is left to the metric's evaluator.
+
+    Attributes:
+        models: the judges.
+        aggregation: how several verdicts become one; the majority's if nobody decides.
+        at_once: judges asked at once; all if nobody decides.
+        fallbacks: stand in for a judge that gives no verdict, in this order; none if nobody decides.
+    """
+
+    models: tuple[DeepEvalModelConfig, ...] | None = None
+    aggregation: Aggregation | None = None
+    at_once: int | None = None
+    fallbacks: tuple[DeepEvalModelConfig, ...] | None = None
+
+    def or_else(self, other: Grading) -> Grading:
+        """Return these options, and those of `other` for what is left open."""
+        own = {field: getattr(self, field) for field in _OPTIONS.values()}
+        return Grading(**{name: getattr(other, name) if value is None else value for name, value in own.items()})
+
+    def grade(self, _: Metric, build: OfJudge) -> BaseEvaluator:
+        """Return the evaluator of a metric, as `Building.judged` does."""
+        return self.evaluator(
+            lambda model, timeout: build(
+                None, {"timeout": timeout, "retry_config": RetryConfig(), "model_config": model}
+            ),
+            TIMEOUT_S,
+        )
+
+    def evaluator(
+        self, build: Callable[[DeepEvalModelConfig | None, float | None], BaseEvaluator], timeout: float | None
+    ) -> BaseEvaluator:
+        """Return what asks one model, or a panel of several.
+
+        Args:
+            build: makes the evaluator that asks one model within some seconds.
+            timeout: seconds that one evaluation may take.
+        """
+        models = self.models or ()
+        if len(models) < 2 and not (models and self.fallbacks):
+            return build(models[0] if models else None, timeout)
+        known: dict[DeepEvalModelConfig, _Judge] = {}
+        judges, fallbacks = (
+            [known.setdefault(config, _Judge(config)) for config in configs]
+            for configs in (models, self.fallbacks or ())
+        )
+        seats = seats_of(judges, fallbacks, lambda judge: build(judge.config, None))
+        aggregation = self.aggregation or DefaultValues.AGGREGATION_METHOD.value
+        return PanelEvaluator(seats, aggregation=aggregation, max_concurrent=self.at_once, timeout=timeout)
+
+
+class _Judge(Struct, frozen=True):
+    config: DeepEvalModelConfig
+
+    @property
+    def label(self) -> str:
+        return f"{self.config.provider.value}/{self.config.model_name}"
+
+
+def grading_of(
+    models: Models = None,
+    aggregation_method: str | None = None,
+    max_concurrent_judges: int | None = None,
+    fallback_models: Sequence[Model] | None = None,
+) -> Grading:
+    """Return who grades by the arguments that evaluators and metrics share.
+
+    Raises:
+        ValueError: a model that is none, no model at all in `models`, another method, or fewer than one judge.
+    """
+    listed = None if models is None else list(models) if isinstance(models, list | tuple) else [models]
+    if listed == []:
+        raise ValueError("models must hold at least one model")
+    if aggregation_method is not None:
+        one_of("aggregation_method", str(aggregation_method), get_args(Aggregation))
+    if max_concurrent_judges is not None and max_concurrent_judges < 1:
+        raise ValueError(f"max_concurrent_judges must be at least 1, not {max_concurrent_judges}")
+    return Grading(
+        None if listed is None else tuple(_config("models", model) for model in listed),
+        None if aggregation_method is None else cast(Aggregation, str(aggregation_method)),
+        max_concurrent_judges,
+        None if fallback_models is None else tuple(_config("fallback_models", model) for model in fallback_models),
+    )
+
+
+def check_reach(name: str, given: Grading, reached: Iterable[Grading]) -> None:
+    """Refuse an option of an evaluator that none of its metrics takes.
+
+    Args:
+        name: of the evaluator.
+        given: its options.
+        reached: the options with which its metrics are graded.
+
+    Raises:
+        ValueError: every metric has another value of its own, or none asks a model.
+    """
+    all_reached = list(reached)
+    for option, field in _OPTIONS.items():
+        value = getattr(given, field)
+        # The majority decides by default: that it was written cannot be seen, and changes nothing.
+        if not value or value == DefaultValues.AGGREGATION_METHOD:
+            continue
+        if all(getattr(each, field) != value for each in all_reached):
+            raise ValueError(
+                f"{option} of {name} has no effect: its metrics ask no model, or have their own {option}; leave it out"
+            )
+
+
+def _config(option: str, model: Any) -> DeepEvalModelConfig:
+    if isinstance(model, DeepEvalModelConfig):
+        return model
+    if isinstance(model, LLMProvider):
+        return _of_provider(option, model)
+    if isinstance(model, str):
+        provider, _, name = model.partition("/")
+        if name and provider in {*ProviderEnum}:
+            return DeepEvalModelConfig(provider=ProviderEnum(provider), model_name=name)
+    raise ValueError(
+        f"{option} must be DeepEvalModelConfig, LLMProvider or a text such as openai/gpt-4o (providers: "
+        f"{', '.join(ProviderEnum)}), not {model!r:.80}"
+    )
+
+
+_TAKEN = frozenset(("provider", "name", "api_key", "endpoint", "api_version", "temperature"))
+"""Fields of `LLMProvider` that a judge here has, too."""
+
+
+def _of_provider(option: str, model: LLMProvider) -> DeepEvalModelConfig:
+    unused = sorted(model.model_fields_set - _TAKEN)
+    if unused:
+        raise ValueError(f"{option}: {unused[0]} of LLMProvider has no effect on a judge here; leave it out")
+    if model.provider not in {*ProviderEnum}:
+        raise ValueError(f"{option}: provider must be one of {', '.join(ProviderEnum)}, not {model.provider}")
+    azure = model.provider == "azure_openai"
+    given = {
+        "api_key": None if model.api_key is None else model.api_key.get_secret_value(),
+        "endpoint": model.endpoint,
+        "api_version": model.api_version,
+        "deployment_name": model.name if azure else None,
+        "temperature": model.temperature if "temperature" in model.model_fields_set else None,
+    }
+    written: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return DeepEvalModelConfig(provider=ProviderEnum(model.provider), model_name=model.name, **written)

@@ -1,0 +1,110 @@
+"""`history`: what earlier runs tell together, and results of earlier runs taken into a history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from holodeck_action.commands.caller import Caller
+from holodeck_action.decide.decision import Terms, decide
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.extensions.history.history_layout import HISTORY_FILE
+from holodeck_action.extensions.history.history_store import HistoryEntry, HistoryFolder
+from holodeck_action.extensions.history.reports_history import SuiteHistory, console_history, markdown_history
+from holodeck_action.extensions.history.results_history import HistoryLines, history_line
+from holodeck_action.extensions.history.trends import history_of
+from holodeck_action.record.base_results import read_base, results_at
+from holodeck_action.record.disk import DISK
+from holodeck_action.record.folder import PREVIOUS_FOLDER
+from holodeck_action.record.found_results import results_below
+from holodeck_action.record.result_files import BASE_FOLDER
+from holodeck_action.record.serialization import to_plain
+from holodeck_action.record.stored_cases import RecordError
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
+
+
+def show_history(folder: GivenPath, form: str, caller: Caller) -> int:
+    """Show the history in a folder.
+
+    Args:
+        folder: of the history.
+        form: `console`, `markdown` or `json`.
+        caller: whose standard output takes it, and standard error notes about lines that cannot be read.
+
+    Raises:
+        ConfigurationError: there is no history.
+    """
+    found = HistoryFolder(folder, caller.pause, caller.disk or DISK).read()
+    caller.note(*found.notices)
+    if not found.lines:
+        raise ConfigurationError(
+            [f"{folder / HISTORY_FILE}: holds no run; add runs with `run --history`, or with `history import`"]
+        )
+    suites = _by_suite(found)
+    if form == "json":
+        text = json.dumps({suite.suite: _values(suite) for suite in suites}, indent=1) + "\n"
+    else:
+        text = (markdown_history if form == "markdown" else console_history)(suites)
+    caller.stdout.write(text)
+    return ExitCode.PASSED
+
+
+def _by_suite(found: HistoryLines) -> Sequence[SuiteHistory]:
+    names = sorted({line.suite for line in found.lines})
+    return [SuiteHistory(name, found.of(name), history_of(found.of(name))) for name in names]
+
+
+def _values(suite: SuiteHistory) -> object:
+    return {
+        "runs": len(suite.lines),
+        "history": None if suite.history is None else to_plain(suite.history),
+    }
+
+
+def import_runs(given: Sequence[GivenPath], into: GivenPath, caller: Caller) -> int:
+    """Take the results of earlier runs into a history; each run once.
+
+    Args:
+        given: results files, or folders in and below which they are.
+        into: folder of the history, which is made where there is none.
+        caller: whose standard output says what was imported, and standard error what was skipped.
+
+    Raises:
+        ConfigurationError: there are no results, some cannot be used, or the history cannot be written.
+    """
+    entries: list[HistoryEntry] = []
+    problems: list[str] = []
+    for file in (file for path in given for file in results_below(path, (PREVIOUS_FOLDER, BASE_FOLDER))):
+        try:
+            entry = _entry(file)
+        except ConfigurationError as error:
+            problems += error.lines if isinstance(error, RecordError) else (f"{file}: {error}",)
+            continue
+        if entry is None:
+            caller.stderr.write(f"note: {one_line(str(file), 500)}: skipped: its answers were graded again\n")
+        else:
+            entries.append(entry)
+    if problems:
+        raise ConfigurationError(problems)
+    store = HistoryFolder(into, caller.pause, caller.disk or DISK)
+    caller.note(*store.read().notices)
+    added = store.append(entries)
+    known = len(entries) - added
+    caller.stdout.write(f"imported {added} {'run' if added == 1 else 'runs'}{f', {known} known' if known else ''}\n")
+    return ExitCode.PASSED
+
+
+def _entry(file: GivenPath) -> HistoryEntry | None:
+    """Return the run of a results file; None for stored answers that were graded again, which are no run.
+
+    Raises:
+        ConfigurationError: the file, or the base's beside it, cannot be used.
+    """
+    stored = results_at(file)
+    record = stored.results.record
+    if record.provenance.rejudged is not None:
+        return None
+    line = history_line(record, decide(record, Terms.against(read_base(file, record))))
+    return HistoryEntry(line, stored.content if line.counts else None)

@@ -1,0 +1,240 @@
+"""A history that is read and added to: what every store of one does, and the one in a local folder."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from msgspec import Struct
+
+from holodeck_action.extensions.history.history_layout import HISTORY_FILE, RECORDS_FOLDER
+from holodeck_action.extensions.history.results_history import (
+    HistoryLine,
+    HistoryLines,
+    dump_line,
+    lines_after,
+    outdated_places,
+    parse_lines,
+)
+from holodeck_action.record.disk import DISK, Disk, open_folder, write_atomically
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_file
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
+
+MOST_HISTORY_BYTES = 256 * 1024 * 1024
+MOST_RESULTS_BYTES = 256 * 1024 * 1024
+"""Bytes of the results of one run, unpacked."""
+_LEVEL, _GZIP = 9, 31
+_WAITS, _WAIT_S = 300, 0.1
+"""How often, and for how many seconds each, an append waits for another one."""
+
+
+class HistoryError(ConfigurationError):
+    """A history cannot be used; the message is one sentence naming it and the way out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__([message])
+
+
+class HistoryEntry(Struct, frozen=True):
+    """A run to be added: its line, and the pieces of its results file where the history is to keep that; else None."""
+
+    line: HistoryLine
+    results: Iterable[bytes] | None
+
+
+class HistoryStore(Protocol):
+    """Where a history is."""
+
+    def read(self) -> HistoryLines:
+        """Return all its lines; none where there is no history yet.
+
+        Raises:
+            HistoryError: it cannot be read.
+        """
+
+    def append(self, entries: Sequence[HistoryEntry]) -> object:
+        """Add runs that it does not have, and thin the results.
+
+        Raises:
+            HistoryError: they cannot be added; none is lost that was there.
+        """
+
+
+def record_at(store: HistoryFolder, found: HistoryLines, run: str, suite: str | None = None) -> bytes:
+    """Return the results file of a run of a history.
+
+    Args:
+        store: the history.
+        found: what it holds.
+        run: the first 4 or more characters of its commit, or -1 for the newest run with results, -2 for the one before.
+        suite: its folder and file; None where the history has one suite.
+
+    Raises:
+        HistoryError: there is no such run, or several are meant.
+    """
+    lines = [line for line in found.lines if line.counts]
+    suites = sorted({line.suite for line in lines})
+    if suite is None and len(suites) > 1:
+        raise HistoryError(
+            f"the history has {len(suites)} suites ({_listed(suites)}); compare with results of one of them"
+        )
+    of_suite = [line for line in lines if suite is None or line.suite == suite]
+    position = _position(run)
+    if position is not None:
+        newest = of_suite[position] if -len(of_suite) <= position else None
+        return _kept(store, newest, run, len(of_suite))
+    named = [line for line in of_suite if len(run) >= _SHORTEST and line.place.startswith(run)]
+    if len({line.place for line in named}) > 1:
+        raise HistoryError(f"{one_line(run, 80)!r} begins several commits of the history; give more of its characters")
+    return _kept(store, named[-1] if named else None, run, len(of_suite))
+
+
+_SHORTEST = 4
+
+
+def _position(run: str) -> int | None:
+    return int(run) if run.startswith("-") and run[1:].isdecimal() and len(run) < 10 and int(run) < 0 else None
+
+
+def _kept(store: HistoryFolder, line: HistoryLine | None, run: str, count: int) -> bytes:
+    if line is None:
+        raise HistoryError(
+            f"the history has no run {one_line(run, 80)!r} among its {count}; give 4 or more characters of its commit, "
+            "or -1 for the newest"
+        )
+    content = store.results(line)
+    if content is None:
+        raise HistoryError(
+            f"the results of {line.place[:12]} are no longer kept: a history keeps those of the newest runs, then one "
+            "a week; name another run"
+        )
+    return content
+
+
+def _listed(suites: Sequence[str]) -> str:
+    shown = ", ".join(one_line(suite, 80) for suite in suites[:5])
+    return shown if len(suites) <= 5 else f"{shown}, …"
+
+
+def pack(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield results as a history keeps them: the same bytes for the same results."""
+    packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
+    for piece in pieces:
+        yield packer.compress(piece)
+    yield packer.flush()
+
+
+def unpack(packed: bytes, place: str) -> bytes:
+    """Return packed results.
+
+    Raises:
+        HistoryError: they are damaged or too large.
+    """
+    try:
+        return Foreign(packed).unpacked(MOST_RESULTS_BYTES).parse(bytes)
+    except ForeignError as error:
+        raise HistoryError(f"{place}: {error}") from error
+
+
+class HistoryFolder:
+    """A history in a folder, which several runs may add to at the same time."""
+
+    def __init__(self, folder: GivenPath, pause: Callable[[float], None], disk: Disk = DISK) -> None:
+        self._folder, self._pause, self._disk = folder, pause, disk
+
+    def read(self) -> HistoryLines:
+        """Return all lines, see `HistoryStore`."""
+        file = self._folder / HISTORY_FILE
+        return parse_lines(self._content(), str(file))
+
+    def append(self, entries: Sequence[HistoryEntry]) -> int:
+        """Add runs, see `HistoryStore`; return how many it did not have."""
+        try:
+            self._folder.path.mkdir(parents=True, exist_ok=True)
+            with self._alone():
+                return self._append(entries)
+        except OSError as error:
+            name = self._folder.below(error.filename) if error.filename else self._folder
+            raise HistoryError(f"{name}: cannot be written: {error.strerror}; give another folder") from error
+
+    def results(self, line: HistoryLine) -> bytes | None:
+        """Return the results file of a run; None where the history has none.
+
+        Raises:
+            HistoryError: it cannot be read.
+        """
+        file = self._folder / line.record_path
+        try:
+            packed = read_file(file, MOST_RESULTS_BYTES).parse(bytes)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise HistoryError(f"{file}: cannot be read: {error.strerror}") from error
+        return unpack(packed, str(file))
+
+    def _content(self) -> bytes:
+        file = self._folder / HISTORY_FILE
+        try:
+            with open_file(file, None) as opened:
+                if os.fstat(opened.fileno()).st_size > MOST_HISTORY_BYTES:
+                    raise HistoryError(f"{file}: has more than {MOST_HISTORY_BYTES:,} bytes; remove its oldest lines")
+                return opened.read()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise HistoryError(f"{file}: cannot be read: {error.strerror}; give the folder of a history") from error
+
+    def _append(self, entries: Sequence[HistoryEntry]) -> int:
+        content = self._content()
+        known = parse_lines(content, HISTORY_FILE).lines
+        new = tuple(lines_after(known, (entry.line for entry in entries)))
+        if not new:
+            return 0
+        for entry in entries:
+            if entry.line in new and entry.results is not None:
+                path = self._folder.path / entry.line.record_path
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, pack(entry.results), disk=self._disk)
+        # A line that was cut short stays a line of its own.
+        before = content if not content or content.endswith(b"\n") else content + b"\n"
+        lines = [before, *map(dump_line, new)]
+        write_atomically(self._folder.path / HISTORY_FILE, lines, disk=self._disk)
+        self._thin((*known, *new))
+        return len(new)
+
+    def _thin(self, lines: Sequence[HistoryLine]) -> None:
+        """Delete the results of places that are no longer kept."""
+        for place in outdated_places(lines):
+            shutil.rmtree(self._folder.path / RECORDS_FOLDER / place, ignore_errors=True)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep others from adding to the folder; the kernel releases it when the process dies.
+
+        Raises:
+            OSError: others add to it all the time.
+        """
+        with open_folder(self._folder.path) as handle:
+            self._lock(handle)
+            yield
+
+    def _lock(self, handle: int) -> None:
+        for _ in range(_WAITS):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._pause(_WAIT_S)
+            except OSError:
+                # Some network file systems have no locks: better an append without one than none.
+                return
+            else:
+                return
+        raise OSError(errno.EBUSY, "another run is adding to it", str(self._folder.path))

@@ -1,0 +1,145 @@
+"""A history as text: phrases that all channels share, and what `history show` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from holodeck_action.extensions.history.results_history import HistoryLine, HistoryPoint
+from holodeck_action.extensions.history.trends import SHOWN_RUNS, FlakyCase, History, Trend
+from holodeck_action.reports.phrases import duration_text, usd_text
+from holodeck_action.text.code_spans import cell, inline_code
+from holodeck_action.text.plain import one_line
+
+CASES_SHOWN = 10
+"""Flaky cases that are listed."""
+_UNKNOWN = "–"
+_SHORT = 7
+
+
+class SuiteHistory(Struct, frozen=True):
+    """The history of a suite: its lines, oldest first, and what they tell together (None: no run takes part)."""
+
+    suite: str
+    lines: tuple[HistoryLine, ...]
+    history: History | None
+
+
+def flaky_text(case: FlakyCase) -> str:
+    """Return how often a case was flaky, without its id."""
+    failed = f", failed in {case.failed}" if case.failed else ""
+    return f"flaky in {case.flaky} of the last {case.runs} runs{failed}"
+
+
+def remarks(history: History) -> Iterator[tuple[str, str]]:
+    """Yield what there is to do or to know, as what it is and a sentence that holds text of suites."""
+    for sentence in history.drift:
+        yield "drift", sentence
+    for sentence in history.advice:
+        yield "advice", sentence
+
+
+def console_history(suites: Sequence[SuiteHistory]) -> str:
+    """Render histories as plain text."""
+    return "\n\n".join("\n".join(_console(suite)) for suite in suites) + "\n"
+
+
+def history_lines(history: History) -> Iterator[str]:
+    """Yield what the console says of a history."""
+    yield from _aligned(
+        [one_line(trend.name, 60) or "pass rate", trend.spark, _value(trend)] for trend in _trends(history)
+    )
+    for case in history.flaky[:CASES_SHOWN]:
+        yield f"{one_line(case.id, 80)}: {flaky_text(case)}"
+    for kind, sentence in remarks(history):
+        yield f"{kind}: {one_line(sentence, 600)}"
+
+
+def _console(suite: SuiteHistory) -> Iterator[str]:
+    yield f"{one_line(suite.suite)}: {_all_text(suite.lines)}"
+    yield ""
+    yield from _aligned([_HEAD, *(_row(line) for line in suite.lines[-SHOWN_RUNS:])])
+    if suite.history is None:
+        return
+    yield ""
+    yield from history_lines(suite.history)
+
+
+def markdown_history(suites: Sequence[SuiteHistory]) -> str:
+    """Render histories as GitHub Flavored Markdown."""
+    return "\n".join("\n".join(_markdown(suite)) for suite in suites)
+
+
+def _markdown(suite: SuiteHistory) -> Iterator[str]:
+    yield f"## {inline_code(suite.suite, 200)}: {_all_text(suite.lines)}\n"
+    yield from _table(_HEAD, ("---",) * len(_HEAD), map(_row, suite.lines[-SHOWN_RUNS:]))
+    if suite.history is None:
+        return
+    trends = [(one_line(trend.name, 60) or "pass rate", trend.spark, _value(trend)) for trend in _trends(suite.history)]
+    yield from _table(("Measure", "Trend", "Latest"), ("---", "---", "--:"), trends)
+    for case in suite.history.flaky[:CASES_SHOWN]:
+        yield f"- {inline_code(case.id, 100)}: {flaky_text(case)}"
+    for kind, sentence in remarks(suite.history):
+        yield f"- {kind.capitalize()}: {inline_code(sentence, 600)}"
+    yield ""
+
+
+def _table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"| {' | '.join(kinds)} |"
+    for row in rows:
+        yield f"| {' | '.join(cell(text, 100) for text in row)} |"
+    yield ""
+
+
+_HEAD = ("started", "commit", "verdict", "pass rate", "cost", "tokens", "p95")
+
+
+def _row(line: HistoryLine) -> Sequence[str]:
+    return (
+        line.moment.strftime("%Y-%m-%d %H:%M"),
+        _UNKNOWN if line.commit is None else line.commit[:_SHORT],
+        _verdict(line),
+        _UNKNOWN if line.pass_rate is None else point_text(line.pass_rate),
+        _UNKNOWN if line.cost_usd is None else usd_text(line.cost_usd),
+        _UNKNOWN if line.tokens is None else f"{line.tokens:,}",
+        _UNKNOWN if line.p95_latency_ms is None else duration_text(line.p95_latency_ms),
+    )
+
+
+def _verdict(line: HistoryLine) -> str:
+    missing = not line.complete and line.outcome == "failed"
+    return f"{line.outcome}{', incomplete' if missing else ''}{', filtered' if line.partial else ''}"
+
+
+def point_text(point: HistoryPoint) -> str:
+    """Return a number with its interval."""
+    interval = "" if point.low is None or point.high is None else f" [{point.low:.3f}, {point.high:.3f}]"
+    return f"{point.value:.3f}{interval}"
+
+
+def _aligned(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    found = list(rows)
+    widths = [max(map(len, column)) for column in zip(*found, strict=True)]
+    for row in found:
+        yield "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+
+
+def runs_text(count: int) -> str:
+    """Return a number of runs."""
+    return f"{count} {'run' if count == 1 else 'runs'}"
+
+
+def _all_text(lines: Sequence[HistoryLine]) -> str:
+    shown = f", the latest {SHOWN_RUNS} shown" if len(lines) > SHOWN_RUNS else ""
+    return f"{runs_text(len(lines))}{shown}"
+
+
+def _trends(history: History) -> Iterator[Trend]:
+    yield history.pass_rate
+    yield from history.metrics
+
+
+def _value(trend: Trend) -> str:
+    return _UNKNOWN if trend.latest is None else f"{trend.latest:.3f}"

@@ -1,0 +1,186 @@
+"""A run in the shapes of HoneyHive's evaluation data models: every evaluation, by answer and together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import fields
+
+from holodeck_action.decide.summaries import EvaluationSummary, summary_score
+from holodeck_action.decide.survey import minimized_in
+from holodeck_action.extensions.history.results_history import HistoryLine
+from holodeck_action.extensions.honeyhive.honeyhive_patterns import ab_tests, derived_id, of_summary, temporal
+from holodeck_action.extensions.honeyhive.results_honeyhive import (
+    EXPORT_VERSION,
+    KINDS,
+    BatchMetadata,
+    ConfidenceShares,
+    EvaluatedAnswer,
+    EvaluationBatch,
+    EvaluationPerformance,
+    EvaluationQuality,
+    HoneyHiveExport,
+    HumanAIEvaluation,
+    MultiEvaluationResult,
+)
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.json_lists import with_items
+from holodeck_action.record.record import Record, TurnRecord
+from holodeck_action.record.serialization import JSON_ERRORS, from_json, from_plain, to_json
+from holodeck_action.reports.conclusion import Conclusion
+from holodeck_action.suite.model.policy import GateSummary
+
+_COMMON = tuple(field.name for field in fields(Evaluation))
+
+
+def honeyhive_pieces(
+    concluded: Conclusion, earlier: Sequence[HistoryLine] = (), humans: Sequence[HumanAIEvaluation] = ()
+) -> Iterator[bytes]:
+    """Yield a run in the shapes of HoneyHive as JSON, `HoneyHiveExport`, answer by answer.
+
+    `##[` is escaped, as GitHub's runner would read a command there in a log.
+
+    Args:
+        concluded: the run, its verdict and its report.
+        earlier: runs of the suite before it, oldest first.
+        humans: comparisons of people and judges; of metrics without one the record's own judge cards are taken.
+    """
+    record, report = concluded.record, concluded.report
+    measured = {found.metric for found in humans}
+    cards = (of_summary(card, record, concluded.verdict.record_digest) for card in record.cards)
+    head = HoneyHiveExport(
+        schema_version=EXPORT_VERSION,
+        evaluation_batch=EvaluationBatch(
+            batch_id=f"batch_{record.run.run_id}",
+            evaluations=(),
+            batch_metadata=_metadata(concluded),
+            status="completed" if record.stopped is None else "failed",
+        ),
+        multi_evaluation_results=(),
+        evaluation_performance=_performance(report.evaluations),
+        evaluation_quality=_quality(report.evaluations),
+        ab_test_comparisons=tuple(ab_tests(report.comparison)) if report.comparison is not None else (),
+        human_ai_comparisons=(*humans, *(found for found in cards if found.metric not in measured)),
+        temporal_evaluations=tuple(temporal(report, record, earlier)),
+    )
+    evaluations = (each for answer in _answers(record) for each in answer.evaluations)
+    lists = {
+        '  "evaluations": []': (_json(each) for each in evaluations),
+        ' "multi_evaluation_results": []': (_json(each) for each in _answers(record)),
+    }
+    for piece in with_items(_json(head), lists):
+        yield piece.replace("##[", "\\u0023\\u0023[").encode("utf-8", "replace")
+    yield b"\n"
+
+
+def _json(value: object) -> str:
+    return to_json(value, 1).decode()
+
+
+def _answers(record: Record) -> Iterator[MultiEvaluationResult]:
+    gate, minimized = record.gates.summary, minimized_in(record)
+    for case in record.cases:
+        for trial in case.trials:
+            for turn in trial.turns:
+                if turn.evaluations or turn.tool_assertions:
+                    yield MultiEvaluationResult(
+                        target_event_id=_event(turn, record, case.id, trial.index),
+                        evaluations=tuple(map(with_facts, turn.evaluations)),
+                        summary_score=_summary(turn.evaluations, gate, minimized),
+                        summary_method=None if gate is None or gate.method == "custom" else gate.method,
+                        weights=None if gate is None else gate.weights,
+                        target=EvaluatedAnswer(case.id, case.name, trial.index, turn.index),
+                        tool_assertions=turn.tool_assertions,
+                    )
+
+
+def _event(turn: TurnRecord, record: Record, case_id: str, trial: int) -> str:
+    """Return the id of an answer; of one that no metric looked at, one that follows from its place."""
+    if turn.evaluations:
+        return turn.evaluations[0].target_event_id
+    return derived_id("evt", record.run.run_id, case_id, str(trial), str(turn.index))
+
+
+def with_facts(evaluation: Evaluation) -> Evaluation:
+    """Return an evaluation with the fields that HoneyHive has for its kind, taken from its metadata.
+
+    One whose metadata does not hold all of them, because it failed or a panel gave it, stays as it is.
+    """
+    kind = KINDS.get(evaluation.criteria.kind)
+    if kind is None:
+        return evaluation
+    own = [field.name for field in fields(kind) if field.name not in _COMMON]
+    if not evaluation.metadata.keys() >= {*own}:
+        return evaluation
+    facts = {name: evaluation.metadata[name] for name in own}
+    metadata = {name: value for name, value in evaluation.metadata.items() if name not in facts}
+    common = {name: getattr(evaluation, name) for name in _COMMON}
+    try:
+        found = from_plain({**common, "metadata": metadata, **facts}, kind)
+    except JSON_ERRORS:
+        return evaluation
+    written = to_json({name: getattr(found, name) for name in own})
+    # Whoever wrote the record may have meant something else by these names: nothing of it may change.
+    return found if from_json(written, dict) == from_json(to_json(facts), dict) else evaluation
+
+
+def _summary(evaluations: Sequence[Evaluation], gate: GateSummary | None, minimized: frozenset[str]) -> float | None:
+    if gate is None or gate.method == "custom":
+        return None
+    lost = {each.evaluator_name for each in evaluations if each.status in ("failed", "pending")}
+    if lost & (gate.weights.keys() if gate.weights is not None else lost):
+        return None
+    scores = {
+        each.evaluator_name: float(each.score)
+        for each in evaluations
+        if each.status == "completed" and isinstance(each.score, int | float)
+    }
+    return summary_score(gate.method, gate.weights or {}, scores, minimized)
+
+
+def _metadata(concluded: Conclusion) -> BatchMetadata:
+    record, verdict = concluded.record, concluded.verdict
+    versions: dict[str, set[str]] = defaultdict(set)
+    size = 0
+    for each in record.evaluations:
+        size += 1
+        if each.evaluator_version is not None:
+            versions[each.evaluator_name].add(each.evaluator_version)
+    return BatchMetadata(
+        batch_size=size,
+        created_at=record.run.started_at,
+        evaluator_versions={name: ", ".join(sorted(found)) for name, found in sorted(versions.items())},
+        processing_time_ms=record.run.duration_ms,
+        suite=record.suite,
+        target=record.provenance.target,
+        commit=record.provenance.commit,
+        record_digest=verdict.record_digest,
+        verdict=verdict.outcome,
+        reason=verdict.reason,
+        tool_version=record.provenance.tool_version,
+    )
+
+
+def _performance(found: EvaluationSummary) -> EvaluationPerformance:
+    performance = found.performance
+    return EvaluationPerformance(
+        total_evaluations=performance.total,
+        successful_evaluations=performance.successful,
+        failed_evaluations=performance.failed,
+        success_rate=performance.success_rate,
+        average_duration_ms=performance.average_duration_ms,
+        p95_duration_ms=performance.p95_duration_ms,
+        total_cost_usd=performance.total_cost_usd,
+    )
+
+
+def _quality(found: EvaluationSummary) -> EvaluationQuality:
+    confidence = found.quality.confidence
+    correlations: Mapping[str, Any] = {"_vs_".join(each.metrics): each.r for each in found.quality.correlations}
+    return EvaluationQuality(
+        evaluator_agreement=found.quality.agreement,
+        inter_evaluator_correlation=correlations,
+        confidence_distribution=ConfidenceShares(confidence.high, confidence.medium, confidence.low),
+    )

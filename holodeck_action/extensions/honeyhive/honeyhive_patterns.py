@@ -1,0 +1,222 @@
+"""Comparisons in the shapes of HoneyHive: with the base, with people, and over time.
+
+HoneyHive names the fields of these patterns; what they leave open is defined here and in docs/results.md.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from holodeck_action.decide.compare.comparison import Comparison, Difference
+from holodeck_action.extensions.calibration.judge_card import CardSummary, JudgeCard
+from holodeck_action.extensions.history.results_history import HistoryLine, configuration_digest
+from holodeck_action.extensions.honeyhive.results_honeyhive import (
+    ABTestEvaluation,
+    AIEvaluation,
+    ComparisonData,
+    HumanAIEvaluation,
+    HumanEvaluation,
+    TemporalEvaluation,
+)
+from holodeck_action.record.evaluation import Polarity
+from holodeck_action.record.record import Record
+from holodeck_action.reports.report_views import MetricView, Report
+
+_CASES = "pass_rate"
+_NOISE = 0.1
+"""Movement of a mean that counts as none where too few cases give no interval: the default margin of a comparison."""
+
+
+def derived_id(prefix: str, *parts: str) -> str:
+    """Return a prefix and a UUID that is the same for the same parts."""
+    return f"{prefix}_{uuid.uuid5(uuid.NAMESPACE_URL, ' '.join(parts))}"
+
+
+def ab_tests(comparison: Comparison) -> Iterator[ABTestEvaluation]:
+    """Yield the comparison with the base: of the pass rate, then of every metric that can be compared."""
+    if comparison.pass_rate is not None:
+        yield _ab_test(_CASES, comparison.pass_rate, comparison)
+    for metric in comparison.metrics:
+        if metric.change is not None:
+            yield _ab_test(metric.name, metric.change, comparison)
+
+
+def _ab_test(metric: str, change: Difference, comparison: Comparison) -> ABTestEvaluation:
+    head, base = comparison.head, comparison.base
+    preference = _preference(change.difference)
+    interval = None
+    if change.low is not None and change.high is not None:
+        interval = (_preference(change.low), _preference(change.high))
+    return ABTestEvaluation(
+        evaluation_id=derived_id("eval", "ab_test_comparison", head.record_digest, base.record_digest, metric),
+        target_event_id=head.record_digest,
+        metric=metric,
+        score=preference,
+        explanation=f"this run has {change.head:.4g} and the base {change.base:.4g} over {change.pairs} case(s)",
+        timestamp=head.started_at,
+        comparison_data=ComparisonData(
+            variant_a_event_id=head.record_digest,
+            variant_b_event_id=base.record_digest,
+            preference_score=preference,
+            confidence_interval=interval,
+            sample_size=change.pairs,
+            statistical_significance=change.moved,
+            difference=change.difference,
+            mean_a=change.head,
+            mean_b=change.base,
+            state=change.state,
+        ),
+    )
+
+
+def _preference(difference: float) -> float:
+    """Return ½ + d/2 of a difference −1..1.
+
+    With outcomes 0 and 1 the difference is the share of cases that A wins minus the share that it loses, so this is
+    the share that it wins with ties counted half: the probability of superiority (Vargha & Delaney 2000).
+    """
+    return min(1.0, max(0.0, 0.5 + difference / 2))
+
+
+def of_card(card: JudgeCard) -> HumanAIEvaluation:
+    """Return what a judge card measured, over the labelled answers."""
+    table, rates = card.verdicts, card.pass_rates
+    return HumanAIEvaluation(
+        evaluation_id=derived_id("eval", "human_ai_comparison", card.labels, card.source, card.created_at, card.metric),
+        target_event_id=card.source,
+        metric=card.metric,
+        score=card.judge.agreement.value,
+        explanation=f"{table.agreed} of {table.n} labelled answers got the same verdict",
+        timestamp=card.created_at,
+        status="completed" if card.n else "failed",
+        human_evaluation=HumanEvaluation(
+            annotator_id=f"labels:{card.labels}",
+            score=rates.human.value,
+            explanation=f"share of {table.n} labelled answers that people pass",
+        ),
+        ai_evaluation=AIEvaluation(
+            model=", ".join(card.judges) or None,
+            score=rates.judge.value,
+            explanation=f"share of {table.n} labelled answers that the judge passes",
+        ),
+        agreement_score=card.judge.agreement.value,
+        discrepancy_analysis=_discrepancy(card),
+        sample_size=card.n,
+    )
+
+
+def _discrepancy(card: JudgeCard) -> str:
+    table = card.verdicts
+    said = (
+        f"the judge passes {table.false_pass} of {table.human_fails} answers that people fail, and fails "
+        f"{table.false_fail} of {table.human_passes} that people pass"
+    )
+    if card.judge.kappa.value is not None:
+        said += f"; Cohen's κ {card.judge.kappa.value:.3f}"
+    if card.disagreements:
+        said += f"; lines of the labels: {', '.join(str(each.line) for each in card.disagreements)}"
+    return said
+
+
+def of_summary(card: CardSummary, record: Record, record_digest: str) -> HumanAIEvaluation:
+    """Return what a judge card of the record says of this run: the judge's pass rate, and what people's would be."""
+    if card.stale:
+        said = f"the judge card of {card.made_on} is stale: {'; '.join(card.stale)}"
+        estimated = "not estimated, because the judge card is stale"
+    else:
+        kappa = "not defined" if card.kappa.value is None else f"{card.kappa.value:.3f}"
+        said = f"on {card.labels} labelled answers Cohen's κ is {kappa}"
+        estimated = f"share of this run's answers that people would pass, estimated from {card.labels} labelled answers"
+    configuration = record.configurations.get(card.metric)
+    return HumanAIEvaluation(
+        evaluation_id=derived_id("eval", "human_ai_comparison", record_digest, card.metric, card.made_on),
+        target_event_id=record_digest,
+        metric=card.metric,
+        score=card.agreement.value,
+        explanation=f"agreement of judge and people on {card.labels} labelled answers of {card.made_on}",
+        timestamp=record.run.finished_at,
+        status="completed" if card.agreement.value is not None else "failed",
+        human_evaluation=HumanEvaluation(f"judge-card:{card.made_on}", card.corrected.value, estimated),
+        ai_evaluation=AIEvaluation(
+            model=None if configuration is None else ", ".join(configuration.judges),
+            score=card.pass_rate.value,
+            explanation=f"share of {card.judged} answers of this run that the judge passes",
+        ),
+        agreement_score=card.agreement.value,
+        discrepancy_analysis=said,
+        sample_size=card.labels,
+    )
+
+
+def temporal(report: Report, record: Record, earlier: Sequence[HistoryLine]) -> Iterator[TemporalEvaluation]:
+    """Yield the pass rate and every metric with a mean over earlier runs, oldest first, and this one.
+
+    Means of a metric that other judges gave, or the same ones by other settings, are left out.
+    """
+    digest, now = report.provenance.record_digest, record.run.started_at
+    if report.pass_rate is not None:
+        points = [(line.time, line.pass_rate.value) for line in earlier if line.pass_rate is not None]
+        yield _over_runs(_CASES, "maximize", [*points, (now, report.pass_rate)], _NOISE, digest)
+    for metric in report.metrics:
+        if metric.mean is not None:
+            points = list(_means(metric.name, record, earlier))
+            yield _over_runs(metric.name, metric.polarity, [*points, (now, metric.mean)], _noise(metric), digest)
+
+
+def _means(metric: str, record: Record, earlier: Sequence[HistoryLine]) -> Iterator[tuple[str, float]]:
+    found = record.configurations.get(metric)
+    judged = None if found is None else configuration_digest(found)
+    for line in earlier:
+        point = line.metrics.get(metric)
+        if point is not None and point.configuration == judged:
+            yield line.time, point.mean.value
+
+
+def _noise(metric: MetricView) -> float:
+    """Return half of the interval of the mean."""
+    return _NOISE if metric.low is None or metric.high is None else (metric.high - metric.low) / 2
+
+
+def _over_runs(
+    metric: str, polarity: Polarity, points: Sequence[tuple[str, float]], noise: float, digest: str
+) -> TemporalEvaluation:
+    scores = [score for _, score in points]
+    rate = _slope(scores)
+    several = len(scores) > 1
+    said = f"{len(scores)} runs, from {min(scores):.4g} to {max(scores):.4g}" if several else "this run alone"
+    return TemporalEvaluation(
+        evaluation_id=derived_id("eval", "temporal_quality", digest, metric, *(time for time, _ in points)),
+        target_event_id=digest,
+        metric=metric,
+        score=scores[-1],
+        explanation=said,
+        timestamp=points[-1][0],
+        polarity=polarity,
+        current_score=scores[-1],
+        historical_scores=tuple(scores),
+        historical_timestamps=tuple(time for time, _ in points),
+        trend=None if rate is None else _trend(rate * (len(scores) - 1), noise, polarity),
+        change_rate=rate,
+        stability_score=None if rate is None else max(0.0, 1 - 2 * statistics.pstdev(scores)),
+    )
+
+
+def _slope(scores: Sequence[float]) -> float | None:
+    """Return the slope of the least-squares line through scores at 0, 1, 2, …; None for fewer than two."""
+    if len(scores) < 2:
+        return None
+    middle, mean = (len(scores) - 1) / 2, statistics.fmean(scores)
+    across = math.fsum((at - middle) ** 2 for at in range(len(scores)))
+    return math.fsum((at - middle) * (score - mean) for at, score in enumerate(scores)) / across
+
+
+def _trend(moved: float, noise: float, polarity: Polarity) -> Literal["improving", "stable", "degrading"] | None:
+    if polarity == "neutral":
+        return None
+    if abs(moved) <= noise:
+        return "stable"
+    return "improving" if (moved > 0) == (polarity == "maximize") else "degrading"

@@ -1,0 +1,100 @@
+"""`import`: the suite of another program, written as ours, with an account of every assertion."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+from msgspec import Struct
+
+from holodeck_action.commands.caller import Caller
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.extensions.importers.accounting import as_json, markdown, missing, table
+from holodeck_action.extensions.importers.conversion import Conversion, converted
+from holodeck_action.extensions.importers.secret_places import secret_problems
+from holodeck_action.record.disk import write_atomically
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
+
+_WAYS_OUT = {"promptfoo": "write {{ env.NAME }} in its place", "deepeval": "take it out of the file"}
+"""What to do about the value of a secret variable."""
+
+
+class Importing(Struct, frozen=True):
+    """What is asked for.
+
+    Attributes:
+        program: `promptfoo` or `deepeval`.
+        file: the file to import.
+        folder: where the suite goes; None for the file's folder.
+        report: where the account goes, too; JSON when its name ends so, else Markdown.
+        allow_missing: whether assertions without an equal are accepted.
+    """
+
+    program: str
+    file: GivenPath
+    folder: GivenPath | None
+    report: GivenPath | None
+    allow_missing: bool
+
+
+def import_suite(asked: Importing, caller: Caller) -> int:
+    """Write the suites, and print what became of every assertion.
+
+    Returns:
+        Exit code 1 when an assertion or a setting has no equal, unless that is allowed.
+
+    Raises:
+        ConfigurationError: the file cannot be read, what would be written holds a secret, or one of the files to write
+            exists; nothing was written.
+    """
+    folder = asked.folder or asked.file.parent
+    conversion = Conversion(
+        program=asked.program,
+        file=os.fspath(asked.file),
+        shown=str(asked.file),
+        folder=os.path.abspath(folder),
+        cwd=os.fspath(caller.cwd),
+        allow_missing=asked.allow_missing,
+        node=shutil.which("node", path=caller.environ.get("PATH")) is not None,
+    )
+    imported = converted(conversion, caller.environ)
+    rows = imported.rows
+    written = {folder / name: text for name, text in imported.files.items()}
+    if asked.report is not None:
+        written[asked.report] = as_json(rows) if asked.report.name.endswith(".json") else markdown(rows)
+    there = [path for path in written if os.path.lexists(path)]
+    if there:
+        raise ConfigurationError(
+            [f"{path}: exists; nothing was written: remove it, or give another folder with -o" for path in there]
+        )
+    texts = {str(path): text for path, text in written.items()}
+    read = [Path(path) for path in imported.read]
+    held = secret_problems(texts, conversion.source(), read, _WAYS_OUT[asked.program], caller.environ)
+    if held:
+        raise ConfigurationError(held)
+    for path, text in written.items():
+        try:
+            path.path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path.path, [text.encode()])
+        except OSError as error:
+            raise ConfigurationError(
+                [f"{path}: cannot be written: {error.strerror}; give a folder that is yours to write to"]
+            ) from error
+    hidden = Redactor(environment_secrets(caller.environ))
+    lines = [*(f"wrote {path}\n" for path in written), "\n", table(hidden.value(rows)), "next:\n"]
+    suites = [shlex.quote(str(folder / name)) for name in imported.folders]
+    lines += [f"  holodeck-action validate {' '.join(suites)}\n", f"  holodeck-action run {' '.join(suites)}\n"]
+    caller.stdout.writelines(lines)
+    lost = missing(rows)
+    if not lost or asked.allow_missing:
+        return ExitCode.PASSED
+    caller.stderr.write(
+        f"{len(lost)} without an equal: the suite cannot pass until their graders (not imported: …) are replaced or "
+        "removed; --allow-missing leaves comments instead\n"
+    )
+    return ExitCode.VIOLATED

@@ -1,0 +1,81 @@
+"""Assertions that are code: JavaScript, run by Node.js, and Python."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from holodeck_action.extensions.importers.promptfoo.templates import Templates
+from holodeck_action.extensions.importers.source import Source, UnfitError
+from holodeck_action.text.plain import one_line
+
+_FOREIGN = re.compile(r"""context\s*(?:\??\.\s*|\[\s*["']|\.get\(\s*["'])(?!vars\b|config\b|prompt\b)(\w+)""")
+"""What code may read of its context that graders do not have."""
+_NODE = "runs in Node.js"
+
+
+class Code(Struct, frozen=True):
+    """A check of code: its function and value, or the body of a Python function."""
+
+    function: str
+    value: dict[str, Any]
+    body: str = ""
+    note: str = ""
+
+
+def code(
+    source: Source, templates: Templates, kind: str, written: Any, variables: Mapping[str, Any], config: Any
+) -> Code:
+    """Return what runs the code of an assertion.
+
+    Raises:
+        UnfitError: it is no code, or reads what graders do not have.
+    """
+    if not isinstance(written, str) or not written.strip():
+        raise UnfitError("its value is no code")
+    around: dict[str, Any] = {"vars": dict(variables)}
+    if config is not None:
+        around["config"] = config
+    if written.startswith("file://"):
+        return _file(source, kind, written.removeprefix("file://"), around)
+    text = templates.render(written, variables).rstrip()
+    _check_context(text)
+    if kind == "javascript":
+        return Code("javascript", {"code": text, **around}, note=_NODE)
+    body = textwrap.dedent(text) if "\n" in text else f"return {text.strip()}"
+    body = f"import json\n\n{body}" if re.search(r"\bjson\.", body) else body
+    try:
+        made = ast.parse(f"def code(output, context):\n{textwrap.indent(body, '    ')}\n")
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        reason = one_line(str(error), 100) or "it is nested too deeply"
+        raise UnfitError(f"its code is not Python: {reason}") from None
+    if len(made.body) != 1:
+        raise UnfitError("its code ends the function that it is")
+    return Code("", around, body)
+
+
+def _file(source: Source, kind: str, named: str, around: Mapping[str, Any]) -> Code:
+    found = re.fullmatch(r"(.+?\.(?:py|[cm]?js|ts))(?::(\w+))?", named)
+    if found is None or (found[1].endswith(".py") is not (kind == "python")):
+        raise UnfitError(f"{named} is no file with {kind} code")
+    if found[1].endswith(".ts"):
+        raise UnfitError("TypeScript is not run; compile it, or write a code grader")
+    path = source.named(found[1])
+    _check_context(source.text(path))
+    file = str(path)
+    if kind == "python":
+        return Code("python_file", {"file": file, "function": found[2] or "get_assert", **around})
+    return Code("javascript", {"file": file, "name": found[2], **around}, note=_NODE)
+
+
+def _check_context(text: str) -> None:
+    found = _FOREIGN.search(text)
+    if found is not None:
+        raise UnfitError(f"its code reads context.{found[1]}, which graders do not have")
+    if re.search(r"\bprocess\.(?!env\b)|\brequire\(|\bimport\(", text) and "file:" in text:
+        raise UnfitError("its code loads other files")

@@ -1,0 +1,131 @@
+"""Assertions that a model or a text score grades: the metric of ours that comes near, and how it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from holodeck_action.extensions.importers.promptfoo.providers import model_of
+from holodeck_action.extensions.importers.promptfoo.templates import script_text
+from holodeck_action.extensions.importers.promptfoo.tests import Test, Written
+from holodeck_action.extensions.importers.source import UnfitError
+
+_QUESTION = "asks its judge in another way: check its verdicts with calibrate"
+_RAG = {
+    "answer-relevance": "answer_relevancy",
+    "context-faithfulness": "faithfulness",
+    "context-recall": "contextual_recall",
+    "context-relevance": "contextual_relevancy",
+}
+_TEXT = {"rouge-n": ({"metric": "rouge", "variant": "rouge1"}, 0.75), "meteor": ({"metric": "meteor"}, 0.5)}
+_CRITERIA = {
+    "llm-rubric": ("{}", 0.5, ["actual_output"]),
+    "g-eval": ("{}", 0.7, ["actual_output", "input"]),
+    "model-graded-closedqa": ("The answer meets this criterion: {}", 0.5, ["actual_output", "input"]),
+    **dict.fromkeys(
+        ("factuality", "model-graded-factuality"),
+        (
+            "The actual output does not contradict this in any fact, and may say less or more: {}",
+            0.5,
+            ["actual_output", "input"],
+        ),
+    ),
+}
+TYPES = (*_RAG, *_TEXT, *_CRITERIA, "is-refusal")
+
+
+class Question(Struct, frozen=True):
+    """A graded assertion; `value` is rendered."""
+
+    kind: str
+    value: Any
+    threshold: float | None
+    negated: bool
+    test: Test
+    written: Written
+
+
+def metric(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Return the metric, the fields that its turn needs, and how it differs.
+
+    Raises:
+        UnfitError: nothing comes near.
+    """
+    if asked.kind == "is-refusal":
+        expect = "answer" if asked.negated else "refusal"
+        return {"type": "refusal", "expect": expect}, {}, "a judge decides, not a list of phrases"
+    if asked.negated:
+        raise UnfitError("a negated judgement; word it as what the answer must be")
+    if asked.threshold is not None and not 0 <= asked.threshold <= 1:
+        raise UnfitError("its threshold is not from 0 to 1")
+    if asked.kind in _TEXT:
+        settings, default = _TEXT[asked.kind]
+        turn = {"ground_truth": _text(asked)}
+        threshold = default if asked.threshold is None else asked.threshold
+        note = "splits texts into words in another way: scores differ a little"
+        return {"type": "standard", **settings, "threshold": threshold}, turn, note
+    if asked.kind in _RAG:
+        return _rag(asked)
+    return _geval(asked)
+
+
+def _rag(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
+    made = {"type": "rag", "metric_type": _RAG[asked.kind], "threshold": _threshold(asked, 0.5), **_judge(asked)}
+    turn: dict[str, Any] = {}
+    if asked.kind != "answer-relevance":
+        context = asked.test.variables.get("context")
+        texts = [context] if isinstance(context, str) else context
+        if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
+            raise UnfitError("the case has no variable context; let the agent report what it retrieved")
+        turn["retrieval_context"] = texts
+    if asked.kind == "context-recall":
+        turn["ground_truth"] = _text(asked)
+    return made, turn, _QUESTION
+
+
+def _geval(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
+    template, default, params = _CRITERIA[asked.kind]
+    several = asked.value if isinstance(asked.value, list) and asked.kind == "g-eval" else []
+    texts = [script_text(text) for text in several]
+    rubric = asked.test.options.get("rubricPrompt") or asked.written.data.get("rubricPrompt")
+    if asked.value is None and rubric:
+        raise UnfitError("its rubricPrompt has the criteria; write them as those of a geval metric")
+    criteria = template.replace("{}", "\n".join(texts) if texts else _text(asked, objects=True))
+    line = asked.written.place.line
+    made = {
+        "type": "geval",
+        "name": str(asked.written.data.get("metric") or f"{asked.kind} (line {line})"),
+        "criteria": criteria,
+        "evaluation_params": params,
+        "threshold": _threshold(asked, default),
+        **_judge(asked),
+    }
+    note = "its criteria are graded together" if texts[1:] else ""
+    if rubric:
+        note = f"{note}; rubricPrompt is not used".lstrip("; ")
+    return made, {}, "; ".join(part for part in (_QUESTION, note) if part)
+
+
+def _judge(asked: Question) -> dict[str, Any]:
+    """Return the judge of the assertion, where it has one that can be named here."""
+    named = asked.written.data.get("provider")
+    model = model_of(named) if named else None
+    return {"model": model} if model else {}
+
+
+def _threshold(asked: Question, default: float) -> float:
+    return default if asked.threshold is None else asked.threshold
+
+
+def _text(asked: Question, *, objects: bool = False) -> str:
+    value = asked.value
+    if value is None or (isinstance(value, dict | list) and not objects) or not script_text(value).strip():
+        raise UnfitError("it has no text to compare with")
+    return script_text(value)
+
+
+def judge_of(options: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the judge that options name, if it can be named here."""
+    return model_of(options["provider"]) if options.get("provider") else None

@@ -1,0 +1,42 @@
+"""Names: those of cases and folders, and the patterns with which cases choose providers and prompts."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from holodeck_action.extensions.importers.promptfoo.templates import Templates, script_text
+from holodeck_action.extensions.importers.promptfoo.tests import Test
+from holodeck_action.extensions.importers.source import UnfitError
+
+NAME = 80
+"""Characters of a case's name."""
+_FOLDER = 60
+"""Characters of a folder's name."""
+
+
+def test_name(test: Test, number: int, templates: Templates) -> str:
+    """Return the name of a case: its description, else the values of its variables, else its number."""
+    description = test.data.get("description")
+    if description:
+        try:
+            return templates.render(str(description), test.variables)
+        except UnfitError:
+            return str(description)
+    values = ", ".join(" ".join(script_text(value).split()) for value in test.variables.values())
+    return values if values.strip() and len(values) <= NAME - 20 else f"test {number}"
+
+
+def is_for(chosen: Any, names: Iterable[str]) -> bool:
+    """Whether a list of names, which may have `*`, has one of these; without a list, every name is meant."""
+    if not isinstance(chosen, list):
+        return True
+    patterns = [re.sub(r"([?\[])", r"[\1]", str(item)) for item in chosen]
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in names if name)
+
+
+def slug(text: str) -> str:
+    """Return a text as a part of the name of a folder."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_FOLDER]

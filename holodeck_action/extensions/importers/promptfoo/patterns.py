@@ -1,0 +1,293 @@
+"""Regular expressions of JavaScript as Python's, for a part of the language of which both mean the same.
+
+The grammar of that part, for patterns without flags; docs/importing.md has it, too:
+
+    pattern     = sequence { "|" sequence }
+    sequence    = { assertion | atom [ quantifier ] }
+    assertion   = "^" | "$" | "\\b" | "\\B" | ( "(?=" | "(?!" | "(?<=" | "(?<!" ) pattern ")"
+    atom        = "." | literal | escape | set | ( "(" | "(?:" | "(?<" name ">" ) pattern ")" | "\\" number
+    quantifier  = ( "*" | "+" | "?" | "{" n "}" | "{" n ",}" | "{" n "," m "}" ) [ "?" ]
+    set         = "[" [ "^" ] { member [ "-" member ] } "]"
+    escape      = "\\" ( "d" | "D" | "w" | "W" | "s" | "S" | "t" | "n" | "v" | "f" | "r" | "0" | punctuation )
+                | "\\x" 2 digits | "\\u" 4 digits | "\\c" letter
+
+A lookbehind has one length. A number names a group before it that always takes part in a match. A brace that begins no
+quantifier is a literal. JavaScript sees a text as UTF-16 units, so the translated pattern matches units, too.
+
+Source: ECMA-262, "Patterns" and its Annex B, "Regular Expressions Patterns".
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import warnings
+from collections.abc import Sequence
+
+from holodeck_action.extensions.importers.source import UnfitError
+
+SPACES = "\t\n\x0b\x0c\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
+"""White space of JavaScript."""
+_DEPTH = 50
+"""Levels of groups."""
+_LAST = 0x10FFFF
+_CONTROLS = {"t": "\t", "n": "\n", "v": "\x0b", "f": "\x0c", "r": "\r"}
+_PUNCTUATION = frozenset(string.punctuation + " ") - {"_"}
+_SYNTAX = frozenset("^$\\.*+?()[]{}|/")
+"""What an escape may stand before in a pattern of Unicode characters."""
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
+_AROUND = ("(?=", "(?!", "(?<=", "(?<!")
+
+
+def python_pattern(pattern: str, *, unicode: bool = False) -> str:
+    """Translate a pattern without flags, or with the flag `u`.
+
+    Args:
+        pattern: the pattern of JavaScript.
+        unicode: whether it has the flag `u`: texts are then searched as they are, else as `utf16_units`.
+
+    Returns:
+        The pattern for `re.search` of Python with `re.ASCII`.
+
+    Raises:
+        UnfitError: it is not in the grammar.
+    """
+    parser = _Parser(pattern if unicode else utf16_units(pattern), unicode)
+    made = parser.whole()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            re.compile(made, re.ASCII)
+    except (re.error, Warning, OverflowError, RecursionError) as error:
+        raise _unfit(str(error)) from None
+    return made
+
+
+def utf16_units(text: str) -> str:
+    """Return a text with a character for each of its UTF-16 units."""
+    data = text.encode("utf-16-le", "surrogatepass")
+    return "".join(chr(data[at] | data[at + 1] << 8) for at in range(0, len(data), 2))
+
+
+class _Parser:
+    """Reads a pattern from its start to its end and writes it for Python."""
+
+    def __init__(self, text: str, unicode: bool) -> None:
+        self._text = text
+        self._unicode = unicode
+        self._at = 0
+        self._groups: list[tuple[int, ...]] = []
+        """Of each group with a number, the parts of the pattern that hold it, itself the last."""
+        self._closed: set[int] = set()
+        self._parts = 0
+        self._unsure: set[int] = set()
+        """Parts that need not take part in a match."""
+        self._named: list[int] = []
+        """Groups that are referred to."""
+
+    def whole(self) -> str:
+        made = self._pattern(())
+        if self._at < len(self._text):
+            raise _unfit("a parenthesis that closes nothing")
+        if any(self._unsure & set(self._groups[number - 1]) for number in self._named):
+            raise _unfit("a reference to a group that may not take part")
+        return made
+
+    def _rest(self, count: int) -> str:
+        return self._text[self._at : self._at + count]
+
+    def _pattern(self, inside: tuple[int, ...]) -> str:
+        if len(inside) > _DEPTH:
+            raise _unfit("groups nested too deeply")
+        part = self._part()
+        sequences = [self._sequence((*inside, part))]
+        while self._rest(1) == "|":
+            self._at += 1
+            sequences.append(self._sequence((*inside, part)))
+        if len(sequences) > 1:
+            self._unsure.add(part)
+        return "|".join(sequences)
+
+    def _part(self) -> int:
+        self._parts += 1
+        return self._parts
+
+    def _sequence(self, inside: tuple[int, ...]) -> str:
+        made: list[str] = []
+        while self._at < len(self._text) and self._rest(1) not in ("|", ")"):
+            part = self._part()
+            atom, repeatable = self._term((*inside, part))
+            quantifier = _QUANTIFIER.match(self._text, self._at)
+            if quantifier:
+                if not repeatable:
+                    raise _unfit("a quantifier without an atom")
+                self._unsure.add(part)
+                self._at = quantifier.end()
+                if _QUANTIFIER.match(self._text, self._at):
+                    raise _unfit("a quantifier after a quantifier")
+                atom = f"(?:{atom}){quantifier[0]}"
+            made.append(atom)
+        return "".join(made)
+
+    def _term(self, inside: tuple[int, ...]) -> tuple[str, bool]:
+        """Return an assertion or atom, and whether a quantifier may follow."""
+        character = self._rest(1)
+        if character == "(":
+            return self._group(inside)
+        if character == "\\":
+            return self._escape()
+        self._at += 1
+        if character == "^":
+            return r"\A", False
+        if character == "$":
+            return r"\Z", False
+        if character == ".":
+            return r"[^\n\r\u2028\u2029]", True
+        if character == "[":
+            return self._set(), True
+        if character in ("*", "+", "?") or _QUANTIFIER.match(self._text, self._at - 1):
+            raise _unfit("a quantifier without an atom")
+        if self._unicode and character in "{}]":
+            raise _unfit(f"a lone {character}")
+        return _literal(character), True
+
+    def _group(self, inside: tuple[int, ...]) -> tuple[str, bool]:
+        for start in _AROUND:
+            if self._rest(len(start)) == start:
+                self._unsure.add(inside[-1])
+                return self._until_closed(start, inside), False
+        if self._rest(3) == "(?:":
+            return self._until_closed("(?:", inside), True
+        named = re.compile(r"\(\?<([A-Za-z_][A-Za-z0-9_]*)>").match(self._text, self._at)
+        if named is None and self._rest(2) == "(?":
+            raise _unfit(self._rest(4))
+        self._groups.append(inside)
+        number = len(self._groups)
+        taken = named[0] if named else "("
+        made = self._until_closed(taken, inside, f"(?P<{named[1]}>" if named else "(")
+        self._closed.add(number)
+        return made, True
+
+    def _until_closed(self, taken: str, inside: tuple[int, ...], start: str = "") -> str:
+        self._at += len(taken)
+        made = self._pattern(inside)
+        if self._rest(1) != ")":
+            raise _unfit("a group that is not closed")
+        self._at += 1
+        return f"{start or taken}{made})"
+
+    def _escape(self) -> tuple[str, bool]:
+        kind = self._text[self._at + 1 : self._at + 2]
+        if kind in ("b", "B"):
+            self._at += 2
+            # Before Python 3.14, \B does not match in an empty text.
+            return (r"\b" if kind == "b" else r"(?!\b)"), False
+        number = re.compile(r"\\([1-9][0-9]*)").match(self._text, self._at)
+        if number:
+            self._at = number.end()
+            if int(number[1]) not in self._closed:
+                raise _unfit("a reference to no group before it")
+            self._named.append(int(number[1]))
+            return f"(?:\\{number[1]})", True
+        members = self._member()
+        return (_literal(members) if isinstance(members, str) else f"[{_ranges(members)}]"), True
+
+    def _set(self) -> str:
+        negated = self._rest(1) == "^"
+        self._at += negated
+        found: list[tuple[int, int]] = []
+        while self._rest(1) != "]":
+            first = self._set_member()
+            if self._rest(1) != "-" or self._text[self._at + 1 : self._at + 2] in ("]", ""):
+                found += [(ord(first), ord(first))] if isinstance(first, str) else first
+                continue
+            self._at += 1
+            last = self._set_member()
+            if not isinstance(first, str) or not isinstance(last, str) or first > last:
+                raise _unfit("a range that is none")
+            found.append((ord(first), ord(last)))
+        self._at += 1
+        if negated:
+            found = _others(found)
+        return f"[{_ranges(found)}]" if found else "(?!)"
+
+    def _set_member(self) -> str | list[tuple[int, int]]:
+        character = self._rest(1)
+        if not character:
+            raise _unfit("a set that is not closed")
+        if character != "\\":
+            self._at += 1
+            return character
+        kind = self._text[self._at + 1 : self._at + 2]
+        if kind == "b":
+            self._at += 2
+            return "\x08"
+        if kind == "-":
+            self._at += 2
+            return "-"
+        return self._member()
+
+    def _member(self) -> str | list[tuple[int, int]]:
+        """Return the character of an escape, or the characters that it stands for."""
+        kind = self._text[self._at + 1 : self._at + 2]
+        self._at += 2
+        found = _ALL.get(kind.lower())
+        if found is not None:
+            return found if kind.islower() else _others(found)
+        if kind in _CONTROLS:
+            return _CONTROLS[kind]
+        if kind == "0" and not self._rest(1).isdigit():
+            return "\0"
+        if kind == "c" and self._rest(1) in tuple(string.ascii_letters):
+            self._at += 1
+            return chr(ord(self._text[self._at - 1]) % 32)
+        if kind in ("x", "u"):
+            digits = self._rest(2 if kind == "x" else 4)
+            if re.fullmatch("[0-9a-fA-F]{2}" if kind == "x" else "[0-9a-fA-F]{4}", digits):
+                self._at += len(digits)
+                made = chr(int(digits, 16))
+                if not self._unicode or not "\ud800" <= made <= "\udfff":
+                    return made
+        elif kind and kind in (_SYNTAX if self._unicode else _PUNCTUATION):
+            return kind
+        raise _unfit(f"\\{kind}")
+
+
+def _ranges_of(characters: str) -> list[tuple[int, int]]:
+    return [(ord(character), ord(character)) for character in characters]
+
+
+_ALL: dict[str, list[tuple[int, int]]] = {
+    "d": [(48, 57)],
+    "w": [(48, 57), (65, 90), (95, 95), (97, 122)],
+    "s": _ranges_of(SPACES),
+}
+
+
+def _others(found: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the characters that are in none of some ranges."""
+    made: list[tuple[int, int]] = []
+    free = 0
+    for first, last in sorted(found):
+        if first > free:
+            made.append((free, first - 1))
+        free = max(free, last + 1)
+    return [*made, (free, _LAST)] if free <= _LAST else made
+
+
+def _ranges(found: Sequence[tuple[int, int]]) -> str:
+    return "".join(_code(first) if first == last else f"{_code(first)}-{_code(last)}" for first, last in found)
+
+
+def _literal(character: str) -> str:
+    return _code(ord(character))
+
+
+def _code(point: int) -> str:
+    if chr(point).isascii() and chr(point).isalnum():
+        return chr(point)
+    return f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
+
+
+def _unfit(what: str) -> UnfitError:
+    return UnfitError(f"the pattern is not in the part of JavaScript that is translated ({what}); write a code grader")

@@ -1,0 +1,272 @@
+"""The providers of a promptfoo configuration: models, programs and services as targets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from holodeck_action.extensions.importers.accounting import Outcome, Row
+from holodeck_action.extensions.importers.grader_file import library
+from holodeck_action.extensions.importers.promptfoo.prompts import Prompt
+from holodeck_action.extensions.importers.source import Place, Source, UnfitError, place_of, plain, without_none
+from holodeck_action.extensions.importers.written import AGENT, variable
+from holodeck_action.suite.yaml.document import MarkedList
+
+_MODULE = AGENT.removesuffix(".py")
+_CHAT = ("chat", "completion", "responses", "messages")
+_SERVICES = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "azure": "azure_openai",
+    "azureopenai": "azure_openai",
+    "ollama": "ollama",
+    "google": "gemini",
+    "mistral": "mistral",
+    "groq": "groq",
+    "cohere": "cohere",
+    "deepseek": "deepseek",
+    "openrouter": "openrouter",
+}
+"""Providers by their names there."""
+_OTHER_KINDS = frozenset(
+    (
+        "embedding",
+        "embeddings",
+        "assistant",
+        "realtime",
+        "image",
+        "moderation",
+        "transcription",
+        "tts",
+        "live",
+        "agents",
+    )
+)
+_SETTINGS = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
+_UNUSED_SETTINGS = frozenset(("apiKey", "apiKeyEnvar", "apiBaseUrl", "apiHost", "baseURL", *_SETTINGS))
+_FORM = {"role": "user", "content": "{{ turn.input }}"}
+
+
+class Provider(Struct, frozen=True):
+    """A provider.
+
+    Attributes:
+        place: where it is written.
+        name: its label, or its id.
+        ids: what cases may call it.
+        model: it as a model of ours; None for programs and services.
+        target: the policy file's `target`; None for models.
+        agent: text of the module that answers; empty where none is needed.
+        response_format: the schema of its answers, if it has one.
+        prompts: labels of the prompts that it is asked; None for all.
+        notes: what differs.
+        problem: why it cannot be imported; empty when it can.
+    """
+
+    place: Place
+    name: str
+    ids: frozenset[str]
+    model: Mapping[str, Any] | None = None
+    target: Any = None
+    agent: str = ""
+    response_format: Any = None
+    prompts: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = field(default=())
+    problem: str = ""
+
+
+def providers_of(source: Source, root: Mapping[str, Any]) -> list[Provider]:
+    """Return all providers; one that cannot be imported has a problem, and an agent that refuses to answer."""
+    key = "providers" if root.get("providers") is not None else "targets"
+    written = root.get(key)
+    if written is None:
+        return [_unfit(place_of(source.name, root), "provider", "the configuration names no provider; set target")]
+    listed = written if isinstance(written, list) else [written]
+    whole = place_of(source.name, root, key)
+    return [
+        _provider(source, item, place_of(source.name, listed, index) if isinstance(listed, MarkedList) else whole)
+        for index, item in enumerate(listed)
+    ]
+
+
+def model_of(written: Any) -> dict[str, Any] | None:
+    """Return a model reference for a provider; None where it is no model that can be called here."""
+    id_, config = _parts(written)
+    service, _, rest = id_.partition(":")
+    kind, colon, name = rest.partition(":")
+    if kind in _OTHER_KINDS or service not in _SERVICES:
+        return None
+    if not colon or kind not in _CHAT:
+        name = rest
+    provider = _SERVICES[service]
+    if not name or (provider == "azure_openai" and not (config.get("apiHost") or config.get("apiBaseUrl"))):
+        return None
+    made: dict[str, Any] = {"provider": provider, "name": name}
+    made.update(without_none((ours, config.get(theirs)) for theirs, ours in _SETTINGS.items()))
+    address = config.get("apiBaseUrl") or config.get("baseURL")
+    if config.get("apiHost"):
+        address = address or f"https://{str(config['apiHost']).removeprefix('https://')}"
+    if address:
+        made["endpoint"] = _variables(str(address))
+    if config.get("apiKeyEnvar"):
+        made["api_key"] = variable(str(config["apiKeyEnvar"]))
+    return made
+
+
+def _parts(written: Any) -> tuple[str, dict[str, Any]]:
+    """Return id and configuration of a provider, as a text, a mapping with `id`, or one whose key is the id."""
+    if isinstance(written, str):
+        return written, {}
+    if not isinstance(written, dict):
+        return "", {}
+    if isinstance(written.get("id"), str):
+        config = written.get("config")
+        return written["id"], plain(config) if isinstance(config, dict) else {}
+    if len(written) == 1:
+        [(key, value)] = written.items()
+        config = value.get("config") if isinstance(value, dict) else None
+        return str(key), plain(config) if isinstance(config, dict) else {}
+    return "", {}
+
+
+def _provider(source: Source, written: Any, place: Place) -> Provider:
+    id_, config = _parts(written)
+    body = written if isinstance(written, dict) else {}
+    inner = body.get(id_) if id_ in body else body
+    label = str(inner.get("label") or "") if isinstance(inner, dict) else ""
+    prompts = inner.get("prompts") if isinstance(inner, dict) else None
+    prompts = [prompts] if isinstance(prompts, str) else prompts
+    name = label or id_ or "provider"
+    shared = {
+        "ids": frozenset(part for part in (id_, label) if part),
+        "prompts": tuple(map(str, prompts)) if isinstance(prompts, list) else None,
+    }
+    try:
+        if any(isinstance(inner, dict) and inner.get(key) for key in ("transform", "delay")):
+            raise UnfitError("its answers are transformed, or delayed; let an agent of your own do that")
+        return Provider(place, name, **{**shared, **_answering(source, id_, config)})
+    except UnfitError as error:
+        return _unfit(place, name, str(error), **shared)
+
+
+def _unfit(place: Place, name: str, reason: str, **shared: Any) -> Provider:
+    text = f"{place}: the provider {name} was not imported: call your agent here"
+    code = f"def answer(messages, request):\n    {'Refuse: nothing may answer in the place of the agent.'!a}\n"
+    code += f"    raise NotImplementedError({text!a})\n"
+    shared.setdefault("ids", frozenset())
+    return Provider(place, name, target=f"python:{_MODULE}:answer", agent=code, problem=reason, **shared)
+
+
+def _answering(source: Source, id_: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    model = model_of({"id": id_, "config": dict(config)})
+    if model is not None:
+        return _as_model(model, config)
+    if id_ == "echo":
+        return _as_agent("prompt_back(request)")
+    found = re.fullmatch(r"(?:python:|file://)(?:file://)?(.+?\.py)(?::(\w+))?", id_)
+    if found:
+        path = source.named(found[1])
+        call = f"python_provider(request, {FILE}{str(path)!a}{FILE}, {found[2] or 'call_api'!a}, {dict(config)!a})"
+        return _as_agent(call)
+    if id_.startswith("exec:"):
+        folder = f"{FILE}{str(source.path.parent)!a}{FILE}"
+        return _as_agent(f"program(request, {id_.removeprefix('exec:').strip()!a}, {folder}, {dict(config)!a})")
+    if re.match(r"https?(:|$)", id_):
+        return _as_service(str(config.get("url") or id_), config)
+    raise UnfitError("no target of this kind; write an agent in Python, a command or a service")
+
+
+FILE = "\x01"
+"""Stands around the path of a file, which the written module names from its own folder."""
+
+
+def _as_agent(call: str) -> dict[str, Any]:
+    code = f'def answer(messages, request):\n    """Answer one turn."""\n    return {call}\n'
+    used = library(("providers_code.py",), re.sub(f"{FILE}.*?{FILE}", "''", code))
+    return {"target": f"python:{_MODULE}:answer", "agent": f"{used}\n\n\n{code}"}
+
+
+def _as_model(model: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    notes = []
+    made: dict[str, Any] = {"model": model}
+    made["response_format"] = _schema(config.get("response_format"))
+    if config.get("tools") or config.get("functions"):
+        raise UnfitError("its model may call tools; list them under tools of agent.yaml, with what they do")
+    used = {"response_format"} if made["response_format"] else set()
+    unused = sorted(set(config) - _UNUSED_SETTINGS - used)
+    if unused:
+        notes.append(f"not used: {', '.join(unused)}")
+    return {**made, "notes": tuple(notes)}
+
+
+def _schema(form: Any) -> Any:
+    if not isinstance(form, dict) or form.get("type") != "json_schema":
+        return None
+    named = form.get("json_schema")
+    schema = named.get("schema") if isinstance(named, dict) else form.get("schema")
+    return schema if isinstance(schema, dict) else None
+
+
+def with_settings(provider: Provider, prompts: Sequence[Prompt]) -> tuple[Provider, Sequence[Row]]:
+    """Return a provider with the schema that its prompts bring along, and a row for each setting that is not used."""
+    schemas = [_schema(prompt.config.get("response_format")) for prompt in prompts]
+    shared = provider.model is not None and schemas[0] is not None and all(each == schemas[0] for each in schemas)
+    rows = []
+    for prompt in prompts:
+        unused = sorted(key for key in prompt.config if not (shared and key == "response_format"))
+        if unused:
+            note = f"not used: {', '.join(unused)}; a suite has the same settings for all prompts"
+            place = prompt.place
+            what, way = "config of a prompt", "set by hand"
+            rows.append(Row(place.file, place.line, what, way, Outcome.SIMILAR, note, asserts=False))
+    return (replace(provider, response_format=schemas[0]) if shared else provider), rows
+
+
+def _as_service(url: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    if str(config.get("method") or "POST").upper() != "POST":
+        raise UnfitError("a service is asked with POST only; write an agent in Python that asks it")
+    body = config.get("body")
+    if not isinstance(body, dict | list):
+        raise UnfitError("its body is no JSON; write an agent in Python that asks it")
+    if config.get("transformRequest") or config.get("requestTransform"):
+        raise UnfitError("its request is made by code; write an agent in Python that asks it")
+    path = str(config.get("transformResponse") or config.get("responseParser") or "")
+    found = re.fullmatch(r"(?:json|data)((?:\.\w+|\[\d+\]|\[['\"]\w+['\"]\])+)", path)
+    if found is None:
+        raise UnfitError("the answer is found by code; write the JSONPath of target.response.text")
+    headers = config.get("headers") or {}
+    if not isinstance(headers, dict):
+        raise UnfitError("its headers are no mapping")
+    target = {
+        "type": "http",
+        "url": _variables(url),
+        "headers": {key: _variables(str(value)) for key, value in headers.items()},
+        "request": _request(body),
+        "response": {"text": f"${found[1]}"},
+    }
+    if any(key.lower() == "content-type" for key in target["headers"]):
+        target["headers"] = {key: value for key, value in target["headers"].items() if key.lower() != "content-type"}
+    return {"target": target}
+
+
+def _request(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _request(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_request(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    text = re.sub(r"\{\{\s*prompt\s*\}\}", "{{ turn.input }}", _variables(value))
+    return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: _case_variable(found[1]), text)
+
+
+def _case_variable(name: str) -> str:
+    return f"{{{{ turn.turn_config.vars.{name} }}}}"
+
+
+def _variables(text: str) -> str:
+    return re.sub(r"\{\{\s*env\.(\w+)\s*\}\}", lambda found: variable(found[1]), text)

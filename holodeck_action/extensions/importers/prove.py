@@ -1,0 +1,182 @@
+"""`import --prove`: promptfoo and this program grade the same recorded answers, and no model is called."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from holodeck_action.commands.caller import Caller
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.extensions.importers.conversion import Conversion, proved
+from holodeck_action.extensions.importers.proof import equality_table
+from holodeck_action.record.disk import write_atomically
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.foreign import ForeignError, read_file
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
+from holodeck_action.workers.bounded_programs import ProgramError, run_program
+from holodeck_action.workers.permission import CodeAllowed, CodeRefusedError
+
+SECONDS = 900.0
+"""Longest time that one of the programs may take."""
+_MOST_BYTES = 200_000_000
+"""Size of what a program writes."""
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
+_ALONE = {
+    **dict.fromkeys(("PROMPTFOO_DISABLE_TELEMETRY", "PROMPTFOO_DISABLE_UPDATE", "PROMPTFOO_DISABLE_SHARING"), "1"),
+    **dict.fromkeys(("PROMPTFOO_DISABLE_REMOTE_GENERATION", "npm_config_offline", "NO_COLOR"), "1"),
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
+}
+"""Keep a program from the network as far as it minds its environment: nobody listens there."""
+
+
+class Proving(Struct, frozen=True):
+    """What is asked for: whose file, and a file of further answers, each a line of JSON."""
+
+    prove: bool
+    program: str
+    file: GivenPath
+    answers: GivenPath | None
+
+
+def prove_import(asked: Proving, caller: Caller) -> int:
+    """Print for each assertion and answer what both programs say.
+
+    Returns:
+        Exit code 1 when they differ anywhere.
+
+    Raises:
+        ConfigurationError: it cannot be told: promptfoo is missing, code must not start here, or nothing is recorded.
+    """
+    if not asked.prove:
+        raise ConfigurationError(["--answers needs --prove"])
+    if asked.program != "promptfoo":
+        raise ConfigurationError([f"--prove compares with promptfoo only, not with {asked.program}: import without it"])
+    code = _permitted(caller)
+    program = _promptfoo(asked.file.path, caller)
+    answers = [] if asked.answers is None else _answers(asked.answers)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(os.path.realpath(name))
+        conversion = Conversion(
+            program="promptfoo",
+            file=os.fspath(asked.file),
+            shown=str(asked.file),
+            folder=os.fspath(folder / "ours"),
+            cwd=os.fspath(caller.cwd),
+            allow_missing=False,
+            node=shutil.which("node", path=caller.environ.get("PATH")) is not None,
+            answers=answers,
+        )
+        proof = proved(conversion, caller.environ)
+        for file, text in proof.files.items():
+            _write(folder / "ours" / file, text)
+        _write(folder / "promptfooconfig.json", proof.theirs)
+        environ = {key: caller.environ[key] for key in _PASSED_ON if key in caller.environ}
+        environ |= {**_ALONE, "HOME": os.fspath(folder), "PROMPTFOO_CONFIG_DIR": os.fspath(folder / "settings")}
+        theirs = _theirs(program, folder, asked.file.path.parent, environ, code)
+        ours = _ours(folder, environ, code)
+    lost = [pair.name for pair in proof.pairs if pair.name not in theirs or pair.name not in ours]
+    if lost:
+        raise ConfigurationError([f"{asked.file}: {len(lost)} pairs have no verdict in one of the programs"])
+    table, differing = equality_table(proof, theirs, ours)
+    caller.stdout.write(Redactor(environment_secrets(caller.environ)).text(table))
+    return ExitCode.VIOLATED if differing else ExitCode.PASSED
+
+
+def _permitted(caller: Caller) -> CodeAllowed:
+    try:
+        return caller.surroundings(None).permission()
+    except CodeRefusedError as refused:
+        raise ConfigurationError([str(refused)]) from None
+
+
+def _promptfoo(file: Path, caller: Caller) -> Path:
+    """Find promptfoo: beside the configuration, as npm installs it, or on the PATH; it is never downloaded."""
+    for folder in file.parents:
+        installed = folder / "node_modules" / ".bin" / "promptfoo"
+        if os.access(installed, os.X_OK):
+            return installed
+        if (folder / ".git").exists():
+            break
+    found = shutil.which("promptfoo", path=caller.environ.get("PATH"))
+    if found is None:
+        raise ConfigurationError(
+            ["--prove needs promptfoo, which is not installed: run `npm install promptfoo`; nothing is downloaded here"]
+        )
+    return Path(found)
+
+
+def _answers(path: GivenPath) -> list[str]:
+    try:
+        lines = read_file(path.path, _MOST_BYTES).text().split("\n")
+    except (OSError, ForeignError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"it {error}"
+        raise ConfigurationError([f"{path}: cannot be read: {reason}"]) from None
+    found: list[str] = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                answer = parse_json(line)
+            except ValueError:
+                answer = None
+            if isinstance(answer, dict):
+                answer = answer.get("response")
+            if not isinstance(answer, str):
+                wanted = 'expected: a text as JSON, or {"response": text}'
+                raise ConfigurationError([f"{path}:{number}: is no answer ({wanted})"])
+            found.append(answer)
+    return found
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, [text.encode()])
+
+
+def _ran(what: str, arguments: list[str], environ: Mapping[str, str], code: CodeAllowed, folder: Path) -> None:
+    try:
+        run_program(arguments, environ, code=code, seconds=SECONDS, most=_MOST_BYTES, folder=folder)
+    except ProgramError as error:
+        raise ConfigurationError([f"{what} {error}"]) from None
+    except OSError as error:
+        raise ConfigurationError([f"{what} cannot be started: {error.strerror}"]) from None
+
+
+def _result(what: str, path: Path) -> Any:
+    try:
+        return parse_json(read_file(path, _MOST_BYTES).text())
+    except (OSError, ForeignError, ValueError):
+        raise ConfigurationError([f"{what} gave no results: run it by hand to see why"]) from None
+
+
+def _theirs(
+    program: Path, folder: Path, working: Path, environ: Mapping[str, str], code: CodeAllowed
+) -> dict[str, bool]:
+    out = folder / "theirs.json"
+    flags = ["--no-write", "--no-cache", "--no-table", "--no-progress-bar", "-o", os.fspath(out)]
+    command = [os.fspath(program), "eval", "-c", os.fspath(folder / "promptfooconfig.json"), *flags]
+    _ran("promptfoo", command, environ, code, working)
+    found = _result("promptfoo", out)
+    try:
+        return {str(each["testCase"]["description"]): each["success"] is True for each in found["results"]["results"]}
+    except (KeyError, TypeError):
+        raise ConfigurationError(["promptfoo gave results of a form that is not known"]) from None
+
+
+def _ours(folder: Path, environ: Mapping[str, str], code: CodeAllowed) -> dict[str, bool]:
+    out = folder / "out"
+    command = [sys.executable, "-m", "holodeck_action.cli", "run", os.fspath(folder / "ours")]
+    _ran("the suite", [*command, "--output-dir", os.fspath(out)], environ, code, folder)
+    record, verdict = _result("the suite", out / "results.json"), _result("the suite", out / "verdict.json")
+    names = {case["id"]: case["name"] for case in record["cases"]}
+    # A case whose only assertion has no weight passes in promptfoo.
+    return {names[case["id"]]: case["outcome"] in ("passed", "informational") for case in verdict["cases"]}

@@ -1,0 +1,188 @@
+"""What a document says about its own words and sections: definitions, references, and the notes of them at a chunk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+
+from holodeck_action.extensions.knowledge.structure import Document, Section
+
+_VERB = r"(?:means|shall mean|has the meaning|have the meaning|refers to|is defined as|includes)\b"
+_MARKED = re.compile(
+    r"(?:\"([^\"\n]{1,80})\"|“([^”\n]{1,80})”|‘([^’\n]{1,80})’|\*\*([^*\n]{1,80})\*\*)"
+    rf"[ \t]*,?[ \t]*(?={_VERB})"
+)
+_PLAIN = re.compile(rf"^[ \t]*((?:[\w'’\-]+[ \t]+){{1,5}}?)(?={_VERB})", re.MULTILINE)
+_DEFINING = re.compile(
+    r"\b(?:definitions?|defined terms|interpretation|glossary|dictionary|meanings?)\b", re.IGNORECASE
+)
+_END = re.compile(r"[.;](?=\s|$)|\n\s*\n|\n[ \t]*[\"“*]")
+_LONGEST = 400
+"""Characters of a definition that is shown; the rest is left away."""
+
+_NAMES = {
+    **dict.fromkeys(("section", "sections", "sec", "clause", "clauses", "§", "§§", "s", "ss"), "section"),
+    **dict.fromkeys(("paragraph", "paragraphs", "para", "subsection", "subsections", "subparagraph"), "section"),
+    **dict.fromkeys(("article", "articles", "art"), "article"),
+    **dict.fromkeys(("part", "parts"), "part"),
+    **dict.fromkeys(("chapter", "chapters"), "chapter"),
+    **dict.fromkeys(("division", "divisions"), "division"),
+    **dict.fromkeys(("schedule", "schedules"), "schedule"),
+    **dict.fromkeys(("appendix", "appendices"), "appendix"),
+    **dict.fromkeys(("annex", "annexes"), "annex"),
+    **dict.fromkeys(("exhibit", "exhibits"), "exhibit"),
+    **dict.fromkeys(("title", "titles"), "title"),
+}
+_DIGITS = r"\d+[A-Z]{0,3}(?:[.\-–]\d+[A-Z]{0,2})*"
+_ITEMS = r"(?:\([A-Z0-9]{1,5}\))"
+_REFERENCE = re.compile(
+    r"(?:(?<!['’])\b(?P<name>sections?|sec|clauses?|ss?|paragraphs?|para|subsections?|subparagraph|articles?|art|parts?|"
+    r"chapters?|divisions?|schedules?|appendix|appendices|annex|annexes|exhibits?|titles?)\.?[ \t]+"
+    rf"|(?P<mark>§§?)[ \t]*)(?P<first>(?:{_DIGITS}|[IVXLCDM]+\b|[A-Z]\b)?{_ITEMS}*)"
+    rf"(?P<more>(?:(?:,[ \t]*|[ \t]+(?:and|or|to)[ \t]+){_DIGITS}{_ITEMS}*)*)",
+    re.IGNORECASE,
+)
+_MORE = re.compile(rf"{_DIGITS}{_ITEMS}*", re.IGNORECASE)
+
+
+class Definition(Struct, frozen=True):
+    """A word with its definition: the term, the whole sentence, and the index of its section."""
+
+    term: str
+    text: str
+    section: int
+
+
+def definitions(sections: Sequence[Section]) -> tuple[Definition, ...]:
+    """Return the definitions of a document, in its order; of two of one word the first.
+
+    A definition is a "quoted" or **bold** word before `means`, `has the meaning`, `refers to`, `is defined as` or
+    `includes`, or in a section whose headings speak of definitions (interpretation, glossary, …) a line that begins
+    with up to five words before one of them. It goes on to the end of the sentence.
+    """
+    found: dict[str, Definition] = {}
+    for index, section in enumerate(sections):
+        for start, term in sorted(_terms(section)):
+            if term and term[0].isalpha() and term not in found:
+                found[term] = Definition(term, _sentence(section.text, start), index)
+    return tuple(found.values())
+
+
+class Glossary:
+    """Finds the defined words that a text uses."""
+
+    def __init__(self, defined: Sequence[Definition]) -> None:
+        """Prepare the words; one that is defined in lower case may also begin a sentence."""
+        self._by_form: dict[str, Definition] = {}
+        for definition in defined:
+            self._by_form[definition.term] = definition
+        for definition in defined:
+            if definition.term.islower():
+                self._by_form.setdefault(definition.term[0].upper() + definition.term[1:], definition)
+        forms = sorted(self._by_form, key=lambda form: (-len(form), form))
+        self._pattern = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, forms))})(?:s|es)?(?!\w)") if forms else None
+
+    def used(self, text: str) -> tuple[Definition, ...]:
+        """Return the definitions of the words in a text, in its order, each once; of two words, the longer counts."""
+        if self._pattern is None:
+            return ()
+        found = (self._by_form[match[1]] for match in self._pattern.finditer(" ".join(text.split())))
+        return tuple(dict.fromkeys(found))
+
+
+class References:
+    """Finds the sections of a document that a text of it refers to."""
+
+    def __init__(self, sections: Sequence[Section]) -> None:
+        """Note the numbers of the sections."""
+        self._sections = sections
+        self._by_number: dict[tuple[str, str], int] = {}
+        for index, section in enumerate(sections):
+            kind = "section" if section.kind == "item" else section.kind
+            if section.number:
+                self._by_number.setdefault((kind, section.number.casefold()), index)
+
+    def of(self, text: str, within: Sequence[int]) -> tuple[int, ...]:
+        """Return the sections that a text refers to, in the order of the text, each once.
+
+        `section 4.2(b)` finds the deepest part of it that the document has, `subsection (2)` one of the same section.
+
+        Args:
+            text: a part of the document.
+            within: the sections that it is from; they and those around them do not count.
+        """
+        own = {around for index in within for around in self._around(index)}
+        found = dict.fromkeys(self._find(kind, number, within[:1]) for kind, number in _named(text))
+        return tuple(target for target in found if target is not None and target not in own)
+
+    def _find(self, kind: str, number: str, within: Sequence[int]) -> int | None:
+        if number.startswith("("):
+            around = (self._sections[at].number for index in within for at in self._around(index))
+            starts = [base + number for base in around if base]
+        else:
+            # Without its last designators, one after the other.
+            ends = [place for place, character in enumerate(number) if character == "("]
+            starts = [number, *(number[:end] for end in reversed(ends))]
+        keys = ((kind, start.casefold()) for start in starts)
+        return next((self._by_number[key] for key in keys if key in self._by_number), None)
+
+    def _around(self, index: int) -> Iterator[int]:
+        at: int | None = index
+        while at is not None:
+            yield at
+            at = self._sections[at].parent
+
+
+def _named(text: str) -> Iterator[tuple[str, str]]:
+    for match in _REFERENCE.finditer(text):
+        kind = _NAMES[(match["name"] or match["mark"]).casefold()]
+        if match["first"]:
+            yield kind, match["first"]
+            for more in _MORE.findall(match["more"]):
+                yield kind, more
+
+
+def _terms(section: Section) -> Iterator[tuple[int, str]]:
+    for match in _MARKED.finditer(section.text):
+        yield match.start(), " ".join(next(group for group in match.groups() if group is not None).split())
+    if _DEFINING.search(section.title):
+        for match in _PLAIN.finditer(section.text):
+            yield match.start(1), " ".join(match[1].split())
+
+
+def _sentence(text: str, start: int) -> str:
+    end = _END.search(text, start)
+    sentence = " ".join(text[start : len(text) if end is None else end.start() + (end[0][0] in ".;")].split())
+    sentence = sentence.replace("**", "").rstrip(";")
+    return sentence if len(sentence) <= _LONGEST else f"{sentence[:_LONGEST]}…"
+
+
+_MOST = 10
+"""Definitions, and references, of one chunk."""
+
+
+def notes(document: Document, *, defined: bool, referred: bool) -> Iterator[str]:
+    """Yield what is added to each chunk of a document, empty for nothing.
+
+    Args:
+        defined: whether definitions are added of words that a chunk uses and does not define itself.
+        referred: whether headings are added of sections that a chunk refers to and is not from.
+    """
+    glossary = Glossary(definitions(document.sections) if defined else ())
+    references = References(document.sections) if referred else None
+    for chunk in document.chunks:
+        lines: list[str] = []
+        plain = " ".join(chunk.text.replace("**", "").split())
+        used = [found.text for found in glossary.used(chunk.text) if found.text.rstrip("…") not in plain]
+        if used:
+            lines += ["Definitions:", *(f"- {text}" for text in used[:_MOST])]
+        targets = references.of(chunk.text, chunk.sections) if references is not None else ()
+        if targets:
+            lines.append("Refers to:")
+        for target in targets[:_MOST]:
+            found_in = document.chunk_of(target)
+            place = "" if found_in is None else f" ({found_in.id})"
+            lines.append(f"- {document.sections[target].title}{place}")
+        yield "\n".join(lines)

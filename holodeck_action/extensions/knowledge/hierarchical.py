@@ -1,0 +1,349 @@
+"""Tools that search structured documents, in memory (`hierarchical_document`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.extensions.knowledge.definitions import notes
+from holodeck_action.extensions.knowledge.ranking import DIGITS, ChunkSearch, VectorIndex, ordered, searches_by_meaning
+from holodeck_action.extensions.knowledge.search_models import Reranker, candidates, context_tokens, contexts
+from holodeck_action.extensions.knowledge.searching import (
+    CONTEXTS,
+    EMBEDDINGS,
+    QUERIES,
+    RERANKING,
+    DocumentTools,
+    PlannedCalls,
+    at_tool,
+    check_name,
+    checked_files,
+    checked_query,
+    definition_of,
+    notices_of,
+    prefixed_id,
+    result_of,
+    suite_embedder,
+)
+from holodeck_action.extensions.knowledge.source_files import SourceFile, needs_reader, source_text
+from holodeck_action.extensions.knowledge.structure import Chunk, ChunkRules, Document, document
+from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.embeddings import Embedder, requests_for
+from holodeck_action.llm.limits.budget import BYTES_PER_TOKEN, text_tokens
+from holodeck_action.llm.messages import ToolDefinition
+from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.model.tools import HierarchicalDocumentTool
+from holodeck_action.suite.values import Suite
+from holodeck_action.targets.documents.reader import DocumentReader
+from holodeck_action.targets.own_model.toolbox import ToolResult
+
+_OF_MEANING = ("embedding_model", "context_model", "context_max_tokens", "context_concurrency")
+_OF_CONTEXT = ("context_model", "context_max_tokens", "context_concurrency")
+_OF_FUSION = ("semantic_weight", "keyword_weight", "exact_weight", "rrf_k")
+_NOT_RERANKED = "[The reranker gave no usable scores: the results stand in the order of the search.]"
+
+
+class _Plan(Struct, frozen=True):
+    """One tool with all that is decided before anything is read.
+
+    Attributes:
+        entry: the suite's entry.
+        files: what it searches.
+        context_model: who writes the chunks' contexts; None for none.
+        reranker: who judges what is found; None for nobody.
+    """
+
+    entry: HierarchicalDocumentTool
+    files: tuple[SourceFile, ...]
+    context_model: ModelPlan | None
+    reranker: ModelPlan | None
+
+    @property
+    def by_meaning(self) -> bool:
+        """Whether its chunks are embedded."""
+        return searches_by_meaning(self.entry)
+
+
+class HierarchicalDocuments(DocumentTools):
+    """The tools of type `hierarchical_document` of a suite, with their documents."""
+
+    def __init__(self, suite: Suite, plan: ModelPlan, environ: Mapping[str, str], clients: Clients) -> None:
+        """Check what can be checked without asking anybody.
+
+        Where a model is to write contexts, and all files are text, they are read and cut now, so that the notice can
+        say how many calls that takes; `planned` reads the others, too.
+
+        Args:
+            plan: the suite's own model, which writes contexts unless `context_model` is given.
+
+        Raises:
+            TargetError: a source that is not there, settings that contradict each other, or a package that is missing.
+            ModelConfigError: no key for a model.
+        """
+        super().__init__(suite, environ, clients.redact)
+        self._clients = clients
+        self._plans: list[_Plan] = []
+        self._read: dict[tuple[str, str], Document] = {}
+        found: list[str] = []
+        for entry in suite.agent.tools or ():
+            if not isinstance(entry, HierarchicalDocumentTool):
+                continue
+            check_name(entry, suite)
+            if 2 * entry.chunk_overlap > entry.max_chunk_tokens:
+                message = f"{entry.chunk_overlap} is more than half of max_chunk_tokens ({entry.max_chunk_tokens})"
+                raise at_tool(suite, entry.name, "chunk_overlap", message)
+            files, others = checked_files(entry, suite)
+            writer = judge = None
+            if entry.contextual_embeddings and searches_by_meaning(entry):
+                writer = plan
+                if entry.context_model is not None:
+                    writer = resolve_model(entry.context_model, environ, where=f"tools.{entry.name}.context_model")
+            if entry.enable_reranking and entry.reranker_model is not None:
+                judge = resolve_model(entry.reranker_model, environ, where=f"tools.{entry.name}.reranker_model")
+            made = _Plan(entry, files, writer, judge)
+            self._plans.append(made)
+            found += [*notices_of(entry, suite, others), *_unused(entry)]
+            for given in (writer, judge):
+                # What is to be known about the suite's own model, it says itself.
+                found += given.notices if given is not None and given is not plan else ()
+            if writer is not None:
+                found.append(self._cost(made, writer))
+        if any(made.by_meaning for made in self._plans):
+            self._embedder = suite_embedder(suite, environ, clients)
+            found += self._embedder.plan.notices
+        self.notices = tuple(found)
+
+    async def planned(self) -> Sequence[PlannedCalls]:
+        """See `DocumentTools.planned`."""
+        libraries = await self._read_apart(self._libraries)
+        found: list[PlannedCalls] = []
+        lengths: list[int] = []
+        longest: list[int] = []
+        tokens = more = 0
+        for made, library in zip(self._plans, libraries, strict=True):
+            for file, each in zip(made.files, library, strict=True):
+                self._read[made.entry.name, file.name] = each
+            texts = [chunk.text for each in library for chunk in each.chunks]
+            written = made.entry.context_max_tokens if made.context_model is not None else 0
+            if made.context_model is not None:
+                prompts = context_tokens(library)
+                calls = len(texts), len(texts)
+                found.append(
+                    PlannedCalls(CONTEXTS, made.context_model, calls, (prompts, prompts), written * len(texts))
+                )
+            if made.by_meaning:
+                lengths += [len(text) for text in texts]
+                longest += [len(text) + BYTES_PER_TOKEN * written for text in texts]
+                tokens += sum(text_tokens(text) for text in texts)
+                more += written * len(texts)
+            if made.reranker is not None:
+                found.append(PlannedCalls(RERANKING, made.reranker, (1, 1), per_search=True))
+        if self._embedder is not None:
+            model = self._embedder.plan.model
+            requests = requests_for(lengths), requests_for(longest)
+            found.append(PlannedCalls(EMBEDDINGS, model, requests, (tokens, tokens + more)))
+            found.append(PlannedCalls(QUERIES, model, (1, 1), per_search=True))
+        return found
+
+    async def open(self) -> Sequence[HierarchicalSearch]:
+        """Read, cut, describe and embed all documents.
+
+        Raises:
+            AgentError: `tool_unavailable`, a file cannot be read or a model does not help.
+        """
+        token = CALL.set(CallContext("agent", 0, None, Meter()))
+        try:
+            libraries = await self._libraries(self._reader)
+            described = [
+                await self._described(made, library) if made.by_meaning else []
+                for made, library in zip(self._plans, libraries, strict=True)
+            ]
+            texts = [text for each in described for text in each]
+            names = [made.entry.name for made in self._plans if made.by_meaning]
+            rows = await self._embedded(names, texts) if texts else None
+        finally:
+            CALL.reset(token)
+        tools: list[HierarchicalSearch] = []
+        begin = 0
+        for made, library, own in zip(self._plans, libraries, described, strict=True):
+            vectors = None if rows is None or not own else VectorIndex(rows[begin : begin + len(own)])
+            begin += len(own)
+            tools.append(await asyncio.to_thread(self._tool, made, library, vectors))
+        return tools
+
+    def _cost(self, made: _Plan, writer: ModelPlan) -> str:
+        """Read the text files of a tool, and say how many calls its contexts take."""
+        entry = made.entry
+        plain = [file for file in made.files if not needs_reader(file)]
+        if len(plain) < len(made.files):
+            return (
+                f"tools.{entry.name}: contextual_embeddings makes a call of {writer.title} for each chunk before the "
+                "first case; contextual_embeddings: false saves them"
+            )
+
+        async def texts() -> list[str]:
+            return list(await asyncio.gather(*(source_text(file) for file in plain)))
+
+        try:
+            for file, text in zip(plain, asyncio.run(texts()), strict=True):
+                self._read[entry.name, file.name] = self._divided(made, file, text)
+        except AgentError as error:
+            raise at_tool(self._suite, entry.name, "source", error.message) from None
+        count = sum(len(self._read[entry.name, file.name].chunks) for file in plain)
+        return (
+            f"tools.{entry.name}: contextual_embeddings makes {count} calls of {writer.title} before the first "
+            "case, one for each chunk; contextual_embeddings: false saves them"
+        )
+
+    async def _libraries(self, reader: DocumentReader) -> list[list[Document]]:
+        return await asyncio.gather(*(self._documents(made, reader) for made in self._plans))
+
+    async def _documents(self, made: _Plan, reader: DocumentReader) -> list[Document]:
+        try:
+            documents = list(await asyncio.gather(*(self._document(made, file, reader) for file in made.files)))
+        except AgentError as error:
+            message = f"tools.{made.entry.name}.source: {error.message}"
+            raise AgentError(message, error.code, error.context) from error
+        if not any(each.chunks for each in documents):
+            source = quoted(made.entry.source)
+            raise AgentError(f"tools.{made.entry.name}.source: {source} holds no text", "tool_unavailable")
+        return documents
+
+    async def _document(self, made: _Plan, file: SourceFile, reader: DocumentReader) -> Document:
+        known = self._read.pop((made.entry.name, file.name), None)
+        if known is not None:
+            return known
+        text = await source_text(file, reader)
+        return await asyncio.to_thread(self._divided, made, file, text)
+
+    def _divided(self, made: _Plan, file: SourceFile, text: str) -> Document:
+        entry = made.entry
+        rules = ChunkRules(
+            entry.chunking_strategy,
+            entry.document_domain,
+            entry.max_chunk_tokens,
+            entry.chunk_overlap,
+            entry.max_subsection_depth,
+        )
+        found = document(file.name, text, rules)
+        if file.name not in self._ambiguous:
+            return found
+        return replace(found, chunks=tuple(replace(chunk, id=prefixed_id(entry, chunk.id)) for chunk in found.chunks))
+
+    async def _described(self, made: _Plan, library: Sequence[Document]) -> list[str]:
+        """Return what is embedded: the chunks, with their contexts before them."""
+        chunks = [chunk.text for each in library for chunk in each.chunks]
+        if made.context_model is None:
+            return chunks
+        entry = made.entry
+        try:
+            written = await contexts(
+                library,
+                made.context_model,
+                self._clients,
+                most_tokens=entry.context_max_tokens,
+                at_once=entry.context_concurrency,
+            )
+        except (AgentError, ModelConfigError) as error:
+            context = error.context if isinstance(error, AgentError) else {}
+            message = f"tools.{entry.name}: a chunk got no context (contextual_embeddings): {error}"
+            raise AgentError(message, "tool_unavailable", context) from error
+        return [f"{context}\n\n{chunk}" for context, chunk in zip(written, chunks, strict=True)]
+
+    def _tool(self, made: _Plan, library: Sequence[Document], vectors: VectorIndex | None) -> HierarchicalSearch:
+        entry = made.entry
+        chunks = [chunk for each in library for chunk in each.chunks]
+        added = [
+            note
+            for each in library
+            for note in notes(each, defined=entry.extract_definitions, referred=entry.extract_cross_references)
+        ]
+        judge = None
+        if made.reranker is not None:
+            judge = Reranker(made.reranker, self._clients, most=candidates(entry.top_k))
+        search = ChunkSearch(chunks, entry, vectors)
+        return HierarchicalSearch(entry, chunks, added, search, self._embedder if made.by_meaning else None, judge)
+
+
+class HierarchicalSearch(Struct, frozen=True):
+    """The search over one source; `added` are the notes of the chunks."""
+
+    entry: HierarchicalDocumentTool
+    chunks: Sequence[Chunk]
+    added: Sequence[str]
+    search: ChunkSearch
+    embedder: Embedder | None
+    reranker: Reranker | None
+    is_retrieval: ClassVar[bool] = True
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """How the model sees it."""
+        return definition_of(self.entry)
+
+    async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
+        """Search (see `Tool.call`).
+
+        Raises:
+            ToolError: the query is blank or refused, or the first hit alone is larger than `max_bytes`.
+            ModelCallError: a model did not answer: not the agent's fault, so no result that it should go on without.
+        """
+        with checked_query(args) as query:
+            vector = None if self.embedder is None else (await self.embedder.embed([query]))[0]
+            found = await asyncio.to_thread(self.search.find, query, vector)
+            if self.reranker is None:
+                hits = [self._hit(place, score) for place, score in found[: self.entry.top_k]]
+                return result_of(hits, max_bytes)
+            return await self._reranked(self.reranker, query, found, max_bytes)
+
+    async def _reranked(
+        self, reranker: Reranker, query: str, found: Sequence[tuple[int, float]], max_bytes: int
+    ) -> ToolResult:
+        """Return the best by the reranker's scores; without usable scores, by the search's, and say so."""
+        judged = found[: candidates(self.entry.top_k)]
+        if not judged:
+            return result_of([], max_bytes)
+        scores = await reranker.scores(query, [self.chunks[place].text for place, _ in judged])
+        if scores is None:
+            kept = [{**self._hit(place, score), "reranked": False} for place, score in judged[: self.entry.top_k]]
+            return result_of(kept, max_bytes, note=_NOT_RERANKED)
+        hits = [
+            {**self._hit(judged[place][0], score), "search_score": judged[place][1], "reranked": True}
+            for place, score in ordered(dict(enumerate(scores)))[: self.entry.top_k]
+        ]
+        return result_of(hits, max_bytes)
+
+    def _hit(self, place: int, score: float) -> dict[str, Any]:
+        chunk, added = self.chunks[place], self.added[place]
+        text = f"{chunk.text}\n\n{added}" if added else chunk.text
+        hit = {"id": chunk.id, "text": text, "score": round(score, DIGITS), "source": chunk.source}
+        return {**hit, "section": chunk.title} if chunk.title else hit
+
+
+def _unused(entry: HierarchicalDocumentTool) -> Iterator[str]:
+    """Yield what is written and has no effect."""
+    written = entry.model_fields_set
+    index = entry.keyword_index
+    if index is not None and index.provider != "in-memory":
+        yield f"tools.{entry.name}: keyword_index {index.provider} is not used: words are searched in memory"
+    groups: list[tuple[Sequence[str], str]] = []
+    if not searches_by_meaning(entry):
+        names = ("contextual_embeddings", *_OF_MEANING) if entry.contextual_embeddings else _OF_MEANING
+        groups.append((names, "where nothing is searched by meaning"))
+    elif not entry.contextual_embeddings:
+        groups.append((_OF_CONTEXT, "without contextual_embeddings"))
+    if entry.search_mode != "hybrid":
+        groups.append((_OF_FUSION, f"in {entry.search_mode} search"))
+    if not entry.enable_reranking:
+        groups.append((("reranker_model",), "without enable_reranking"))
+    for unused, reason in groups:
+        given = [name for name in unused if name in written and getattr(entry, name) is not None]
+        if given:
+            yield f"tools.{entry.name}: {', '.join(given)} {'are' if len(given) > 1 else 'is'} not used {reason}"

@@ -1,0 +1,360 @@
+"""What all tools that search documents share: planned calls, embedding, the definition for the model, and hits."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
+
+from holodeck_action.extensions.knowledge.records import KINDS
+from holodeck_action.extensions.knowledge.source_files import SourceFile, needs_reader, source_files, unread_files
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.embeddings import Embedder, resolve_embedding
+from holodeck_action.llm.errors import ModelCallError
+from holodeck_action.llm.messages import ToolDefinition
+from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.suite.errors import Problem, quoted
+from holodeck_action.suite.model.tools import Database, HierarchicalDocumentTool, VectorstoreTool
+from holodeck_action.suite.values import Suite
+from holodeck_action.targets.documents.kinds import kind_of
+from holodeck_action.targets.documents.reader import DocumentReader, missing_packages
+from holodeck_action.targets.own_model.toolbox import ToolError, Toolkit, ToolResult
+from holodeck_action.text.foreign import Redact
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+T = TypeVar("T")
+SearchEntry = VectorstoreTool | HierarchicalDocumentTool
+
+CONTEXTS = "contexts of chunks"
+EMBEDDINGS = "embeddings of documents"
+QUERIES = "embedding of the query"
+RERANKING = "reranking"
+
+
+class PlannedCalls(Struct, frozen=True):
+    """Calls of one model for one purpose, before the first case.
+
+    Attributes:
+        purpose: such as `contexts of chunks`.
+        model: who is asked.
+        calls: the least and the most.
+        prompt_tokens: of all calls together, the least and the most.
+        answer_tokens: of all answers together, at most; 0 for embeddings.
+        per_search: whether they are made for each search of the agent instead, whose number nobody can foretell.
+    """
+
+    purpose: str
+    model: ModelPlan
+    calls: tuple[int, int]
+    prompt_tokens: tuple[int, int] = (0, 0)
+    answer_tokens: int = 0
+    per_search: bool = False
+
+
+class DocumentTools(Toolkit):
+    """The tools of one type that search documents, with what reads and embeds the documents."""
+
+    def __init__(self, suite: Suite, environ: Mapping[str, str], redact: Redact) -> None:
+        """Prepare what all of them need; nothing is read or started.
+
+        Args:
+            suite: the suite.
+            environ: the job's environment.
+            redact: removes secrets from the reasons why a document cannot be read.
+
+        Raises:
+            TargetError: a source is not there or holds nothing.
+        """
+        self._suite = suite
+        self._ambiguous = ambiguous_names(suite)
+        self._embedder: Embedder | None = None
+        self._new_reader = partial(DocumentReader, timeout_s=_file_timeout_s(suite), environ=environ, redact=redact)
+        self._reader = self._new_reader()
+
+    @abstractmethod
+    async def planned(self) -> Sequence[PlannedCalls]:
+        """Read the documents, which are kept for `open`, and count the calls that searching them takes.
+
+        Raises:
+            AgentError: `tool_unavailable`, a file cannot be read.
+        """
+
+    async def close(self) -> None:
+        """End the processes that read documents."""
+        await self._reader.close()
+
+    async def _read_apart(self, read: Callable[[DocumentReader], Awaitable[T]]) -> T:
+        """Read with processes that end at once: they belong to the loop of a plan, which is over before the run's."""
+        reader = self._new_reader()
+        try:
+            return await read(reader)
+        finally:
+            await reader.close()
+
+    async def _embedded(self, names: Iterable[str], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed the texts of the tools so named, all in one go and in the suite's order.
+
+        Requests that do not depend on which file was read first can be replayed.
+
+        Raises:
+            AgentError: `tool_unavailable`, the model does not help.
+        """
+        assert self._embedder is not None
+        try:
+            return await self._embedder.embed(texts)
+        except ModelCallError as error:
+            tools = ", ".join(f"tools.{name}" for name in names)
+            context = {**error.context, "cause": error.code}
+            message = f"the documents of {tools} cannot be embedded: {error.message}"
+            raise AgentError(message, "tool_unavailable", context) from error
+
+
+def at_tool(suite: Suite, tool: str, field: str, message: str) -> TargetError:
+    """Return the error about a field of a tool, with the tool's line where it is known."""
+    mark = suite.tool_marks.get(tool)
+    problem = Problem(mark, f"tools.{tool}.{field}", message)
+    return TargetError(str(problem), () if mark is None else (problem,))
+
+
+def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -> Embedder:
+    """Return what embeds for the tools of a suite; nothing is asked yet.
+
+    Raises:
+        TargetError: tools that want different models, or a package that is missing.
+        ModelConfigError: no key.
+    """
+    if importlib.util.find_spec("numpy") is None:
+        raise TargetError(
+            "searching documents needs numpy, which is not installed; "
+            "install it with: pip install 'holodeck-action[agents]'"
+        )
+    name, model = _common(suite, "embedding_model")
+    sized, dimensions = _common(suite, "embedding_dimensions")
+    where = f"tools.{sized or name or '*'}"
+    return Embedder(resolve_embedding(suite.agent, environ, model=model, dimensions=dimensions, where=where), clients)
+
+
+def _common(suite: Suite, field: str) -> tuple[str | None, Any]:
+    """Return the first tool that gives a field, and the value that all of them give; None where none does.
+
+    Raises:
+        TargetError: two give different values.
+    """
+    first: tuple[str | None, Any] = (None, None)
+    for tool in suite.agent.tools or ():
+        if not isinstance(tool, SearchEntry):
+            continue
+        value = getattr(tool, field, None)
+        if value is None:
+            continue
+        if first[1] is None:
+            first = tool.name, value
+        elif value != first[1]:
+            message = (
+                f"{quoted(str(value))} differs from {quoted(str(first[1]))} of tools.{first[0]}: "
+                "all tools that search documents share one embedding model"
+            )
+            raise at_tool(suite, tool.name, field, message)
+    return first
+
+
+FILE_TIMEOUT_S = 30.0
+"""Seconds for reading one file where `execution.file_timeout` does not say."""
+
+_QUERY_FAULTS = ("bad_request", "context_length", "content_filter")
+"""What is wrong with a query itself: the model's to see. Other trouble with a model call is the turn's."""
+
+_LONGEST_NAME = 64
+"""Characters of a tool's name that all providers take."""
+_MOST_NAMED = 5
+_NOTHING = "No results found: nothing in the documents is near enough to the query."
+
+
+def definition_of(entry: SearchEntry) -> ToolDefinition:
+    """Return how the model sees a tool."""
+    return ToolDefinition(
+        f"{entry.name}_search",
+        f"Search {entry.name}: {entry.description}",
+        {
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "What to look for, in plain words"}},
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+    )
+
+
+def check_name(entry: SearchEntry, suite: Suite) -> None:
+    """See that the model can be told the tool's name.
+
+    Raises:
+        TargetError: it is too long, or another tool's.
+    """
+    name = f"{entry.name}_search"
+    if len(name) > _LONGEST_NAME:
+        message = f"{quoted(name)}, the name for the model, is longer than {_LONGEST_NAME} characters; shorten it"
+        raise at_tool(suite, entry.name, "name", message)
+    if any(tool.type == "function" and tool.name == name for tool in suite.agent.tools or ()):
+        message = f"the model knows it as {quoted(name)}, which is the name of another tool; rename one"
+        raise at_tool(suite, entry.name, "name", message)
+
+
+def checked_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+    """Return the files of a tool's source that it searches, and the names of the others.
+
+    Raises:
+        TargetError: the source is not there, holds nothing to search, or needs a package that is missing.
+    """
+    files, others = _searched_files(entry, suite)
+    if not files:
+        message = (
+            f"{quoted(entry.source)} holds no records (JSON, JSON Lines, CSV or TSV); "
+            "remove vector_field to search it as text"
+        )
+        raise at_tool(suite, entry.name, "source", message)
+    for file in files:
+        if missing := missing_packages(kind_of(file.path)) if needs_reader(file) else None:
+            raise at_tool(suite, entry.name, "source", f"{file.name}: {missing}")
+    return files, others
+
+
+def _searched_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+    try:
+        files = source_files(entry.source, suite.checkout, tool=entry.name)
+        others = unread_files(entry.source, suite.checkout, tool=entry.name)
+    except TargetError as error:
+        mark = suite.tool_marks.get(entry.name)
+        raise TargetError(str(error), () if mark is None else (Problem(mark, "", str(error)),)) from None
+    if isinstance(entry, HierarchicalDocumentTool) or entry.vector_field is None:
+        return files, others
+    left = (file.name for file in files if file.suffix not in KINDS)
+    return tuple(file for file in files if file.suffix in KINDS), tuple(sorted((*others, *left)))
+
+
+def ambiguous_names(suite: Suite) -> frozenset[str]:
+    """Return the names of files that stand for other chunks in one tool than in another.
+
+    These are different files of one name, and files that two tools cut differently. One source that is a file of
+    records is left out: its records have ids of their own.
+
+    Raises:
+        TargetError: a source is not there or holds nothing.
+    """
+    entries = [tool for tool in suite.agent.tools or () if isinstance(tool, SearchEntry)]
+    meant: dict[str, set[Hashable]] = defaultdict(set)
+    for entry in entries if len(entries) > 1 else ():
+        cut = _cut(entry)
+        files, _ = _searched_files(entry, suite)
+        if not has_own_ids(entry, suite):
+            for file in files:
+                meant[file.name].add((file.path.resolve(), cut))
+    return frozenset(name for name, places in meant.items() if len(places) > 1)
+
+
+def has_own_ids(entry: SearchEntry, suite: Suite) -> bool:
+    """Tell whether a tool's source is one file of records, whose ids are the chunks'."""
+    records = isinstance(entry, VectorstoreTool) and entry.vector_field is not None
+    return records and (suite.folder / entry.source).is_file()
+
+
+def prefixed_id(entry: SearchEntry, ident: str) -> str:
+    """Return the id of a chunk that another tool has, too, for another one."""
+    return f"{entry.name}:{ident}"
+
+
+def _cut(entry: SearchEntry) -> Hashable:
+    """Return what makes a tool's chunks of a file those that they are."""
+    if isinstance(entry, HierarchicalDocumentTool):
+        size = (entry.max_chunk_tokens, entry.chunk_overlap, entry.max_subsection_depth)
+        return (entry.chunking_strategy, entry.document_domain, *size)
+    if entry.vector_field is not None:
+        return (entry.id_field, entry.record_path)
+    return (entry.chunk_size, entry.chunk_overlap)
+
+
+def _database_of(entry: SearchEntry, suite: Suite) -> str | None:
+    """Return the database that a tool names, None for memory."""
+    known = suite.project.vectorstores or {}
+    named = entry.database
+    if named is None:
+        return None
+    if isinstance(named, Database):
+        return None if named.provider == "in-memory" else named.provider
+    if named in known:
+        return None if known[named].provider == "in-memory" else quoted(named)
+    # Where databases are configured, `suite.notices` has told that the one of a vectorstore is not among them.
+    reported = bool(known) and isinstance(entry, VectorstoreTool)
+    return None if reported or named == "in-memory" else quoted(named)
+
+
+def notices_of(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Iterator[str]:
+    """Yield what the reader should know about a tool's database and source.
+
+    Args:
+        others: names of files that are not read.
+    """
+    database = _database_of(entry, suite)
+    if database is not None:
+        yield f"tools.{entry.name}: the database {database} is not used: the source is embedded and searched in memory"
+    if others:
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        yield f"tools.{entry.name}: not searched: {', '.join(others[:_MOST_NAMED])}{more}"
+
+
+def _file_timeout_s(suite: Suite) -> float:
+    """Return how many seconds reading one file may take."""
+    execution = (suite.agent.execution, suite.project.execution)
+    given = [setting.file_timeout for setting in execution if setting is not None and setting.file_timeout]
+    return given[0] if given else FILE_TIMEOUT_S
+
+
+@contextmanager
+def checked_query(args: dict[str, Any]) -> Iterator[str]:
+    """Give the query of a call; what a model finds wrong with the query inside is told to who asked.
+
+    Raises:
+        ToolError: the query is blank (code `bad_arguments`), or a model refused it (the model's code).
+    """
+    query: str = args["query"]
+    if not query.strip():
+        raise ToolError("the query is blank", "bad_arguments")
+    try:
+        yield query
+    except ModelCallError as error:
+        if error.code not in _QUERY_FAULTS:
+            raise
+        raise ToolError(error.message, error.code, for_model="the query cannot be searched for; shorten it") from error
+
+
+def result_of(hits: Sequence[dict[str, Any]], max_bytes: int, note: str = "") -> ToolResult:
+    """Return hits as a result, without those at the end that do not fit.
+
+    Args:
+        hits: objects with `id`, `text` and `score`, the best first.
+        max_bytes: most bytes of their JSON.
+        note: what the model reads before them.
+
+    Raises:
+        ToolError: `too_large`, not even the first one fits.
+    """
+    sizes = [len(json.dumps(hit, ensure_ascii=False).encode()) + 2 for hit in hits]
+    kept = list(hits)
+    while kept and sum(sizes[: len(kept)]) > max_bytes:
+        kept.pop()
+    if hits and not kept:
+        raise ToolError(f"the first result holds {sizes[0]} bytes; at most {max_bytes} are read", "too_large")
+    count = f"Found {len(hits)} result{'' if len(hits) == 1 else 's'}:"
+    blocks = (f"[{rank}] {hit['id']} (score {hit['score']:.3f})\n{hit['text']}" for rank, hit in enumerate(kept, 1))
+    parts = (*([note] if note else []), count, *blocks) if hits else (_NOTHING,)
+    return ToolResult(kept, sum(sizes) or 2, len(kept) < len(hits), for_model="\n\n".join(parts))

@@ -1,0 +1,249 @@
+"""The files that a retrieval tool searches, and their text."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.suite.cases.files import source_path
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.errors import quoted
+from holodeck_action.targets.documents.kinds import kind_of
+from holodeck_action.text.foreign import ForeignError, RefusedFileError
+
+_HEADINGS = {f"h{level}": f"{'#' * level} " for level in range(1, 7)}
+_BLOCKS = frozenset(
+    {
+        *(
+            "address",
+            "article",
+            "aside",
+            "blockquote",
+            "body",
+            "dd",
+            "div",
+            "dl",
+            "dt",
+            "figcaption",
+            "figure",
+            "footer",
+        ),
+        *("form", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "title", "tr", "ul"),
+    }
+)
+_SILENT = frozenset(("script", "style", "template", "noscript"))
+_BLANKS = re.compile(r"[ \t\r\f\v\n]+")
+_GAPS = re.compile(r"\s*\n\s*\n\s*")
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.parts: list[str] = []
+        self._silent = 0
+        self._kept = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _SILENT:
+            self._silent += 1
+        elif tag in _HEADINGS:
+            self.parts.append(f"\n\n{_HEADINGS[tag]}")
+        elif tag in ("td", "th"):
+            self.parts.append(" | ")
+        elif tag == "br":
+            self.parts.append("\n")
+        elif tag in _BLOCKS:
+            self.parts.append("\n\n- " if tag == "li" else "\n\n")
+        self._kept += tag == "pre"
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in _SILENT:
+            self._silent = max(0, self._silent - 1)
+        elif tag in _HEADINGS or tag in _BLOCKS:
+            self.parts.append("\n\n")
+        if tag == "pre":
+            self._kept = max(0, self._kept - 1)
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.parts.append(data if self._kept else _BLANKS.sub(" ", data))
+
+
+def text_of_html(document: str) -> str:
+    """Return the text of an HTML document; broken markup is read as browsers do, as far as it goes."""
+    reader = _Reader()
+    reader.feed(document)
+    reader.close()
+    return _GAPS.sub("\n\n", "".join(reader.parts)).strip()
+
+
+TEXT = frozenset(
+    {
+        *(".txt", ".text", ".md", ".markdown", ".mdx", ".rst", ".adoc", ".log"),
+        *(".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".yaml", ".yml", ".xml", ".toml"),
+    }
+)
+HTML = frozenset((".html", ".htm", ".xhtml"))
+DOCUMENTS = frozenset((".pdf", ".docx", ".pptx", ".xlsx", ".xlsm"))
+"""Files of a folder that the document reader turns into text."""
+
+MOST_FILES = 10_000
+MOST_BYTES = 50_000_000
+"""Largest file of a source."""
+
+
+class Documents(Protocol):
+    """What turns PDF and Office files into text; `holodeck_action.targets.documents.reader` in production."""
+
+    async def text(self, path: Path, checkout: Checkout) -> str:
+        """Return the text of a file that the checkout can reach.
+
+        Raises:
+            Exception: with an attribute `message`, one sentence.
+        """
+        ...
+
+
+class SourceFile(Struct, frozen=True):
+    """One file of a source.
+
+    Attributes:
+        path: where it is.
+        name: relative to the source, with `/` separators; the file's own name when the source is a file.
+        checkout: opens it.
+    """
+
+    path: Path
+    name: str
+    checkout: Checkout
+
+    @property
+    def suffix(self) -> str:
+        """The end of its name in lower case, such as `.md`."""
+        return self.path.suffix.lower()
+
+
+def source_files(source: str, checkout: Checkout, *, tool: str) -> tuple[SourceFile, ...]:
+    """Return the files of a source: the file itself, or those in a folder that can be read, sorted by name.
+
+    Of a folder, everything below it counts but what is hidden (a name that begins with a dot), links to folders, and
+    files of other kinds (see `unread_files`).
+
+    Args:
+        source: as the suite has it: a path, or a `file:` address.
+        checkout: where relative paths start, and what may be read.
+
+    Raises:
+        TargetError: it is elsewhere than on this machine, is not there, out of reach, or holds nothing that can be
+            read.
+    """
+    place = _place(source, checkout, tool)
+    if place.is_file():
+        return (_bounded(SourceFile(place, place.name, checkout), tool),)
+    if not place.is_dir():
+        raise TargetError(f"tools.{tool}.source: {quoted(source)} does not exist (a path relative to agent.yaml)")
+    files = sorted((file for file in _below(place, checkout) if _is_read(file)), key=lambda file: file.name)
+    if not files:
+        raise TargetError(
+            f"tools.{tool}.source: the folder {quoted(source)} holds no file that can be read "
+            f"({', '.join(sorted(TEXT | HTML | DOCUMENTS))})"
+        )
+    if len(files) > MOST_FILES:
+        raise TargetError(
+            f"tools.{tool}.source: the folder {quoted(source)} holds {len(files)} files; at most {MOST_FILES} are read"
+        )
+    return tuple(_bounded(file, tool) for file in files)
+
+
+def unread_files(source: str, checkout: Checkout, *, tool: str) -> tuple[str, ...]:
+    """Return the names of the files in a source's folder that are of a kind that is not read, sorted."""
+    place = _place(source, checkout, tool)
+    return tuple(sorted(file.name for file in _below(place, checkout) if not _is_read(file))) if place.is_dir() else ()
+
+
+def needs_reader(file: SourceFile) -> bool:
+    """Tell whether a file is one of those that only the document reader can read."""
+    return kind_of(file.path) not in ("text", "html")
+
+
+async def source_text(file: SourceFile, documents: Documents | None = None) -> str:
+    """Return the text of a file: UTF-8 as it is, HTML without its tags, PDF and Office through the document reader.
+
+    Args:
+        documents: reads PDF and Office files; needed for those alone.
+
+    Raises:
+        AgentError: `tool_unavailable`, it cannot be read.
+    """
+    if needs_reader(file):
+        if documents is None:
+            raise _unavailable(file, "there is no reader for documents of its kind")
+        try:
+            return await documents.text(file.path, file.checkout)
+        except Exception as error:
+            raise _unavailable(file, str(getattr(error, "message", error))) from error
+    try:
+        text = (await asyncio.to_thread(file.checkout.read, file.path, MOST_BYTES)).text()
+    except ForeignError as error:
+        raise _unavailable(file, f"it {error}") from None
+    except OSError as error:
+        raise _unavailable(file, error.strerror or type(error).__name__) from None
+    return text_of_html(text) if file.suffix in HTML else text
+
+
+def _unavailable(file: SourceFile, reason: str) -> AgentError:
+    return AgentError(f"{file.name}: cannot be read: {reason}", "tool_unavailable")
+
+
+def _place(source: str, checkout: Checkout, tool: str) -> Path:
+    path = source_path(source)
+    if path is None and source.lower().startswith("file:"):
+        raise TargetError(f"tools.{tool}.source: {quoted(source)} is on another machine; give a path of this one")
+    if path is None:
+        raise TargetError(
+            f"tools.{tool}.source: {quoted(_without_secrets(source))} is remote, and a gate must not depend on what is "
+            "there today; download it in a step before and give its path"
+        )
+    try:
+        checkout.place(path)
+    except RefusedFileError as error:
+        raise TargetError(f"tools.{tool}.source: {quoted(source)} {error.clause}") from None
+    return checkout.folder / path
+
+
+def _without_secrets(source: str) -> str:
+    """Return an address without user, password and query."""
+    parts = urlsplit(source)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _is_read(file: SourceFile) -> bool:
+    return file.suffix in TEXT or file.suffix in HTML or file.suffix in DOCUMENTS
+
+
+def _below(place: Path, checkout: Checkout) -> Iterator[SourceFile]:
+    for folder, folders, names in os.walk(place):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            path = Path(folder, name)
+            if not name.startswith(".") and path.is_file():
+                yield SourceFile(path, path.relative_to(place).as_posix(), checkout)
+
+
+def _bounded(file: SourceFile, tool: str) -> SourceFile:
+    try:
+        file.checkout.check(file.path, MOST_BYTES)
+    except RefusedFileError as error:
+        raise TargetError(f"tools.{tool}.source: {quoted(file.name)} {error.clause}") from None
+    except OSError as error:
+        raise TargetError(f"tools.{tool}.source: {quoted(file.name)} cannot be read: {error.strerror}") from None
+    return file

@@ -1,0 +1,260 @@
+"""Tools that search documents by meaning, in memory (`vectorstore`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.extensions.knowledge.chunking import CHUNK_OVERLAP, CHUNK_SIZE, chunk_text
+from holodeck_action.extensions.knowledge.ranking import VectorIndex
+from holodeck_action.extensions.knowledge.records import RecordError, delimiter_of, read_records, shown_fields
+from holodeck_action.extensions.knowledge.searching import (
+    EMBEDDINGS,
+    QUERIES,
+    DocumentTools,
+    PlannedCalls,
+    at_tool,
+    check_name,
+    checked_files,
+    checked_query,
+    definition_of,
+    has_own_ids,
+    notices_of,
+    prefixed_id,
+    result_of,
+    suite_embedder,
+)
+from holodeck_action.extensions.knowledge.source_files import SourceFile, source_text
+from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.embeddings import Embedder, requests_for
+from holodeck_action.llm.limits.budget import text_tokens
+from holodeck_action.llm.messages import ToolDefinition
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.model.tools import VectorstoreTool
+from holodeck_action.suite.values import Suite
+from holodeck_action.targets.documents.reader import DocumentReader
+from holodeck_action.targets.own_model.toolbox import ToolResult
+
+_RECORDS_ONLY = (
+    "meta_fields",
+    "record_path",
+    "record_prefix",
+    "meta_prefix",
+    "id_field",
+    "field_separator",
+    "delimiter",
+)
+_TEXTS_ONLY = ("chunk_size", "chunk_overlap")
+
+
+class Passage(Struct, frozen=True):
+    """One piece of what a tool searches.
+
+    Attributes:
+        id: the file's name and, after `#`, the record's id or the piece's number in the file, from 1; of a source that
+            is one file of records the record's id. The tool's name stands before it where another tool has it, too.
+        source: the file's name.
+        embedded: what its vector is made of.
+        text: what is returned: the same, and the further fields of a record.
+        metadata: these fields by name.
+    """
+
+    id: str
+    source: str
+    embedded: str
+    text: str
+    metadata: Mapping[str, Any]
+
+
+class VectorStores(DocumentTools):
+    """The tools of type `vectorstore` of a suite, with their documents."""
+
+    def __init__(self, suite: Suite, environ: Mapping[str, str], clients: Clients) -> None:
+        """Check what can be checked without reading; nothing is embedded yet.
+
+        Raises:
+            TargetError: a source that is not there, settings that contradict each other, or a package that is missing.
+            ModelConfigError: no key for the embedding model.
+        """
+        embedder = suite_embedder(suite, environ, clients)
+        super().__init__(suite, environ, clients.redact)
+        self._embedder: Embedder = embedder
+        self._entries = [tool for tool in suite.agent.tools or () if isinstance(tool, VectorstoreTool)]
+        self._own_ids = [has_own_ids(entry, suite) for entry in self._entries]
+        self._sources: list[tuple[SourceFile, ...]] = []
+        self._known: list[list[Passage]] | None = None
+        notices = [*embedder.plan.notices]
+        for entry in self._entries:
+            _check(entry, suite)
+            files, others = checked_files(entry, suite)
+            self._sources.append(files)
+            notices += _notices(entry, suite, others)
+        self.notices = tuple(notices)
+
+    async def planned(self) -> Sequence[PlannedCalls]:
+        """See `DocumentTools.planned`."""
+        self._known = await self._read_apart(self._stores)
+        texts = dict.fromkeys(passage.embedded for passages in self._known for passage in passages)
+        requests = requests_for([len(text) for text in texts])
+        tokens = sum(text_tokens(text) for text in texts)
+        model = self._embedder.plan.model
+        return (
+            PlannedCalls(EMBEDDINGS, model, (requests, requests), (tokens, tokens)),
+            PlannedCalls(QUERIES, model, (1, 1), per_search=True),
+        )
+
+    async def open(self) -> Sequence[VectorSearch]:
+        """Read, cut and embed all documents.
+
+        Raises:
+            AgentError: `tool_unavailable`, a file cannot be read or its texts cannot be embedded.
+        """
+        stores = self._apart(await self._stores(self._reader) if self._known is None else self._known)
+        token = CALL.set(CallContext("embedding", 0, None, Meter()))
+        try:
+            names = [entry.name for entry in self._entries]
+            rows = await self._embedded(names, [passage.embedded for passages in stores for passage in passages])
+        finally:
+            CALL.reset(token)
+        tools: list[VectorSearch] = []
+        begin = 0
+        for entry, passages in zip(self._entries, stores, strict=True):
+            index = VectorIndex(rows[begin : begin + len(passages)])
+            tools.append(VectorSearch(entry, passages, index, self._embedder))
+            begin += len(passages)
+        return tools
+
+    async def _stores(self, reader: DocumentReader) -> list[list[Passage]]:
+        return await asyncio.gather(
+            *(self._passages(entry, files, reader) for entry, files in zip(self._entries, self._sources, strict=True))
+        )
+
+    def _apart(self, stores: Sequence[list[Passage]]) -> list[list[Passage]]:
+        """Put the tool's name before the ids of records where another file has one of them for a record of its own."""
+        owners: dict[str, set[Path]] = defaultdict(set)
+        for own, passages, files in zip(self._own_ids, stores, self._sources, strict=True):
+            for passage in passages if own else ():
+                owners[passage.id].add(files[0].path.resolve())
+        return [
+            [replace(passage, id=prefixed_id(entry, passage.id)) for passage in passages]
+            if own and any(len(owners[passage.id]) > 1 for passage in passages)
+            else passages
+            for entry, own, passages in zip(self._entries, self._own_ids, stores, strict=True)
+        ]
+
+    async def _passages(
+        self, entry: VectorstoreTool, files: Sequence[SourceFile], reader: DocumentReader
+    ) -> list[Passage]:
+        try:
+            texts = await asyncio.gather(*(source_text(file, reader) for file in files))
+        except AgentError as error:
+            raise AgentError(f"tools.{entry.name}.source: {error.message}", error.code, error.context) from error
+        alone = (self._suite.folder / entry.source).is_file()
+        passages: list[Passage] = []
+        for file, text in zip(files, texts, strict=True):
+            try:
+                found = (
+                    _of_records(file, text, entry, alone)
+                    if entry.vector_field is not None
+                    else _of_text(file, text, entry)
+                )
+                if file.name in self._ambiguous and not (alone and entry.vector_field is not None):
+                    found = (replace(passage, id=prefixed_id(entry, passage.id)) for passage in found)
+                passages += await asyncio.to_thread(list, found)
+            except RecordError as error:
+                raise AgentError(f"tools.{entry.name}.source: {file.name}: {error}", "tool_unavailable") from None
+        first: dict[str, str] = {}
+        for passage in passages:
+            if passage.id in first:
+                raise AgentError(
+                    f"tools.{entry.name}.source: two records have the id {quoted(passage.id)}", "tool_unavailable"
+                )
+            first[passage.id] = passage.source
+        if not passages:
+            raise AgentError(f"tools.{entry.name}.source: {quoted(entry.source)} holds no text", "tool_unavailable")
+        return passages
+
+
+class VectorSearch(Struct, frozen=True):
+    """The search over one source."""
+
+    entry: VectorstoreTool
+    passages: Sequence[Passage]
+    index: VectorIndex
+    embedder: Embedder
+    is_retrieval: ClassVar[bool] = True
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """How the model sees it."""
+        return definition_of(self.entry)
+
+    async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
+        """Search (see `Tool.call`).
+
+        Raises:
+            ToolError: the query is blank or refused, or the first hit alone is larger than `max_bytes`.
+            ModelCallError: the query could not be embedded: not the model's fault, so no result that it should go on
+                without.
+        """
+        with checked_query(args) as query:
+            row = await self.embedder.embed([query])
+        found = await asyncio.to_thread(
+            self.index.search, row[0], most=self.entry.top_k, least=self.entry.min_similarity_score
+        )
+        return result_of([_hit(self.passages[place], score) for place, score in found], max_bytes)
+
+
+def _check(entry: VectorstoreTool, suite: Suite) -> None:
+    """See that the settings of a tool go together.
+
+    Raises:
+        TargetError: they do not.
+    """
+    size = CHUNK_SIZE if entry.chunk_size is None else entry.chunk_size
+    if entry.chunk_overlap is not None and entry.chunk_overlap >= size:
+        message = f"{entry.chunk_overlap} is not less than chunk_size ({size}): a chunk must go on where the last ended"
+        raise at_tool(suite, entry.name, "chunk_overlap", message)
+    delimiter = delimiter_of(entry)
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise at_tool(suite, entry.name, "delimiter", "must be one character, and neither a quote nor a line break")
+    check_name(entry, suite)
+
+
+def _notices(entry: VectorstoreTool, suite: Suite, others: Sequence[str]) -> Iterator[str]:
+    yield from notices_of(entry, suite, others)
+    unused = _RECORDS_ONLY if entry.vector_field is None else _TEXTS_ONLY
+    written = [name for name in unused if name in entry.model_fields_set]
+    if written:
+        reason = "without vector_field" if entry.vector_field is None else "with vector_field: a record is one chunk"
+        verb = "are" if len(written) > 1 else "is"
+        yield f"tools.{entry.name}: {', '.join(written)} {verb} not used {reason}"
+
+
+def _of_text(file: SourceFile, text: str, entry: VectorstoreTool) -> Iterator[Passage]:
+    size = CHUNK_SIZE if entry.chunk_size is None else entry.chunk_size
+    overlap = min(CHUNK_OVERLAP, size - 1) if entry.chunk_overlap is None else entry.chunk_overlap
+    for number, piece in enumerate(chunk_text(text, size=size, overlap=overlap), 1):
+        yield Passage(f"{file.name}#{number}", file.name, piece, piece, {})
+
+
+def _of_records(file: SourceFile, text: str, entry: VectorstoreTool, alone: bool) -> Iterator[Passage]:
+    """Yield the records of a file; those of a source that is one file (`alone`) keep their own ids."""
+    for record in read_records(text, file.suffix, entry):
+        further = shown_fields(record.metadata)
+        shown = f"{record.text}\n{further}" if further else record.text
+        name = record.id if alone else f"{file.name}#{record.id}"
+        yield Passage(name, file.name, record.text, shown, record.metadata)
+
+
+def _hit(passage: Passage, score: float) -> dict[str, Any]:
+    hit: dict[str, Any] = {"id": passage.id, "text": passage.text, "score": score, "source": passage.source}
+    return {**hit, "metadata": dict(passage.metadata)} if passage.metadata else hit

@@ -1,0 +1,1 @@
+"""Results as Parquet tables, and cases from them."""

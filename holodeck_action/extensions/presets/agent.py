@@ -1,0 +1,128 @@
+"""`type: agent`: tool calls and answer together, the way to the answer beside them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.extensions.deepeval.deepeval_tool_correctness import (
+    DeepEvalToolCorrectnessMetric,
+    ToolCallComparison,
+)
+from holodeck_action.extensions.presets.generation import GenerationParts, generation_evaluator
+from holodeck_action.extensions.presets.parts import PresetMetric, PresetPart
+from holodeck_action.extensions.presets.preset import Member, PresetEvaluator
+from holodeck_action.metrics.base import Building
+from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyEvaluator
+from holodeck_action.suite.model.base import Flag, FormatModel, UnitInterval
+from holodeck_action.suite.model.metric_base import NOTHING, TOOLS, Metric, Role
+
+TOOL_CORRECTNESS, TRAJECTORY = "deepeval_tool_correctness", "langchain_agent_trajectory_accuracy"
+"""Keys of the results, as gllm-evals' documents have them."""
+
+
+class ToolPart(ToolCallComparison):
+    """`tool_correctness` of `agent`: as `type: deepeval_tool_correctness`."""
+
+    enabled: Flag = True
+    """False: tool calls are not graded."""
+
+    def metric(self) -> DeepEvalToolCorrectnessMetric:
+        """Return the metric of these settings."""
+        return DeepEvalToolCorrectnessMetric(**self.model_dump(exclude={"enabled"}))
+
+
+class GenerationPart(FormatModel):
+    """`generation` of `agent`: as `type: generation`."""
+
+    enabled: Flag = True
+    """False: the answer is not graded."""
+    threshold: UnitInterval | None = None
+    """Lowest passing score of the generation; none when absent. Example: `0.7`."""
+    metrics: GenerationParts = Field(default_factory=GenerationParts)
+    """Settings of its metrics, by name. Example: `{redundancy: {enabled: false}}`."""
+
+    @model_validator(mode="after")
+    def _grades_something(self) -> GenerationPart:
+        self.metrics.check_counted()
+        return self
+
+
+class TrajectoryPart(PresetPart):
+    """`trajectory_accuracy` of `agent`: reported beside the score."""
+
+    enabled: Flag = False
+    """True: the trajectory is judged."""
+    threshold: UnitInterval = 0.5
+    """Lowest passing score that is reported."""
+
+
+class AgentParts(FormatModel):
+    """`metrics` of `agent`."""
+
+    tool_correctness: ToolPart = Field(default_factory=ToolPart)
+    """The tool calls."""
+    generation: GenerationPart = Field(default_factory=GenerationPart)
+    """The answer."""
+    trajectory_accuracy: TrajectoryPart = Field(default_factory=TrajectoryPart)
+    """The trajectory. Score and verdict do not depend on it."""
+
+
+class AgentMetric(PresetMetric):
+    """`type: agent`: tool calls and answer together."""
+
+    PLACE = 14
+    OF_TOOL_CALLS = True
+
+    type: Annotated[Literal["agent"], Role.KIND] = "agent"
+    metrics: AgentParts = Field(default_factory=AgentParts)
+    """Settings of its metrics, by name. Example: `{generation: {threshold: 0.7}}`."""
+
+    @model_validator(mode="after")
+    def _grades_something(self) -> AgentMetric:
+        if not self.metrics.tool_correctness.enabled and not self.metrics.generation.enabled:
+            raise PydanticCustomError("metrics", "leaves nothing to grade: enable one of tool_correctness, generation")
+        return self
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The expected calls for the tools, and what the answer's metrics need."""
+        parts = self.metrics
+        tools = TOOLS if parts.tool_correctness.enabled else NOTHING
+        return tools | parts.generation.metrics.needs if parts.generation.enabled else tools
+
+    @property
+    def reads_tool_calls(self) -> bool:
+        """Whether one of the parts that look at them is enabled."""
+        return self.metrics.tool_correctness.enabled or self.metrics.trajectory_accuracy.enabled
+
+    @property
+    def judged_members(self) -> dict[str, PresetPart]:
+        """The parts of the answer, and the trajectory."""
+        parts = self.metrics
+        found = parts.generation.metrics.judged if parts.generation.enabled else {}
+        return found | ({"trajectory_accuracy": parts.trajectory_accuracy} if parts.trajectory_accuracy.enabled else {})
+
+    def computed_by_library(self) -> list[Metric]:
+        """Return what compares the tool calls."""
+        tools = self.metrics.tool_correctness
+        return [tools.metric()] if tools.enabled else []
+
+    def evaluator(self, building: Building) -> PresetEvaluator:
+        """Return what scores."""
+        parts, options = self.metrics, self.options(building)
+        members = []
+        if parts.tool_correctness.enabled:
+            members.append(Member(TOOL_CORRECTNESS, parts.tool_correctness.metric().evaluator(building)))
+        if parts.generation.enabled:
+            answer = {**options, "threshold": parts.generation.threshold}
+            generation = generation_evaluator("generation", self, parts.generation.metrics, building, **answer)
+            members.append(Member("generation", generation))
+        if parts.trajectory_accuracy.enabled:
+            part = parts.trajectory_accuracy
+            judge = self.graded_part(part)
+            trajectory = building.asking(judge, TrajectoryAccuracyEvaluator, threshold=part.threshold)
+            members.append(Member(TRAJECTORY, trajectory, neutral=True))
+        return PresetEvaluator(self.name or self.type, members, **options)

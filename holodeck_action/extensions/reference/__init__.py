@@ -1,0 +1,1 @@
+"""Our metrics beside the libraries that define them."""

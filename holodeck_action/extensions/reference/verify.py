@@ -1,0 +1,179 @@
+"""`verify`: the text scores of records, computed again by the libraries that ours equal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TextIO
+
+from msgspec import Struct, field
+
+from holodeck_action.commands.caller import Caller
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.metrics.response_path import ResponsePathError, extract
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.folder import PREVIOUS_FOLDER
+from holodeck_action.record.found_results import results_below
+from holodeck_action.record.record import Record, TurnRecord
+from holodeck_action.record.result_files import read_record
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
+from holodeck_action.text.redaction import MASK
+
+TOLERANCE = 1e-12
+"""Largest difference of two equal scores: the built-in sum of floats is not the same in all versions of Python."""
+METRICS = ("bleu", "rouge", "meteor")
+_SHOWN = 1000
+"""Characters of a line: names and numbers are what a file says."""
+
+
+class _Tally(Struct):
+    """What came of the scores of one record: `hidden` counts those of redacted texts, `wrong` names what differs."""
+
+    equal: int = 0
+    hidden: int = 0
+    wrong: list[str] = field(default_factory=list)
+
+
+class _Score(Struct, frozen=True):
+    """Numbers of one text metric on one turn, by name, and what they were computed from."""
+
+    name: str
+    settings: Mapping[str, Any]
+    numbers: Mapping[str, Any]
+
+
+def verify_scores(given: Sequence[GivenPath], caller: Caller) -> int:
+    """Compute every BLEU, ROUGE and METEOR score of records again, and name each that differs.
+
+    Args:
+        given: results files, or folders in and below which they are.
+        caller: whose standard output takes the differences and one sentence for each record.
+
+    Returns:
+        0 when all scores are equal and each record with text scores has one that could be computed again, else 1.
+
+    Raises:
+        ConfigurationError: there is no record, one cannot be used, none has a text score, or the libraries are not
+            installed.
+    """
+    files = [file for path in given for file in results_below(path, (PREVIOUS_FOLDER,))]
+    records = [(file, read_record(file)) for file in files]
+    if not any(_scores_of(turn) for _, record in records for _, turn in _turns(record)):
+        shown = ", ".join(str(file) for file in files[:3]) + (", …" if len(files) > 3 else "")
+        raise ConfigurationError([f"{shown}: no score of {', '.join(METRICS[:-1])} or {METRICS[-1]} to verify"])
+    libraries = _libraries()
+    tallies = [_write(file, _tallied(record), libraries, caller.stdout) for file, record in records]
+    return ExitCode.PASSED if all(tallies) else ExitCode.VIOLATED
+
+
+def _libraries() -> Sequence[str]:
+    try:
+        from holodeck_action.extensions.reference.reference import LIBRARIES
+    except ImportError as error:
+        raise ConfigurationError(
+            [
+                f"verify: the reference libraries are not installed ({error.name or error}); "
+                "install them with: pip install 'holodeck-action[reference]', or use the image, which has them"
+            ]
+        ) from error
+    return LIBRARIES
+
+
+def _write(file: GivenPath, tally: _Tally, libraries: Sequence[str], stdout: TextIO) -> bool:
+    """Say what came of a record; returns whether it holds."""
+    shown = one_line(str(file), _SHOWN)
+    for sentence in tally.wrong:
+        stdout.write(f"✗ {shown}: {sentence}\n")
+    computed = tally.equal + len(tally.wrong)
+    holds = not tally.wrong and (computed > 0 or not tally.hidden)
+    counts = f"{tally.equal} of {computed} text scores equal those of {', '.join(libraries)}"
+    if not computed:
+        counts = "no text score could be verified" if tally.hidden else "no text scores"
+    if tally.hidden:
+        counts += f"; {tally.hidden} skipped: secrets were taken out of their texts ({MASK})"
+    stdout.write(f"{'✓' if holds else '✗'} {shown}: {counts}\n")
+    return holds
+
+
+def _turns(record: Record) -> Iterator[tuple[str, TurnRecord]]:
+    for case in record.cases:
+        for trial in case.trials:
+            for turn in trial.turns:
+                yield f"case {case.id}, trial {trial.index + 1}, turn {turn.index + 1}", turn
+
+
+def _tallied(record: Record) -> _Tally:
+    tally = _Tally()
+    for place, turn in _turns(record):
+        for score in _scores_of(turn):
+            if MASK in (turn.response or "") or MASK in (turn.ground_truth or ""):
+                tally.hidden += 1
+            elif different := _differences(score, turn):
+                tally.wrong.append(one_line(f"{place}, metric {score.name}: {different}", _SHOWN))
+            else:
+                tally.equal += 1
+    return tally
+
+
+def _scores_of(turn: TurnRecord) -> list[_Score]:
+    """Return the scores of text metrics of a turn, those within composite metrics too."""
+    found: list[_Score] = []
+    for evaluation in turn.evaluations:
+        criteria = evaluation.criteria
+        if evaluation.status != "completed":
+            continue
+        if criteria.kind == "standard" and criteria.metric in METRICS:
+            numbers = {**evaluation.metadata, "score": evaluation.score}
+            found.append(_Score(evaluation.evaluator_name, {**criteria.settings, "metric": criteria.metric}, numbers))
+        elif criteria.kind == "composite":
+            found += _within(evaluation)
+    return found
+
+
+def _within(composite: Evaluation) -> Iterator[_Score]:
+    """Yield the scores of text metrics of a composite: its metadata has them in the order of its settings."""
+    asked, answered = composite.criteria.settings.get("metrics"), composite.metadata.get("metrics")
+    if not isinstance(asked, list) or not isinstance(answered, Mapping):
+        return
+    enabled = (settings for settings in asked if isinstance(settings, Mapping) and settings.get("enabled", True))
+    for settings, (name, numbers) in zip(enabled, answered.items(), strict=False):
+        if settings.get("metric") in METRICS and isinstance(numbers, Mapping) and numbers.get("score") is not None:
+            yield _Score(f"{composite.evaluator_name}, {name}", settings, numbers)
+
+
+def _differences(score: _Score, turn: TurnRecord) -> str:
+    """Say which numbers are not those of the library; empty when all are."""
+    if turn.response is None or turn.ground_truth is None:
+        missing = "response" if turn.response is None else "ground_truth"
+        return f"recorded {score.numbers['score']!r}, but the turn has no {missing}"
+    try:
+        expected = _computed(score.settings, turn.response, turn.ground_truth)
+    except (KeyError, TypeError, ValueError):
+        return f"recorded {score.numbers['score']!r}, by settings that the metric does not have"
+    wrong = [
+        f"{'' if name == 'score' else f'{name} '}recorded {score.numbers.get(name)!r}, computed {number!r}"
+        for name, number in expected.items()
+        if not _equal(score.numbers.get(name), number)
+    ]
+    return "; ".join(wrong)
+
+
+def _computed(settings: Mapping[str, Any], response: str, reference: str) -> Mapping[str, float]:
+    from holodeck_action.extensions.reference.reference import reference_scores
+
+    path = settings.get("response_path")
+    if path is not None:
+        try:
+            response = extract(response, path)
+        except ResponsePathError:
+            return {"score": 0.0}
+    options = {name: settings[name] for name in ("variant", "use_stemmer") if name in settings}
+    return reference_scores(settings["metric"], response, reference, **options)
+
+
+def _equal(recorded: Any, computed: float) -> bool:
+    if isinstance(recorded, bool) or not isinstance(recorded, int | float):
+        return False
+    return math.isclose(recorded, computed, rel_tol=0.0, abs_tol=TOLERANCE)

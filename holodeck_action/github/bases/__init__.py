@@ -1,0 +1,1 @@
+"""Results and files of the base, from what GitHub and Git store."""

@@ -1,0 +1,198 @@
+"""Results to compare with from the artifacts of earlier workflow runs of the base branch.
+
+An artifact is as trustworthy as its run: only those of runs of this repository on the base branch are looked at, that a
+push, a schedule or a person with write access started, and what an artifact says of its commit must be what GitHub
+says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+
+from holodeck_action.github.bases.stored_results import (
+    Ancestry,
+    Candidate,
+    NoResultsError,
+    Search,
+    StoredResults,
+    SuitePlace,
+    checked,
+    found_results,
+    reading,
+    shown,
+)
+from holodeck_action.github.bases.zip_files import MOST_PACKED, ZipError, results_files
+from holodeck_action.github.rest.api import PER_PAGE, Api
+from holodeck_action.github.rest.objects import ApiError
+from holodeck_action.github.rest.stored_objects import Artifact, WorkflowRun
+from holodeck_action.record.result_files import BaseResults
+from holodeck_action.record.stored_cases import RecordError
+
+DEFAULT_NAME = "holodeck-results"
+MOST_PAGES = 5
+"""Pages of 100 artifacts that are looked through."""
+MOST_DOWNLOADS = 30
+MOST_RUNS = 100
+"""Runs that GitHub is asked about: who started them."""
+_EVENTS = ("push", "schedule", "workflow_dispatch")
+
+
+class ArtifactResults:
+    """The artifacts of a name; each is downloaded once, however many suites are looked for.
+
+    The artifact `NAME` goes before those whose names begin with `NAME-`, as the jobs of a matrix make them.
+    """
+
+    def __init__(self, api: Api, name: str, now: Callable[[], datetime]) -> None:
+        self._api, self._name, self._now = api, name or DEFAULT_NAME, now
+        self._lists: dict[str | None, tuple[Artifact, ...]] = {}
+        self._cut: dict[str | None, bool] = {}
+        self._runs: dict[int, WorkflowRun] = {}
+        self._archive: tuple[int, bytes] | None = None
+
+    def find(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
+        """Return the newest results of a suite at the wanted commit, or at the nearest commit before it.
+
+        Raises:
+            NoResultsError: there are none, or GitHub did not give them.
+        """
+        with reading("the artifacts of earlier runs", "actions: read"):
+            return self._nearest(suite, ancestry)
+
+    def _nearest(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
+        search, problems, unread = Search(), list[str](), list[str]()
+        for listed in (self._name, None):
+            candidates = self._candidates(listed, ancestry)
+            self._search(candidates, suite, search, problems, unread)
+            best = search.best
+            if best is not None:
+                return found_results(search, best, ancestry, self._now(), problems)
+            if self._cut[listed]:
+                unread.append(f"only the newest {MOST_PAGES * PER_PAGE} artifacts were looked through")
+            problems += [f"artifact {item.id} ({shown(item.name)}) has expired" for item in candidates if item.expired]
+        where = f"artifact {shown(self._name)} of a completed run on {shown(ancestry.wanted.branch)}"
+        problems += unread
+        if problems:
+            more = f" (and {len(problems) - 1} more were passed over)" if len(problems) > 1 else ""
+            raise NoResultsError(f"no {where} can be used: {problems[0]}{more}; evaluate that branch again")
+        raise NoResultsError(
+            f"no {where} has results of this suite for {ancestry.named}: let a workflow evaluate pushes to "
+            f"{shown(ancestry.wanted.branch)} and upload the output folder under this name"
+        )
+
+    def _search(
+        self,
+        candidates: Sequence[Artifact],
+        suite: SuitePlace,
+        search: Search,
+        problems: list[str],
+        unread: list[str],
+    ) -> None:
+        """Look for a suite in artifacts.
+
+        Args:
+            candidates: the artifacts, the nearest first.
+            suite: what is looked for.
+            search: gets what is found.
+            problems: gets what cannot be used, for the reader of any base.
+            unread: gets why others were not read, which matters where there is no base. They do not count as downloads.
+        """
+        refused: Counter[str] = Counter()
+        downloads = 0
+        for artifact in candidates:
+            if artifact.expired:
+                continue
+            if search.done(artifact.sha):
+                break
+            if downloads == MOST_DOWNLOADS or not self._may_ask(artifact):
+                looked = f"{MOST_DOWNLOADS} artifacts" if downloads == MOST_DOWNLOADS else f"{MOST_RUNS} runs"
+                unread.append(f"only the nearest {looked} were looked at")
+                break
+            reason = self._refusal(artifact)
+            if reason:
+                refused[reason] += 1
+                continue
+            downloads += 1
+            found = self._in(artifact, suite, problems)
+            if found is not None:
+                fit = suite.fit(found.results.record, self._runs[artifact.run_id].workflow)
+                search.add(Candidate(found, artifact.sha, fit))
+        unread += (f"{count} passed over, of {reason}" for reason, count in refused.items())
+
+    def _may_ask(self, artifact: Artifact) -> bool:
+        return not artifact.own or artifact.run_id in self._runs or len(self._runs) < MOST_RUNS
+
+    def _refusal(self, artifact: Artifact) -> str:
+        """Return whose results do not count; empty where those of the artifact do.
+
+        Its run must have ended, and been started by something that only people of the repository do.
+        """
+        # The branch of a fork may have the name of ours.
+        if not artifact.own:
+            return "a run of a fork"
+        run_id = artifact.run_id
+        if run_id not in self._runs:
+            self._runs[run_id] = self._api.workflow_run(run_id)
+        run = self._runs[run_id]
+        if run.event not in _EVENTS:
+            return f"a run by `{shown(run.event)}`, which anybody may start"
+        return "" if run.status == "completed" else "a run that has not ended"
+
+    def _candidates(self, listed: str | None, ancestry: Ancestry) -> list[Artifact]:
+        """Return the artifacts that may be used, the nearest first, and of one commit the newest."""
+        if listed not in self._lists:
+            self._lists[listed] = tuple(self._listed(listed))
+        found = [item for item in self._lists[listed] if self._fits(item, ancestry, exact=listed is not None)]
+        return sorted(found, key=lambda artifact: (ancestry.distances[artifact.sha], -artifact.id))
+
+    def _listed(self, name: str | None) -> Iterator[Artifact]:
+        self._cut[name] = False
+        for page in range(1, MOST_PAGES + 1):
+            artifacts = self._api.artifacts(name, page)
+            yield from (artifact for artifact in artifacts if artifact is not None)
+            if len(artifacts) < PER_PAGE:
+                return
+        self._cut[name] = True
+
+    def _fits(self, artifact: Artifact, ancestry: Ancestry, *, exact: bool) -> bool:
+        named = artifact.name == self._name if exact else artifact.name.startswith(f"{self._name}-")
+        return named and artifact.branch == ancestry.wanted.branch and artifact.sha in ancestry.distances
+
+    def _in(self, artifact: Artifact, suite: SuitePlace, problems: list[str]) -> BaseResults | None:
+        """Return the results of a suite in an artifact; None where it has none, or none that can be used."""
+        found: list[BaseResults] = []
+        try:
+            for name, content in results_files(self._download(artifact)):
+                results = checked(content, shown(name), suite, artifact.sha)
+                if results is not None:
+                    found.append(results)
+            if len(found) > 1:
+                raise ZipError("has two results of this suite")
+        except (ZipError, RecordError) as error:
+            problems.append(f"artifact {artifact.id} ({shown(artifact.name)}) {shown(str(error))}")
+            return None
+        return found[0] if found else None
+
+    def _download(self, artifact: Artifact) -> bytes:
+        """Return the archive of an artifact; the last one is kept: it may have the results of several suites."""
+        if self._archive is not None and self._archive[0] == artifact.id:
+            return self._archive[1]
+        if artifact.size > MOST_PACKED:
+            raise ZipError(f"is larger than {MOST_PACKED:,} bytes")
+        packed = io.BytesIO()
+        try:
+            self._api.download_artifact(artifact.id, MOST_PACKED, packed)
+        except ApiError as error:
+            if error.kind not in ("not_found", "invalid"):
+                raise
+            # It has expired or was deleted since it was listed.
+            raise ZipError(f"cannot be downloaded: {error}") from None
+        digest = hashlib.sha256(packed.getbuffer()).hexdigest()
+        if artifact.digest is not None and artifact.digest != f"sha256:{digest}":
+            raise ZipError("is not what was uploaded")
+        self._archive = artifact.id, packed.getvalue()
+        return self._archive[1]

@@ -1,0 +1,1 @@
+"""GitHub's API: requests, answers, and how they are asked for again."""

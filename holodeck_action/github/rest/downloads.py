@@ -1,0 +1,83 @@
+"""Files that GitHub keeps outside of its API: fetched without the token, in bounded size and time.
+
+This module imports httpx2: import it only where a file is fetched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import BinaryIO
+from urllib.parse import urlsplit
+
+import httpx2
+
+from holodeck_action.github.rest.objects import ApiError
+from holodeck_action.suite.hosts import is_loopback
+
+MOST_SECONDS = 300.0
+"""Of one attempt: the largest file that is taken needs this long at two megabits a second."""
+_ATTEMPTS = 3
+
+
+class _LostError(Exception):
+    """An attempt failed in a way that another one may not."""
+
+
+def fetch(
+    address: str, named: str, most: int, into: BinaryIO, *, pause: Callable[[float], None], timeout_s: float
+) -> None:
+    """Write what an address holds.
+
+    Args:
+        address: which is a key to the file: no message shows it.
+        named: what messages call it.
+        most: bytes that it may have.
+        into: takes it, from where it stands; what a failed attempt wrote is cut off.
+        pause: waits for seconds, before a further attempt.
+        timeout_s: seconds for a connection, and for each piece.
+
+    Raises:
+        ApiError: it could not be had, or it is larger.
+    """
+    start = into.tell()
+    local = is_loopback(urlsplit(address).hostname or "")
+    with httpx2.Client(
+        headers={"accept-encoding": "identity"},
+        timeout=timeout_s,
+        trust_env=not local,
+        verify=not local or address.startswith("https:"),
+    ) as http:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                _attempt(http, address, named, most, into)
+            except httpx2.InvalidURL:
+                raise ApiError(f"{named} cannot be downloaded: its address is none", "unavailable", None) from None
+            except (httpx2.RequestError, _LostError) as error:
+                if attempt == _ATTEMPTS:
+                    reason = str(error) if isinstance(error, _LostError) else "the connection broke off"
+                    raise ApiError(f"{named} cannot be downloaded: {reason}", "unavailable", None) from None
+            else:
+                return
+            into.seek(start)
+            into.truncate()
+            pause(2.0**attempt)
+
+
+def _attempt(http: httpx2.Client, address: str, named: str, most: int, into: BinaryIO) -> None:
+    end = time.monotonic() + MOST_SECONDS
+    size = 0
+    with http.stream("GET", address) as response:
+        if response.status_code != 200:
+            if response.status_code == 429 or response.status_code >= 500:
+                raise _LostError(f"its storage answered {response.status_code}")
+            text = f"{named} cannot be downloaded: its storage answered {response.status_code}"
+            raise ApiError(text, "unavailable", response.status_code)
+        # As it is stored: what is packed is unpacked where its size is watched.
+        for piece in response.iter_raw():
+            size += len(piece)
+            if size > most:
+                raise ApiError(f"{named} cannot be used: it is larger than {most:,} bytes", "invalid", None)
+            if time.monotonic() > end:
+                raise _LostError(f"it did not come in {MOST_SECONDS:.0f} seconds")
+            into.write(piece)

@@ -1,0 +1,162 @@
+"""GitHub's commits, Git objects and artifacts as they are read here, strictly, from its JSON."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from holodeck_action.github.rest.objects import ShapeError, object_id, optional_field, required_field, required_hash
+from holodeck_action.github.rest.payload import is_number
+from holodeck_action.record.asker import workflow_path
+
+
+class Commit(Struct, frozen=True):
+    """A commit; `parents` are in order, none of a root."""
+
+    sha: str
+    parents: tuple[str, ...]
+
+
+class Artifact(Struct, frozen=True):
+    """A file that a workflow run uploaded.
+
+    Attributes:
+        id: its number.
+        name: what the workflow calls it; hostile text.
+        size: bytes of its archive.
+        expired: whether GitHub has deleted it.
+        created_at: ISO 8601, UTC.
+        digest: `sha256:` and the hash of the archive; None where GitHub does not say.
+        run_id: of the workflow run.
+        own: whether the run was of a commit of this repository, not of a fork's.
+        branch: that the run was on; None for none. A fork's may have any name.
+        sha: the commit that the run was on.
+    """
+
+    id: int
+    name: str
+    size: int
+    expired: bool
+    created_at: str
+    digest: str | None
+    run_id: int
+    own: bool
+    branch: str | None
+    sha: str
+
+
+class WorkflowRun(Struct, frozen=True):
+    """A run of a workflow.
+
+    Attributes:
+        id: its number.
+        event: what started it.
+        status: such as `completed`.
+        workflow: path of the workflow's file in its repository; empty where GitHub does not say.
+    """
+
+    id: int
+    event: str
+    status: str
+    workflow: str
+
+
+class TreeEntry(Struct, frozen=True):
+    """What stands in a folder: `mode` as in Git, `type` is `blob`, `tree` or `commit`, `size` the bytes of a file."""
+
+    path: str
+    mode: str
+    type: str
+    sha: str
+    size: int
+
+
+def commit(data: Any) -> Commit:
+    """Read a commit of a list, or a Git commit."""
+    parents = required_field(data, "parents", list)
+    return Commit(required_hash(data, "sha"), tuple(required_hash(parent, "sha") for parent in parents))
+
+
+def merge_base(data: Any) -> str:
+    """Read the merge base of a comparison of two commits."""
+    return required_hash(required_field(data, "merge_base_commit", dict), "sha")
+
+
+def default_branch(data: Any) -> str:
+    """Read the default branch of a repository."""
+    return required_field(data, "default_branch", str)
+
+
+def artifact(data: Any) -> Artifact | None:
+    """Read an artifact of a list; None for one that names no run."""
+    run = optional_field(data, "workflow_run", dict)
+    if run is None or not is_number(run.get("id")) or run.get("head_sha") is None:
+        return None
+    repository = run.get("repository_id")
+    return Artifact(
+        id=object_id(data),
+        name=required_field(data, "name", str),
+        size=required_field(data, "size_in_bytes", int),
+        expired=required_field(data, "expired", bool),
+        created_at=optional_field(data, "created_at", str) or "",
+        digest=optional_field(data, "digest", str),
+        run_id=object_id(run),
+        own=is_number(repository) and run.get("head_repository_id") == repository,
+        branch=optional_field(run, "head_branch", str),
+        sha=required_hash(run, "head_sha"),
+    )
+
+
+def workflow_run(data: Any) -> WorkflowRun:
+    """Read a run of a workflow."""
+    status = optional_field(data, "status", str) or ""
+    path = workflow_path(optional_field(data, "path", str) or "")
+    return WorkflowRun(object_id(data), required_field(data, "event", str), status, path)
+
+
+def reference(data: Any) -> str:
+    """Read the commit that a reference names."""
+    return required_hash(required_field(data, "object", dict), "sha")
+
+
+def tree_of(data: Any) -> str:
+    """Read the tree of a Git commit."""
+    return required_hash(required_field(data, "tree", dict), "sha")
+
+
+def tree(data: Any) -> tuple[TreeEntry, ...]:
+    """Read what stands in a folder; a list that was cut short is no answer."""
+    if required_field(data, "truncated", bool):
+        raise ShapeError("it is cut short")
+    return tuple(map(_entry, required_field(data, "tree", list)))
+
+
+def blob(data: Any) -> bytes:
+    """Read the content of a file."""
+    if required_field(data, "encoding", str) != "base64":
+        raise ShapeError("`encoding` is not base64")
+    try:
+        return base64.b64decode(required_field(data, "content", str))
+    except (binascii.Error, ValueError):
+        raise ShapeError("`content` is no Base64") from None
+
+
+def name_of(data: Any) -> str:
+    """Read the hash of an object that was written."""
+    return required_hash(data, "sha")
+
+
+def _entry(data: Any) -> TreeEntry:
+    if not isinstance(data, Mapping):
+        raise ShapeError("`tree` has what is no object")
+    return TreeEntry(
+        path=required_field(data, "path", str),
+        mode=required_field(data, "mode", str),
+        type=required_field(data, "type", str),
+        sha=required_hash(data, "sha"),
+        size=optional_field(data, "size", int) or 0,
+    )

@@ -1,0 +1,1 @@
+"""Recorded model calls: what is kept of each, and how it is found again."""

@@ -1,0 +1,224 @@
+"""Recorded answers as documents, free of secrets."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from holodeck_action.llm.calls import Answer, WireError
+from holodeck_action.llm.cassette.tapes import DamagedError, Documents, parse_document
+from holodeck_action.llm.outcomes import header, parse
+from holodeck_action.text.foreign import ForeignError
+from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.redaction import Redactor
+
+_PIECES = frozenset(
+    {"text", "thinking", "partial_json", "content", "arguments", "refusal", "reasoning", "reasoning_content"}
+)
+"""Fields whose values, event by event, make up one text."""
+
+
+def without_secrets(body: str, redactor: Redactor) -> str:
+    """Return the body of a stream of events (SSE, or one JSON value per line) without secrets.
+
+    Where the pieces of a text hold a secret together, the text without it stands in the first of them and the others
+    are empty. Events without one stay as they are, to the letter.
+    """
+    lines = body.split("\n")
+    events = {number: event for number, line in enumerate(lines) if (event := _event(line)) is not None}
+    texts: defaultdict[tuple[Any, ...], list[tuple[int, dict[str, Any], str]]] = defaultdict(list)
+    for number, event in events.items():
+        try:
+            pieces = list(_pieces(event, (event.get("index"),)))
+        except RecursionError:
+            # No event of a provider is that deep; whole secrets in it are found all the same.
+            continue
+        for path, holder, name in pieces:
+            texts[path].append((number, holder, name))
+    changed: set[int] = set()
+    for parts in texts.values():
+        text = "".join(holder[name] for _, holder, name in parts)
+        clean = redactor.text(text)
+        if clean == text:
+            continue
+        for position, (number, holder, name) in enumerate(parts):
+            holder[name] = "" if position else clean
+            changed.add(number)
+    for number in changed:
+        start = "data: " if lines[number].startswith("data:") else ""
+        lines[number] = start + json.dumps(events[number], ensure_ascii=False)
+    return redactor.text("\n".join(lines))
+
+
+def _event(line: str) -> dict[str, Any] | None:
+    try:
+        event = parse_json(line.removeprefix("data:"))
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) else None
+
+
+def _pieces(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:
+    """Yield where texts stand in an event: the place by which pieces of one text are known, the mapping, the name."""
+    if isinstance(value, list):
+        for position, item in enumerate(value):
+            # Several choices or calls in one event say which they are; their order need not.
+            index = item.get("index", position) if isinstance(item, Mapping) else position
+            yield from _pieces(item, (*path, index))
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if isinstance(item, str):
+                if name in _PIECES:
+                    yield (*path, name), value, name
+            else:
+                yield from _pieces(item, (*path, name))
+
+
+FORMAT = 1
+_LONGEST_TEXT = 20_000
+"""Characters of one text of a stored request, which is there to be read and compared; images are longer."""
+_NONE_OF_OURS = "it is no recorded call of this version"
+_KEPT_HEADERS = ("content-type", "retry-after")
+
+
+class Entry(Struct, frozen=True):
+    """A recorded call: what was asked (see `cassette.parts_of`), what came back, when."""
+
+    request: dict[str, Any]
+    answer: Answer
+    recorded_at: datetime
+
+
+class Entries:
+    """Recorded calls by key."""
+
+    def __init__(self, documents: Documents, redactor: Redactor) -> None:
+        """Prepare; nothing is read or made."""
+        self.documents = documents
+        self._redactor = redactor
+
+    @property
+    def folder(self) -> Path:
+        """Where they are."""
+        return self.documents.folder
+
+    def read(self, key: str) -> Entry | None:
+        """Return the entry of a key, None when there is none.
+
+        Raises:
+            WireError: `cassette_unreadable`.
+        """
+        try:
+            data = self.documents.read(key)
+        except OSError as error:
+            raise _unreadable(self.documents.place(key), error.strerror or type(error).__name__) from None
+        except DamagedError as error:
+            raise _unreadable(error.place, _NONE_OF_OURS) from None
+        if data is None:
+            return None
+        try:
+            return data.parse(_entry)
+        except ForeignError:
+            raise _unreadable(self.documents.place(key), _NONE_OF_OURS) from None
+
+    def digest(self, key: str) -> str | None:
+        """Return the SHA-256 of the entry of a key as it is stored, in hex; None where there is none to be read."""
+        try:
+            data = self.documents.read(key)
+        except (OSError, DamagedError):
+            return None
+        # Git may have changed the end of a line.
+        return None if data is None else data.parse(lambda line: hashlib.sha256(line.rstrip(b"\r\n")).hexdigest())
+
+    def write(self, key: str, request: dict[str, Any], answer: Answer, now: datetime) -> None:
+        """Store an answer.
+
+        Raises:
+            WireError: `cassette_unwritable`.
+        """
+        if isinstance(answer.payload, list) or answer.payload is None:
+            body: dict[str, Any] = {"text": without_secrets(answer.body.decode("utf-8", "replace"), self._redactor)}
+        else:
+            body = {"json": self._redactor.value(answer.payload)}
+        headers = {name: self._redactor.text(value) for name in _KEPT_HEADERS if (value := header(answer, name))}
+        document = {
+            "format": FORMAT,
+            "recorded_at": now.isoformat(timespec="seconds"),
+            "request": _shortened(request),
+            "response": {"status": answer.status, "latency_s": round(answer.latency_s, 4), "headers": headers, **body},
+        }
+        try:
+            self.documents.write(key, json.dumps(document, ensure_ascii=False, separators=(",", ":")))
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            message = f"the answer cannot be recorded in {self.folder}: {reason}"
+            raise WireError(message, "cassette_unwritable") from None
+
+    def requests(self, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield place and request of up to `most` entries, by key; documents that are none are omitted."""
+        for key in islice(self.documents.keys(), most):
+            try:
+                data = self.documents.read(key)
+                request = None if data is None else data.parse(parse_document).get("request")
+            except (OSError, ForeignError):
+                continue
+            if isinstance(request, dict):
+                yield self.documents.place(key), request
+
+    def close(self) -> None:
+        """Bring what was written into order."""
+        self.documents.close()
+
+
+def shortened_text(text: str) -> str:
+    """Return a text as a stored request holds it: whole, or its beginning and digest."""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:200]}… ({len(text)} characters, sha256:{digest})"
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str):
+        return shortened_text(value)
+    if isinstance(value, dict):
+        return {key: _shortened(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shortened(item) for item in value]
+    return value
+
+
+def _entry(data: bytes) -> Entry:
+    document = parse_document(data)
+    if document["format"] != FORMAT:
+        raise ValueError
+    request, response = document["request"], document["response"]
+    headers = tuple((str(name), str(value)) for name, value in response["headers"].items())
+    status, latency = response["status"], float(response["latency_s"])
+    if not isinstance(status, int) or not 200 <= status < 300 or not math.isfinite(latency):
+        raise ValueError
+    if "text" in response:
+        body = response["text"].encode("utf-8", "surrogatepass")
+        payload = parse(next((value for name, value in headers if name == "content-type"), ""), body)
+    else:
+        body, payload = b"", response["json"]
+    at = datetime.fromisoformat(document["recorded_at"])
+    if at.tzinfo is None:
+        raise ValueError
+    return Entry(dict(request), Answer(status, headers, body, payload, latency, cached=True), at)
+
+
+def _unreadable(place: str, reason: str) -> WireError:
+    return WireError(
+        f"the recorded answer {place} cannot be read ({reason}); delete it there and record it again",
+        "cassette_unreadable",
+    )

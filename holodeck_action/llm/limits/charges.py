@@ -1,0 +1,42 @@
+"""What agents that call models themselves say of it, counted against the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from holodeck_action.llm.limits.budget import Amount, Budget
+from holodeck_action.record.record import Usage
+
+
+class Charges:
+    """Counts what agents that call models themselves say of it; nobody knows before they have answered."""
+
+    def __init__(self, budgets: Sequence[Budget]) -> None:
+        """Count against these budgets."""
+        self._budgets = tuple(budgets)
+        self._uncounted = 0
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the reader should know, each one sentence."""
+        if not self._uncounted:
+            return ()
+        answers = "1 answer" if self._uncounted == 1 else f"{self._uncounted:,} answers"
+        return (f"the budget does not count {answers} of the target, which did not say what they took (`usage`)",)
+
+    def add(self, usage: Usage | None) -> None:
+        """Count one answer as far as it is known."""
+        known = usage or Usage()
+        tokens = (
+            None
+            if None in (known.prompt_tokens, known.completion_tokens)
+            else (known.prompt_tokens or 0) + (known.completion_tokens or 0)
+        )
+        for budget in self._budgets:
+            budget.charge(Amount(tokens or 0, known.cost_usd or 0.0))
+        unknown = (
+            (budget.max_tokens is not None and tokens is None)
+            or (budget.max_cost_usd is not None and known.cost_usd is None)
+            for budget in self._budgets
+        )
+        self._uncounted += any(unknown)

@@ -1,0 +1,148 @@
+"""`type: factual_accuracy`: the factual claims of an answer, each checked by a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from holodeck_action.metrics.base import EvalParam, ParamSpec
+from holodeck_action.metrics.judging.dimensions import (
+    CONFIDENCE,
+    MATERIAL,
+    DimensionEvaluator,
+    DimensionMetric,
+    DimensionVerdict,
+    Share,
+    Text,
+)
+from holodeck_action.suite.model.metric_base import Role
+
+_FACTUAL_ACCURACY = """\
+Check the facts in an assistant's answer to a request.
+
+List every factual claim of the answer: each statement about the world that can be true or false, one fact each, and
+none twice. Opinions, questions, greetings and statements about the assistant itself are no claims. A claim holds when
+{basis}. A claim that cannot be checked in that way does not hold.
+
+List every citation of the answer, too: each source, document, link or person that it names as evidence. A citation
+holds when the source exists, as far as can be told, and says what it is cited for.
+
+The answer hallucinates when a claim or a citation that does not hold is made up: it is no mere mistake or outdated
+figure, but something that nothing supports.
+
+{material}
+
+{texts}
+
+Answer with a JSON object of five fields: "reason", one or two sentences that sum up what was found; "claims", a list
+of objects with "claim", "reason", "verdict" ("yes" when it holds, else "no"), "correct_value" (what would be right, or
+null), "confidence" (a number from 0 to 1, or null) and "sources" (a list of what bears it out or refutes it: titles of
+the reference texts, else the works you know it from; empty when there are none), empty when there are no claims;
+"citations", a list of objects with "citation" and "verdict" ("yes" or "no"), empty when there are none;
+"hallucination_detected", true or false; and {confidence}."""
+
+_BY_REFERENCE = "the reference texts below say so or it follows from them; the request itself is no reference"
+_BY_KNOWLEDGE = "it agrees with what is generally known, as far as you know it for certain"
+
+
+class Claim(BaseModel):
+    """A factual claim, and whether it holds."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    claim: Text
+    reason: str
+    verdict: Literal["yes", "no"]
+    correct_value: str | None = None
+    confidence: Share | None = None
+    sources: list[Text] = []
+
+    def data(self) -> dict[str, Any]:
+        """Return it as records keep it."""
+        found: dict[str, Any] = {"claim": self.claim, "verified": self.verdict == "yes", "reason": self.reason}
+        found["sources"] = self.sources
+        further = {"correct_value": self.correct_value, "confidence": self.confidence}
+        return found | {name: value for name, value in further.items() if value is not None}
+
+
+class Citation(BaseModel):
+    """A citation, and whether what it cites says what it is cited for."""
+
+    model_config = ConfigDict(defer_build=True)
+
+    citation: Text
+    verdict: Literal["yes", "no"]
+
+
+class FactualAccuracyVerdict(DimensionVerdict):
+    """The factual claims and citations of an answer."""
+
+    claims: list[Claim]
+    citations: list[Citation]
+    hallucination_detected: bool
+
+    @model_validator(mode="after")
+    def _hallucinations_are_claims(self) -> Self:
+        verdicts = [*(claim.verdict for claim in self.claims), *(citation.verdict for citation in self.citations)]
+        if self.hallucination_detected and "no" not in verdicts:
+            raise ValueError("hallucination_detected is true, but no claim and no citation has the verdict no")
+        return self
+
+    @property
+    def score(self) -> float | None:
+        """The share of the claims that hold; None without claims."""
+        return _share([claim.verdict for claim in self.claims])
+
+    def facts(self) -> dict[str, Any]:
+        """Return `factual_claims`, `citation_accuracy` (None without citations) and `hallucination_detected`."""
+        return {
+            "factual_claims": [claim.data() for claim in self.claims],
+            "citation_accuracy": _share([citation.verdict for citation in self.citations]),
+            "hallucination_detected": self.hallucination_detected,
+        }
+
+    def explanation(self) -> str:
+        """Return how many claims hold, with the reason."""
+        if not self.claims:
+            return f"the answer makes no factual claim, so there is nothing to grade: {self.reason}"
+        held = sum(claim.verdict == "yes" for claim in self.claims)
+        return f"{held} of {len(self.claims)} claims hold: {self.reason}"
+
+
+def _share(verdicts: Sequence[str]) -> float | None:
+    return sum(verdict == "yes" for verdict in verdicts) / len(verdicts) if verdicts else None
+
+
+class FactualAccuracyEvaluator(DimensionEvaluator):
+    """The share of the answer's claims that hold, in `factual_claims`; no score for an answer without claims.
+
+    They are held against the expected output, the retrieved texts and the texts of files, those that are given
+    (`references`), and only without any of them against what the judge knows.
+    """
+
+    PARAM_SPEC = ParamSpec(
+        required=frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT}),
+        optional=frozenset({EvalParam.EXPECTED_OUTPUT, EvalParam.RETRIEVAL_CONTEXT, EvalParam.CONTEXT}),
+        uses_context=True,
+        uses_retrieval_context=True,
+    )
+    METRIC = "factual_accuracy"
+    QUESTION = _FACTUAL_ACCURACY
+    VERDICT = FactualAccuracyVerdict
+    VERSION = "1.1.0"
+    EMPTY: ClassVar[Mapping[str, Any]] = {"claims": [], "citations": [], "hallucination_detected": False}
+
+    def _question(self, references: Mapping[str, Mapping[str, str]], texts: str) -> str:
+        basis = _BY_REFERENCE if references else _BY_KNOWLEDGE
+        return self.QUESTION.format(material=MATERIAL, texts=texts, confidence=CONFIDENCE, basis=basis)
+
+
+class FactualAccuracyMetric(DimensionMetric):
+    """`type: factual_accuracy`: the share of the answer's factual claims that are true."""
+
+    PLACE = 18
+    EVALUATOR = FactualAccuracyEvaluator
+
+    type: Annotated[Literal["factual_accuracy"], Role.KIND] = "factual_accuracy"

@@ -1,0 +1,1 @@
+"""Metrics of tool calls: which were made, with what, in what order."""

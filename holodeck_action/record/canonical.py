@@ -1,0 +1,140 @@
+"""The canonical form of a record: what is left when times, durations and random ids are taken out.
+
+The same inputs give the same canonical bytes on any machine at any concurrency. Scores are rounded to
+12 significant digits, because Python 3.12 sums floats more exactly than 3.11, and the libraries' scores follow it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from holodeck_action.record.record import CaseRecord, Chosen, Record
+from holodeck_action.record.serialization import to_plain
+
+VOLATILE_RECORD = ("run",)
+VOLATILE_TRIAL = ("timing",)
+VOLATILE_TURN = ("timing",)
+VOLATILE_TOOL_INVOCATION = ("duration_ms",)
+VOLATILE_EVALUATION = ("evaluation_id", "target_event_id", "timestamp", "duration_ms", "cached")
+
+
+def canonical_json(record: Record) -> bytes:
+    """Serialise a record without its volatile fields: sorted keys, no white space, UTF-8, one trailing newline."""
+    cases = b",".join(b"\n" + _canonical_case(case) for case in record.cases)
+    return _BEGINNING + cases + _canonical_end(record)
+
+
+def record_digest(record: Record) -> str:
+    """Return the sha256 hex digest of the canonical form."""
+    hashed = RecordHash()
+    for case in record.cases:
+        hashed.add(case)
+    return hashed.hexdigest(record)
+
+
+class RecordHash:
+    """The SHA-256 of the canonical form of a record, from its cases one by one."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256(_BEGINNING)
+        self._first = True
+
+    def add(self, case: CaseRecord) -> None:
+        """Add the next case."""
+        self._hash.update((b"\n" if self._first else b",\n") + _canonical_case(case))
+        self._first = False
+
+    def hexdigest(self, record: Record) -> str:
+        """Return the digest, once all cases of the record were added."""
+        whole = self._hash.copy()
+        whole.update(_canonical_end(record))
+        return whole.hexdigest()
+
+
+def chosen_cases(ids: Iterable[str]) -> Chosen:
+    """Return what a record says of its cases, so that none can be lost unseen."""
+    hashed = IdsHash()
+    for each in ids:
+        hashed.add(each)
+    return hashed.chosen
+
+
+class IdsHash:
+    """The SHA-256 of the ids of cases, one a line, from ids one by one."""
+
+    def __init__(self) -> None:
+        self._hash, self._count = hashlib.sha256(), 0
+
+    def add(self, case_id: str) -> None:
+        """Add the next one."""
+        self._hash.update(("\n" * bool(self._count) + case_id).encode("utf-8", "surrogatepass"))
+        self._count += 1
+
+    @property
+    def chosen(self) -> Chosen:
+        """What a record says of its cases."""
+        return Chosen(self._count, self._hash.hexdigest())
+
+
+def head_of(record: Record) -> dict[str, Any]:
+    """Return the record as JSON values without its cases, and without what only a comparison adds where there is none.
+
+    Records of runs that are compared with nothing have the same bytes in every version.
+    """
+    head: dict[str, Any] = to_plain(replace(record, cases=()))
+    del head["cases"]
+    if record.baseline is None:
+        del head["baseline"]
+    if record.run.base_digest is None:
+        del head["run"]["base_digest"]
+    return head
+
+
+_BEGINNING = b'{"cases":['
+
+
+def _canonical_end(record: Record) -> bytes:
+    return b'],"head":' + _dumps(_without(head_of(record), VOLATILE_RECORD)) + b"}\n"
+
+
+def _canonical_case(case: CaseRecord) -> bytes:
+    values = to_plain(case)
+    for trial in values["trials"]:
+        _without(trial, VOLATILE_TRIAL)
+        for turn in trial["turns"]:
+            _without(turn, VOLATILE_TURN)
+            for call in turn["tool_invocations"] or ():
+                _without(call, VOLATILE_TOOL_INVOCATION)
+            for evaluation in turn["evaluations"]:
+                _without(evaluation, VOLATILE_EVALUATION)
+                evaluation["score"] = _rounded(evaluation["score"])
+                evaluation["metadata"] = _rounded(evaluation["metadata"])
+    return _dumps(values)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.12g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(item) for item in value]
+    return value
+
+
+def _without(mapping: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    for key in keys:
+        mapping.pop(key, None)
+    return mapping
+
+
+def _dumps(value: Any) -> bytes:
+    return _ENCODER.encode(value).encode()
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

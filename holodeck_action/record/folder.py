@@ -1,0 +1,214 @@
+"""The folder that a run writes into: one writer at a time, and nothing of an earlier run is taken for this one's."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import fnmatch
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from msgspec import Struct
+
+from holodeck_action.record.disk import DISK, Disk, open_lock
+from holodeck_action.record.result_files import BASE_FOLDER, EARLIER_FILE, RESULTS_FILE, TABLES_FOLDER, VERDICT_FILE
+from holodeck_action.record.serialization import from_json
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.foreign import ForeignError, read_file
+from holodeck_action.text.given_paths import GivenPath
+
+PREVIOUS_FOLDER = "previous"
+LOCK_FILE = ".lock"
+_LEFT = (VERDICT_FILE, RESULTS_FILE, TABLES_FOLDER, EARLIER_FILE, "junit.xml", "report.*")
+"""What runs and `report` leave, in the order in which it is moved: what claims most goes first."""
+_WRITTEN = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md", "report.html")
+_CUT_SHORT = tuple(f".{name}.*" for name in _LEFT)
+"""Files that a killed run was writing."""
+
+
+class FolderError(ConfigurationError):
+    """An output folder cannot be used; the message is one sentence naming it and the way out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__([message])
+
+
+class Claims:
+    """Output folders that this run alone writes into, until the context ends or the process dies."""
+
+    def __init__(self, disk: Disk = DISK) -> None:
+        self._disk = disk
+        self._locks = ExitStack()
+        self._held: set[Path] = set()
+        self._cleared: set[Path] = set()
+
+    def __enter__(self) -> Claims:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._locks.close()
+
+    def hold(self, folder: GivenPath) -> None:
+        """Keep others from writing into a folder that exists.
+
+        Raises:
+            FolderError: another run writes into it, or it cannot be locked.
+        """
+        where = folder.path.resolve()
+        if where in self._held:
+            return
+        try:
+            handle = _locked(where / LOCK_FILE)
+        except BlockingIOError as error:
+            raise FolderError(
+                f"{folder}: another run is writing into this folder; wait for its end, or give another --output-dir"
+            ) from error
+        except OSError as error:
+            raise _unusable(error.filename or folder, error) from error
+        self._locks.callback(_unlock, where / LOCK_FILE, handle)
+        self._held.add(where)
+
+    def clear(self, folder: GivenPath | None) -> None:
+        """Hold a folder, and move what an earlier run left there to `previous`; once, and only if there is the folder.
+
+        An earlier run of several suites left files in folders of theirs as well. A journal stays: it can be continued.
+
+        Raises:
+            FolderError: another run writes into it, or something cannot be moved.
+        """
+        if folder is None or not folder.path.is_dir() or folder.path.resolve() in self._cleared:
+            return
+        self.hold(folder)
+        try:
+            for each in (*_suite_folders(folder.path), folder.path):
+                _set_aside(each, self._disk)
+        except OSError as error:
+            raise _unusable(folder.below(error.filename) if error.filename else folder, error) from error
+        self._cleared.add(folder.path.resolve())
+
+
+def suite_folders(suites: Sequence[tuple[str, str]], root: GivenPath | None) -> list[GivenPath | None]:
+    """Give each suite its folder: the root itself for one suite, a folder named after its place for several.
+
+    Args:
+        suites: of each its folder as the reader would type it, and the name of its file.
+        root: the output folder; None for none.
+    """
+    if root is None or len(suites) == 1:
+        return [root for _ in suites]
+    taken: set[str] = {PREVIOUS_FOLDER, BASE_FOLDER}
+    folders: list[GivenPath | None] = []
+    for shown, file in suites:
+        base = name = (shown.strip("./").replace("/", "-") or file.removesuffix(".yaml")) or "suite"
+        number = 2
+        while name in taken:
+            name, number = f"{base}-{number}", number + 1
+        taken.add(name)
+        folders.append(root / name)
+    return folders
+
+
+def is_inside(file: GivenPath, folder: GivenPath | None) -> bool:
+    """Tell whether a file stands in a folder or below it."""
+    return folder is not None and file.path.resolve().is_relative_to(folder.path.resolve())
+
+
+def _set_aside(folder: Path, disk: Disk) -> None:
+    for pattern in _CUT_SHORT:
+        for file in folder.glob(pattern):
+            _remove(file, disk)
+    if not (folder / BASE_FOLDER).is_symlink() and (folder / BASE_FOLDER).is_dir():
+        # What an earlier run was compared with says nothing without its results.
+        disk.remove(folder / BASE_FOLDER / RESULTS_FILE)
+    for name in _WRITTEN:
+        if (folder / name).is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(folder / name))
+    # Links that lead nowhere, too, which a path's `glob` passes over.
+    there = sorted(os.listdir(folder))
+    found = (folder / name for pattern in _LEFT for name in fnmatch.filter(there, pattern))
+    files = [file for file in found if file.is_symlink() or not file.is_dir() or file.name == TABLES_FOLDER]
+    if not files:
+        return
+    previous = folder / PREVIOUS_FOLDER
+    if previous.is_symlink():
+        raise NotADirectoryError(errno.ENOTDIR, "a link is in the way", str(previous))
+    previous.mkdir(exist_ok=True)
+    for pattern in _LEFT:
+        for file in previous.glob(pattern):
+            _remove(file, disk)
+    for file in files:
+        disk.replace(file, previous / file.name)
+
+
+def _remove(path: Path, disk: Disk) -> None:
+    if path.is_dir() and TABLES_FOLDER in path.name:
+        disk.remove_folder(path)
+    else:
+        disk.remove(path)
+
+
+def combined_suites(folder: Path | GivenPath) -> tuple[str, ...]:
+    """Return the suites that the combined verdict in a folder names by their folders; none if it cannot be read."""
+    try:
+        content = read_file(folder / VERDICT_FILE, follow=False)
+        return tuple(suite.folder for suite in content.parse(partial(from_json, kind=_Combined)).suites)
+    except (OSError, ForeignError):
+        return ()
+
+
+class _Suite(Struct):
+    folder: str
+
+
+class _Combined(Struct):
+    """What is read of a combined verdict, whichever version wrote it."""
+
+    suites: tuple[_Suite, ...]
+
+
+def _suite_folders(folder: Path) -> Iterator[Path]:
+    """Yield the folders of suites that the combined verdict of an earlier run names."""
+    for name in combined_suites(folder):
+        if name not in ("", ".", "..") and os.sep not in name and "\0" not in name:
+            inner = folder / name
+            if inner.is_dir() and not inner.is_symlink():
+                yield inner
+
+
+def _locked(path: Path) -> int:
+    """Open and lock a file; the kernel releases it when the process dies.
+
+    Raises:
+        BlockingIOError: somebody else has it.
+        OSError: it cannot be opened.
+    """
+    while True:
+        handle = open_lock(path)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise
+        except OSError:
+            # Some network file systems have no locks: better a run without one than none.
+            return handle
+        try:
+            if os.path.samestat(os.fstat(handle), os.stat(path)):
+                return handle
+        except FileNotFoundError:
+            pass
+        # Whoever had it deleted it in between.
+        os.close(handle)
+
+
+def _unlock(path: Path, handle: int) -> None:
+    path.unlink(missing_ok=True)
+    os.close(handle)
+
+
+def _unusable(place: str | GivenPath, error: OSError) -> FolderError:
+    return FolderError(f"{place}: cannot be replaced: {error.strerror}; remove it or give another --output-dir")

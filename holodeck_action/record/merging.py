@@ -1,0 +1,357 @@
+"""The records of all shards of a run put together: the record that the run would have written in one piece."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.record.answer_notices import about_answers
+from holodeck_action.record.base_results import results_of
+from holodeck_action.record.record import CaseRecord, ModelCalls, Record, RunInfo, Shard
+from holodeck_action.record.result_files import BaseResults
+from holodeck_action.record.serialization import to_plain
+from holodeck_action.record.stored_cases import LazyCases, case_id, case_line
+from holodeck_action.text.plain import one_line
+
+_SHOWN = 5
+_AGAIN = "run all shards of one run"
+_SILENT = "The shards do not say which code and files they were run with."
+
+
+class MergeError(Exception):
+    """Records are not the shards of one run; `reasons` name each difference, one sentence each with the way out."""
+
+    def __init__(self, reasons: Sequence[str]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = tuple(reasons)
+
+
+class ShardResults(Struct, frozen=True):
+    """The results of one shard: what to call their file, what it holds and what that was compared with."""
+
+    name: str
+    record: Record
+    base: BaseResults | None = None
+
+    @property
+    def shard(self) -> Shard:
+        """Which part it is; only for those that are one."""
+        assert self.record.run.shard is not None
+        return self.record.run.shard
+
+
+def merge_shards(parts: Sequence[ShardResults]) -> tuple[Record, BaseResults | None]:
+    """Put the shards of one run of one suite together.
+
+    Args:
+        parts: one or more results, in any order.
+
+    Returns:
+        The record of the whole run, with its shards' sums and extremes where it tells of the run, and the results that
+        it is compared with. Its canonical form is that of the same run in one piece.
+
+    Raises:
+        MergeError: they are not all shards of one run.
+    """
+    _check_set(parts)
+    ordered = sorted(parts, key=lambda part: part.shard.number)
+    record, base = _merged(ordered, all_run=True), _base(ordered)
+    if base is not None:
+        record = replace(record, run=replace(record.run, base_digest=base.results.digest))
+    return record, base
+
+
+def _check_set(parts: Sequence[ShardResults]) -> None:
+    """Refuse what is no shard, and shards that are missing, doubled, or of another number.
+
+    Raises:
+        MergeError: with all of these.
+    """
+    whole = [
+        f"{part.name}: is no shard, but a whole run; leave it out" for part in parts if part.record.run.shard is None
+    ]
+    if whole:
+        raise MergeError(whole)
+    count = parts[0].shard.count
+    problems = [
+        f"{part.name}: is shard {part.shard}, but {parts[0].name} is {parts[0].shard}; {_AGAIN}"
+        for part in parts
+        if part.shard.count != count
+    ]
+    if problems:
+        raise MergeError(problems)
+    first: dict[int, str] = {}
+    for part in parts:
+        if part.shard.number in first:
+            problems.append(f"{part.name}: is shard {part.shard}, as is {first[part.shard.number]}; give one of them")
+        first.setdefault(part.shard.number, part.name)
+    missing = [number for number in range(1, count + 1) if number not in first]
+    if missing:
+        named = ", ".join(f"{number}/{count}" for number in missing[:_SHOWN]) + (" …" if len(missing) > _SHOWN else "")
+        problems.append(f"shard {named} is missing; run it, and give its folder too")
+    if problems:
+        raise MergeError(problems)
+
+
+_SAME: tuple[tuple[str, Callable[[Record], Any]], ...] = (
+    ("suite is", lambda record: record.suite.digest),
+    ("version of holodeck-action is", lambda record: record.provenance.tool_version),
+    ("schema version is", lambda record: record.schema_version),
+    ("commit is", lambda record: record.provenance.commit),
+    ("target is", lambda record: record.provenance.target),
+    ("filters of cases are", lambda record: record.provenance.filters),
+    ("gates are", lambda record: record.gates),
+    ("quarantined cases are", lambda record: {entry.case: entry for entry in record.quarantine}),
+    ("setting trials.stop_when_decided is", lambda record: record.stop_when_decided),
+    ("selected cases are", lambda record: record.chosen),
+    (
+        "settings of the comparison are",
+        lambda record: None if record.baseline is None else record.baseline.settings,
+    ),
+    ("base is", lambda record: None if record.baseline is None else _base_of(record)),
+)
+"""What the shards of one run have in common, and what to say of it."""
+
+
+def _base_of(record: Record) -> Any:
+    base = None if record.baseline is None else record.baseline.base
+    return None if base is None else {"source": base.source, "commit": base.commit}
+
+
+def _check_same(parts: Sequence[ShardResults]) -> None:
+    """Refuse shards that differ in what all of one run have in common.
+
+    Raises:
+        MergeError: with each difference to the first shard.
+    """
+    first = parts[0]
+    problems = [
+        f"{part.name}: its {what} not {'those' if what.endswith('are') else 'that'} of {first.name}: "
+        f"{_difference(of(part.record), of(first.record))}; {_AGAIN}"
+        for part in parts[1:]
+        for what, of in _SAME
+        if of(part.record) != of(first.record)
+    ]
+    problems = problems or [*_differing_judges(parts), *_differing_files(parts)]
+    if problems:
+        raise MergeError(problems)
+
+
+def _difference(found: Any, wanted: Any) -> str:
+    """Say where two values differ: `3, not 2`, or of each part that differs `max_flaky is 3, not none`."""
+    ours, theirs = dict(_leaves(to_plain(found))), dict(_leaves(to_plain(wanted)))
+    places = [place for place in {**theirs, **ours} if ours.get(place) != theirs.get(place)]
+    said = [
+        f"{one_line(place, 80) + ' is ' if place else ''}{_told(ours.get(place))}, not {_told(theirs.get(place))}"
+        for place in places
+    ]
+    more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
+    return ", ".join(said[:_SHOWN]) + more
+
+
+def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield what is in a plain value with its place, such as `metrics.rouge.min_mean`."""
+    if isinstance(value, Mapping):
+        items = ((str(name), item) for name, item in value.items())
+    elif isinstance(value, list):
+        items = ((str(at), item) for at, item in enumerate(value))
+    else:
+        yield place, value
+        return
+    for name, item in items:
+        yield from _leaves(item, f"{place}.{name}" if place else name)
+
+
+def _told(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else one_line(str(value), 80)
+
+
+def _differing_files(parts: Sequence[ShardResults]) -> Iterator[str]:
+    """Yield files and settings of which two shards had different ones."""
+    silent = [part for part in parts if not part.shard.depends]
+    if silent and len(silent) < len(parts):
+        yield f"{silent[0].name}: does not say which code and files it was run with, as others do; {_AGAIN}"
+    seen: dict[str, tuple[str, str]] = {}
+    for part in parts:
+        for what, digest in part.shard.depends.items():
+            name, before = seen.setdefault(what, (part.name, digest))
+            if before != digest:
+                yield f"{part.name}: {one_line(what, 120)} differed from when {name} was run; {_AGAIN}"
+
+
+def _differing_judges(parts: Sequence[ShardResults]) -> Iterator[str]:
+    seen: dict[str, ShardResults] = {}
+    for part in parts:
+        for metric, found in part.record.configurations.items():
+            before = seen.setdefault(metric, part)
+            if before.record.configurations[metric] != found:
+                name = one_line(metric, 80)
+                yield f"{part.name}: judges or settings of {name} are not those of {before.name}; {_AGAIN}"
+
+
+class _Winners:
+    """Each case with the trials of the shard that ran it; what does not fit is known once all were gone through."""
+
+    def __init__(self, parts: Sequence[ShardResults], *, all_run: bool) -> None:
+        self._parts = parts
+        self._all_run = all_run and all(part.shard.stopped is None for part in parts)
+        self._winners = array("H")
+        self._problems: list[str] = []
+        self._differing = 0
+
+    def __iter__(self) -> Iterator[CaseRecord]:
+        """Yield the cases; only once."""
+        for place in range(len(self._parts[0].record.cases)):
+            column = _column(self._parts, place)
+            winner = self._winner(column)
+            self._winners.append(winner)
+            yield column[winner]
+
+    def _winner(self, column: Sequence[CaseRecord]) -> int:
+        parts, first = self._parts, column[0]
+        bare = replace(first, trials=())
+        title = one_line(first.name or first.id, 80)
+        for part, case in zip(parts[1:], column[1:], strict=True):
+            if case is not first and (theirs := replace(case, trials=())) != bare:
+                how = _difference(theirs, bare)
+                self._add(f"{part.name}: the case {title} is not that of {parts[0].name}: {how}; {_AGAIN}")
+        ran = [at for at, case in enumerate(column) if case.trials]
+        if len(ran) > 1:
+            one, other = (parts[at] for at in ran[:2])
+            self._add(f"{other.name}: the case {title} was run by shard {one.shard}, too; {_SPLIT}")
+        elif not ran and self._all_run:
+            self._add(f"the case {title} was run by no shard; {_SPLIT}")
+        return ran[0] if ran else 0
+
+    def _add(self, problem: str) -> None:
+        self._differing += 1
+        if self._differing <= _SHOWN:
+            self._problems.append(problem)
+
+    @property
+    def cases(self) -> Sequence[CaseRecord]:
+        """The cases, once all were gone through; of large shards read one by one.
+
+        Raises:
+            MergeError: a case is another one in another shard, was run by two, or by none though all were done.
+        """
+        if self._problems:
+            more = self._differing - _SHOWN
+            raise MergeError(self._problems + ([f"and {more} more cases differ"] if more > 0 else []))
+        merged = _MergedCases([part.record.cases for part in self._parts], self._winners)
+        return tuple(merged) if all(isinstance(cases, tuple) for cases in merged.parts) else merged
+
+
+class _MergedCases(LazyCases):
+    """Cases of which each is that of one of several parts."""
+
+    def __init__(self, parts: Sequence[Sequence[CaseRecord]], winners: Sequence[int]) -> None:
+        super().__init__(len(winners))
+        self.parts, self._winners = parts, winners
+
+    def made(self, place: int) -> CaseRecord:
+        return self.parts[self._winners[place]][place]
+
+    def id(self, place: int) -> str:
+        return case_id(self.parts[self._winners[place]], place)
+
+    def line(self, place: int) -> bytes:
+        return case_line(self.parts[self._winners[place]], place)
+
+
+def _column(parts: Sequence[ShardResults], place: int) -> list[CaseRecord]:
+    """Return the case that each part has at a place; those that are written alike are read once."""
+    known: dict[bytes, CaseRecord] = {}
+    column = []
+    for part in parts:
+        cases = part.record.cases
+        if isinstance(cases, LazyCases):
+            line = cases.line(place)
+            if line not in known:
+                known[line] = cases[place]
+            column.append(known[line])
+        else:
+            column.append(cases[place])
+    return column
+
+
+_SPLIT = "the shards were cut differently, as their bases or versions differ; run all of them again"
+
+
+def _merged(parts: Sequence[ShardResults], *, all_run: bool) -> Record:
+    _check_same(parts)
+    records, winners = [part.record for part in parts], _Winners(parts, all_run=all_run)
+    first = min(records, key=lambda record: record.run.started_at)
+    shard = first.run.shard
+    assert shard is not None
+    answers = tuple(about_answers(winners, shard.max_tokens))
+    before, after = first.notices[: shard.conditions], first.notices[shard.conditions :]
+    ended = [f"shard {record.run.shard}: {record.ended_early}" for record in records if record.ended_early is not None]
+    found = {name: value for record in records for name, value in record.configurations.items()}
+    return replace(
+        first,
+        cases=winners.cases,
+        run=_run([record.run for record in records], first.run),
+        stopped="; ".join(ended) or None,
+        notices=(*before, *answers, *after, *([] if shard.depends else [_SILENT])),
+        configurations={name: found[name] for name in sorted(found)},
+    )
+
+
+def _run(runs: Sequence[RunInfo], first: RunInfo) -> RunInfo:
+    started, finished = min(run.started_at for run in runs), max(run.finished_at for run in runs)
+    lasted = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
+    calls = [run.model_calls for run in runs if run.model_calls is not None]
+    return replace(
+        first,
+        finished_at=finished,
+        duration_ms=1000 * lasted.total_seconds(),
+        resumed_trials=sum(run.resumed_trials for run in runs),
+        model_calls=_calls(calls) if calls else None,
+        shard=None,
+    )
+
+
+def _calls(parts: Sequence[ModelCalls]) -> ModelCalls:
+    tokens = [part.tokens for part in parts if part.tokens is not None]
+    costs = [part.cost_usd for part in parts if part.cost_usd is not None]
+    return ModelCalls(
+        calls=sum(part.calls for part in parts),
+        cached=sum(part.cached for part in parts),
+        failed=sum(part.failed for part in parts),
+        requests=sum(part.requests for part in parts),
+        tokens=sum(tokens) if len(tokens) == len(parts) else None,
+        cost_usd=math.fsum(costs) if len(costs) == len(parts) else None,
+        reused=sum(part.reused for part in parts),
+    )
+
+
+def _base(parts: Sequence[ShardResults]) -> BaseResults | None:
+    """Return what the run is compared with: the results that all shards found, or those that each ran a part of.
+
+    Raises:
+        MergeError: they are not those of one run.
+    """
+    bases = [(part, part.base) for part in parts if part.base is not None]
+    if not bases:
+        return None
+    if len(bases) < len(parts):
+        without = next(part.name for part in parts if part.base is None)
+        raise MergeError([f"{without}: was compared with nothing, but {bases[0][0].name} was; {_AGAIN}"])
+    if len({base.results.digest for _, base in bases}) == 1 and bases[0][1].results.record.run.shard is None:
+        return bases[0][1]
+    if any(base.results.record.run.shard is None for _, base in bases):
+        raise MergeError([f"{bases[1][0].name}: was compared with other results than {bases[0][0].name}; {_AGAIN}"])
+    run = [ShardResults(f"{part.name}, its base", base.results.record) for part, base in bases]
+    # Cases that only the base has are run by no shard.
+    return results_of(_merged(run, all_run=False))

@@ -1,0 +1,252 @@
+"""The cases of a large results file, read one by one: in memory is where each of them stands."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import weakref
+from abc import abstractmethod
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import BinaryIO
+
+from msgspec import ValidationError
+from msgspec.structs import replace
+
+from holodeck_action.record.canonical import IdsHash
+from holodeck_action.record.record import SCHEMA_VERSION, CaseRecord, Record
+from holodeck_action.record.sequences import Made
+from holodeck_action.record.serialization import JSON_ERRORS, from_json, problem_of, to_json
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.json_values import parse_json
+
+INDEXED_FROM = 16 * 1024 * 1024
+"""Bytes from which on a file is not read as a whole."""
+_BLOCK = 1 << 20
+LIGHTEST, HEAVIEST = 1e-9, 1e9
+"""Weights of cases with which every sum is a number."""
+
+_START = b'{\n "schema_version": %d,\n' % SCHEMA_VERSION
+_CASES = b' "cases": [\n'
+_LAST_CASE = b" ]"
+_ID = re.compile(rb'\{"id":("(?:[^"\\]|\\.)*"),')
+_RECORD_DIGEST = re.compile(rb' "record_digest": "([0-9a-f]{64})"')
+_DIGEST = re.compile(rb' "digest": "([0-9a-f]{64})"\n')
+
+
+class RecordError(ConfigurationError):
+    """A results file cannot be used; the message is one sentence naming the file and the way out."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__([message])
+
+
+class LazyCases(Made[CaseRecord]):
+    """Cases that are read when they are asked for."""
+
+    @abstractmethod
+    def made(self, place: int) -> CaseRecord:
+        """Read the case at a place, from 0."""
+
+    def line(self, place: int) -> bytes:
+        """Return the case as the JSON of a results file."""
+        return to_json(self[place])
+
+    def id(self, place: int) -> str:
+        """Return the id of the case at a place."""
+        return self[place].id
+
+
+def case_ids(cases: Sequence[CaseRecord]) -> Iterator[str]:
+    """Yield the ids of cases, in order."""
+    return (case_id(cases, place) for place in range(len(cases)))
+
+
+def case_id(cases: Sequence[CaseRecord], place: int) -> str:
+    """Return the id of the case at a place, of which nothing else is read."""
+    return cases.id(place) if isinstance(cases, LazyCases) else cases[place].id
+
+
+def case_line(cases: Sequence[CaseRecord], place: int) -> bytes:
+    """Return the case at a place as the JSON of a results file."""
+    return cases.line(place) if isinstance(cases, LazyCases) else to_json(cases[place])
+
+
+class MappedCases(LazyCases):
+    """Other cases, each changed when it is read."""
+
+    def __init__(self, cases: Sequence[CaseRecord], change: Callable[[CaseRecord], CaseRecord]) -> None:
+        super().__init__(len(cases))
+        self._cases, self._change = cases, change
+
+    def made(self, place: int) -> CaseRecord:
+        """Return the case as it is changed."""
+        return self._change(self._cases[place])
+
+
+def case_lines(cases: Sequence[CaseRecord]) -> Iterator[bytes]:
+    """Yield cases as the JSON of a results file."""
+    return (case_line(cases, place) for place in range(len(cases)))
+
+
+class StoredFile:
+    """A file that may be closed, replaced and deleted, and is still read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Take an open one."""
+        self._handle = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._handle)
+
+    def read(self, start: int, length: int) -> bytes:
+        """Return so many bytes, fewer at the end of the file."""
+        return os.pread(self._handle, length, start)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the file block by block."""
+        start = 0
+        while block := self.read(start, _BLOCK):
+            start += len(block)
+            yield block
+
+
+class StoredCases(LazyCases):
+    """The cases of a results file."""
+
+    def __init__(self, file: StoredFile, starts: array[int], lengths: array[int], name: str) -> None:
+        """Take the file.
+
+        Args:
+            file: the file.
+            starts: where each case begins, in bytes.
+            lengths: how many bytes each has.
+            name: what to call the file.
+        """
+        super().__init__(len(starts))
+        self.file = file
+        self._starts, self._lengths, self._name = starts, lengths, name
+
+    def line(self, place: int) -> bytes:
+        """Return the case as the file has it."""
+        return self.file.read(self._starts[place], self._lengths[place])
+
+    def id(self, place: int) -> str:
+        """Return the id of the case, of which nothing else is read."""
+        found = _ID.match(self.line(place))
+        return self[place].id if found is None else str(parse_json(found[1].decode()))
+
+    def made(self, place: int) -> CaseRecord:
+        """Read the case.
+
+        Raises:
+            RecordError: it is no case.
+        """
+        return parsed_case(self.line(place), self._name)
+
+
+def parsed_case(line: bytes, name: str) -> CaseRecord:
+    """Read a case of a results file.
+
+    Args:
+        line: the case as JSON.
+        name: what to call the file.
+
+    Raises:
+        RecordError: it is no case.
+    """
+    try:
+        case = from_json(line, CaseRecord)
+    except ValidationError as error:
+        raise RecordError(f"{name}: not a results file: cases: {problem_of(error)}") from error
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{name}: not a results file: {error}") from error
+    check_weight(case, name)
+    return case
+
+
+def check_weight(case: CaseRecord, name: str) -> None:
+    """Refuse a weight that sums could not bear.
+
+    Raises:
+        RecordError: naming the file.
+    """
+    if not LIGHTEST <= case.weight <= HEAVIEST:
+        raise RecordError(f"{name}: not a results file: the weight of a case is {case.weight:g}")
+
+
+def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
+    """Find the cases of a results file as this version writes it, and check that it is whole.
+
+    Args:
+        file: opened for reading, at its beginning.
+        name: what to call it.
+
+    Returns:
+        The record, the digest of the file and that of the canonical record (None: it does not tell); None where the
+        file is written otherwise or not whole, which a closer look explains.
+    """
+    hashed, lines = hashlib.sha256(), iter(file)
+    head = _head(lines)
+    if head is None:
+        return None
+    hashed.update(head)
+    starts, lengths, place = array("Q"), array("L"), len(head)
+    ids, seen = IdsHash(), set()
+    for line in lines:
+        if line.startswith(_LAST_CASE):
+            break
+        found = _ID.match(line)
+        if found is None:
+            return None
+        try:
+            case_id = parse_json(found[1].decode()) if b"\\" in found[1] else found[1][1:-1].decode()
+        except ValueError:
+            return None
+        ids.add(case_id)
+        seen.add(case_id)
+        starts.append(place)
+        lengths.append(len(line) - (2 if line.endswith(b",\n") else 1))
+        place += len(line)
+        hashed.update(line)
+    else:
+        return None
+    ending = _ending([line, *_few(lines)], hashed)
+    try:
+        record = from_json(head + b"]}", Record)
+    except JSON_ERRORS:
+        return None
+    if ending is None or len(seen) < len(starts) or record.chosen != ids.chosen:
+        return None
+    cases = StoredCases(StoredFile(file), starts, lengths, name)
+    return replace(record, cases=cases), *ending
+
+
+def _head(lines: Iterable[bytes]) -> bytes | None:
+    """Return what comes before the cases; None where that is not as this version writes it."""
+    gathered: list[bytes] = []
+    for line in lines:
+        gathered.append(line)
+        if len(gathered) == 2 and b"".join(gathered) != _START:
+            return None
+        if line == _CASES:
+            return b"".join(gathered)
+    return None
+
+
+def _few(lines: Iterator[bytes]) -> list[bytes]:
+    return [line for _, line in zip(range(4), lines, strict=False)]
+
+
+def _ending(tail: list[bytes], hashed: hashlib._Hash) -> tuple[str, str | None] | None:
+    """Return the digests at the end of a file; None where they are missing, or those of something else."""
+    if len(tail) < 3 or tail[-1] != b"}\n":
+        return None
+    digest = _DIGEST.fullmatch(tail[-2])
+    sealed = b"".join(tail[:-2])
+    if digest is None or not sealed.endswith(b",\n"):
+        return None
+    hashed.update(sealed[:-2])
+    if hashed.hexdigest() != digest[1].decode():
+        return None
+    known = _RECORD_DIGEST.search(sealed)
+    return digest[1].decode(), None if known is None else known[1].decode()

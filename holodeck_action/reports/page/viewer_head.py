@@ -1,0 +1,260 @@
+"""What the viewer's page says before any case: verdict, gates, metrics, what changed, and what earlier runs tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import asdict
+
+from holodeck_action.decide.compare.comparison import Comparison
+from holodeck_action.decide.consumption import Total
+from holodeck_action.decide.exit_codes import OUTCOMES
+from holodeck_action.decide.gates import gate_sentence
+from holodeck_action.decide.trials import SuiteTrials
+from holodeck_action.extensions.history.reports_history import CASES_SHOWN, flaky_text, remarks
+from holodeck_action.reports.comparison import (
+    base_name,
+    changed_text,
+    consumed_lines,
+    outlook,
+    rate_text,
+    state_text,
+    unpaired_lines,
+)
+from holodeck_action.reports.exam import exam_lines
+from holodeck_action.reports.first_lines import first_sentences
+from holodeck_action.reports.page.viewer_data import (
+    DATA_VERSION,
+    Base,
+    Head,
+    Measure,
+    Metric,
+    Past,
+    Remarks,
+    Run,
+    Suite,
+)
+from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
+from holodeck_action.reports.phrases import (
+    calls_text,
+    card_text,
+    ends_text,
+    noise_text,
+    panel_text,
+    price_text,
+    suite_trials_text,
+    tally,
+)
+from holodeck_action.reports.report_views import MetricView, Report
+
+_COUNTED = ("passed", "failed", "error", "skipped", "informational", "quarantined")
+
+
+def metric_columns(suites: Sequence[ViewedSuite]) -> list[tuple[int, str]]:
+    """Return the metrics in the order of the page: index of the suite, and name."""
+    return [(at, metric.name) for at, suite in enumerate(suites) for metric in suite.concluded.report.metrics]
+
+
+def head_of(suites: Sequence[ViewedSuite], exit_code: int, scores: Sequence[Sequence[float]], links: Links) -> Head:
+    """Return the head of a page of suites; nothing is omitted, and it is not live.
+
+    Args:
+        suites: at least one.
+        exit_code: of all of them.
+        scores: the lowest and the highest score of each of `metric_columns`; empty where there is none.
+        links: where links lead.
+    """
+    reports = [suite.concluded.report for suite in suites]
+    columns = metric_columns(suites)
+    compared = [(report, report.comparison) for report in reports if report.comparison is not None]
+    return {
+        "version": DATA_VERSION,
+        "title": ", ".join(report.suite for report in reports),
+        "outcome": OUTCOMES.get(exit_code, "incomplete"),
+        "sentence": _sentence(reports),
+        "exit_code": exit_code,
+        "suites": [_suite(report) for report in reports],
+        "metrics": [
+            _metric(suite, metric, ends)
+            for (suite, metric), ends in zip(
+                ((at, metric) for at, report in enumerate(reports) for metric in report.metrics), scores, strict=True
+            )
+        ],
+        "base": _base(compared) if compared else None,
+        "history": [past for at, report in enumerate(reports) for past in _past(at, report, columns)],
+        "run": _run(reports, links),
+        "omitted": None,
+        "live": None,
+    }
+
+
+def _sentence(reports: Sequence[Report]) -> str:
+    if len(reports) == 1:
+        return f"{tally(reports[0].outcome, reports[0].counts)}: {reports[0].reason}"
+    passed = sum(report.outcome == "passed" for report in reports)
+    return f"{passed} of {len(reports)} suites passed"
+
+
+def _suite(report: Report) -> Suite:
+    folder = report.provenance.folder or report.folder
+    return {
+        "name": report.suite,
+        "folder": folder,
+        "outcome": report.outcome,
+        "sentence": f"{tally(report.outcome, report.counts)}: {report.reason}",
+        "target": report.target,
+        "counts": {name: count for name, count in asdict(report.counts).items() if name in _COUNTED},
+        "pass_rate": report.pass_rate,
+        "gates": [{"name": gate.name, "state": gate.state, "sentence": gate_sentence(gate)} for gate in report.gates],
+        "notices": [*first_sentences(report.comparison), *report.notices],
+        "remarks": list(_remarks(report)),
+        "file": f"{folder}/{report.file}" if folder else report.file,
+    }
+
+
+def _remarks(report: Report) -> Iterator[Remarks]:
+    """Yield what there is to know beside verdict, gates and metrics."""
+    found = report.comparison
+    history = report.history
+    told: dict[str, list[str]] = {
+        "Not compared with a base": [report.base_missing] if found is None and report.base_missing else [],
+        "Asked for otherwise than on the base": exam_lines(found),
+        "Comparison": [] if found is None else list(_of_comparison(found)),
+        "Close to the threshold": [
+            f"{metric.name}: {noise_text(metric)}" for metric in report.metrics if metric.within_noise
+        ],
+        "Panels of judges": [f"{panel.metric}: {panel_text(panel)}" for panel in report.panels],
+        "Judge cards": [f"{card.metric}: {card_text(card)}" for card in report.cards],
+        "Trials": [] if report.trial_rates is None else list(_of_trials(report.trial_rates)),
+        "Metrics that do not apply": [
+            f"{skipped.metric}, {skipped.count} times: {skipped.reason}" for skipped in report.skipped_metrics
+        ],
+        "Model calls": (
+            [calls_text(report.run.model_calls, report.spend)] if report.run and report.run.model_calls else []
+        ),
+        "History": [] if history is None else [
+            *(f"{case.id}: {flaky_text(case)}" for case in history.flaky[:CASES_SHOWN]),
+            *(f"{kind}: {sentence}" for kind, sentence in remarks(history)),
+        ],
+    }  # fmt: skip
+    for title, lines in told.items():
+        if lines:
+            yield {"title": title, "lines": lines}
+
+
+def _of_trials(trials: SuiteTrials) -> Iterator[str]:
+    yield suite_trials_text(trials)
+    for rate in trials.rates:
+        yield f"k = {rate.k}: pass@k {ends_text(rate.pass_at_k)}, pass^k {ends_text(rate.pass_hat_k)}"
+
+
+def _of_comparison(comparison: Comparison) -> Iterator[str]:
+    for what, before, now in consumed_lines(comparison.base_consumed, comparison.head_consumed):
+        yield f"{what}: {before} → {now}"
+    yield from unpaired_lines(comparison)
+    yield from comparison.notices
+    if seen := outlook(comparison):
+        yield seen
+
+
+def _metric(suite: int, metric: MetricView, ends: Sequence[float]) -> Metric:
+    known = [number for number in (*ends, metric.threshold) if number is not None]
+    return {
+        "name": metric.name,
+        "suite": suite,
+        "threshold": metric.threshold,
+        "minimize": metric.polarity == "minimize",
+        # Most metrics score from 0 to 1; graders of a suite's own may do otherwise.
+        "min": min((0.0, *known)),
+        "max": max((1.0, *known)),
+        "mean": metric.mean,
+        "low": metric.low,
+        "high": metric.high,
+        "passed": metric.passed,
+        "failed": metric.failed,
+        "errors": metric.errors,
+        "skipped": metric.skipped,
+    }
+
+
+def _base(compared: Sequence[tuple[Report, Comparison]]) -> Base:
+    """Return what the suites are compared with: the first one's base names it."""
+    first = compared[0][1].base
+    several = len(compared) > 1
+    return {
+        "name": base_name(first),
+        "sha": first.commit,
+        "when": first.started_at or None,
+        "sentence": "; ".join(
+            f"{report.suite}: {_changed(found)}" if several else _changed(found) for report, found in compared
+        ),
+        "measures": [
+            measure for report, found in compared for measure in _measures(found, report.suite if several else "")
+        ],
+    }
+
+
+def _changed(comparison: Comparison) -> str:
+    rate = "" if comparison.pass_rate is None else f"; {rate_text(comparison)}"
+    return f"{changed_text(comparison)}{rate}"
+
+
+def _measures(comparison: Comparison, suite: str) -> Iterator[Measure]:
+    for name, change in comparison.measures():
+        yield {
+            "name": f"{suite}: {name}" if suite else name,
+            "base": change.base,
+            "head": change.head,
+            "low": change.low,
+            "high": change.high,
+            "change": state_text(change),
+        }
+
+
+def _past(suite: int, report: Report, columns: Sequence[tuple[int, str]]) -> Iterator[Past]:
+    history = report.history
+    if history is None:
+        return
+    trends = {trend.name: trend.values for trend in history.metrics}
+    for at, run in enumerate(history.runs):
+        yield {
+            "suite": suite,
+            "when": run.time,
+            "sha": run.commit,
+            "pass_rate": history.pass_rate.values[at],
+            "cost_usd": run.cost_usd,
+            "latency_ms": run.p95_latency_ms,
+            "metrics": [trends[name][at] if of == suite and name in trends else None for of, name in columns],
+        }
+
+
+def _run(reports: Sequence[Report], links: Links) -> Run:
+    runs = [report.run for report in reports if report.run is not None]
+    calls = [run.model_calls.calls for run in runs if run.model_calls is not None]
+    spends = [report.spend for report in reports]
+    cost = _total(spend.cost_usd for spend in spends)
+    commit = next((report.provenance.commit for report in reports), None)
+    known = links.repository is not None and commit is not None
+    return {
+        "started": min((run.started_at for run in runs), default=None),
+        "duration_ms": _total(run.duration_ms for run in runs),
+        "model_calls": sum(calls) if calls else None,
+        "cost": None if cost is None else price_text(Total(cost, sum(spend.unpriced for spend in spends))),
+        "prompt_tokens": _count(spend.prompt_tokens for spend in spends),
+        "completion_tokens": _count(spend.completion_tokens for spend in spends),
+        "tool_version": reports[0].provenance.tool_version,
+        "commit": commit,
+        "commit_url": f"{links.repository}/commit/{commit}" if known else None,
+        "run_url": links.run,
+    }
+
+
+def _total(amounts: Iterable[float | None]) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return math.fsum(known) if known else None
+
+
+def _count(amounts: Iterable[int | None]) -> int | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if known else None

@@ -1,0 +1,163 @@
+"""The rows of the viewer's page: which cases it lists, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind, changed_ids
+from holodeck_action.decide.survey import judge_cases
+from holodeck_action.decide.verdict import CaseVerdict
+from holodeck_action.record.record import CaseRecord, Record
+from holodeck_action.record.stored_cases import case_ids
+from holodeck_action.reports.comment.places import line_address
+from holodeck_action.reports.comparison import step_text
+from holodeck_action.reports.conclusion import Conclusion
+from holodeck_action.reports.page.viewer_cases import detail_of
+from holodeck_action.reports.page.viewer_data import Change, Detail
+from holodeck_action.reports.phrases import case_trials_text, repository_path
+from holodeck_action.reports.report_views import Report, positions_of, view_at
+from holodeck_action.suite.errors import SourceMark
+
+_KINDS: Mapping[CaseChangeKind, Change] = {"regressed": "regressed", "fixed": "improved"}
+_WHY: Mapping[str, Change | None] = {"added": "new", "changed": "changed", "not evaluated": None}
+
+
+class Links(Struct, frozen=True):
+    """Where the page's links lead: trusted addresses.
+
+    Attributes:
+        repository: such as `https://github.com/octo/shop`; None where it is not known.
+        run: the workflow's run; None outside of one.
+    """
+
+    repository: str | None = None
+    run: str | None = None
+
+    def line(self, commit: str | None, folder: str | None, source: SourceMark) -> str | None:
+        """Return the address of a line as it is at a commit; None where it is not known."""
+        if commit is None or self.repository is None:
+            return None
+        path = repository_path(folder, source)
+        return None if path is None else line_address(self.repository, commit, path, source.line)
+
+
+NO_LINKS = Links()
+
+
+class ViewedSuite(Struct, frozen=True):
+    """A suite of the page, and the record of what it is compared with (None: nothing)."""
+
+    concluded: Conclusion
+    base: Record | None = None
+
+
+class Row(Struct, frozen=True):
+    """A case of the page; `case` and `verdict` are None for one that only the base has.
+
+    `position` is its place in the suite, behind the last one for a case of the base alone. `moved` says how it changed,
+    where it passes on one side and fails on the other. `trials` says how its trials did, where it has several.
+    """
+
+    suite: int
+    report: Report
+    position: int
+    change: Change | None
+    moved: CaseChange | None
+    case: CaseRecord | None
+    verdict: CaseVerdict | None
+    base: CaseRecord | None
+    base_verdict: CaseVerdict | None
+    trials: str | None = None
+
+    @property
+    def asked(self) -> CaseRecord:
+        """The case as it was asked last."""
+        case = self.base if self.case is None else self.case
+        assert case is not None
+        return case
+
+    def detail(self) -> Detail:
+        """Return everything about it."""
+        return detail_of(self.case, self.verdict, self.base, self.base_verdict, self._remarks())
+
+    def _remarks(self) -> Iterator[str]:
+        if self.trials is not None:
+            yield self.trials
+        if self.moved is not None:
+            yield from (step_text(step, self.moved.turns, self.moved.trial) for step in self.moved.steps)
+
+
+def rows_of(suites: Sequence[ViewedSuite]) -> Iterator[Row]:
+    """Yield the rows, each made when it is asked for.
+
+    What needs attention comes first, then the rest in the order of the suites, then what only the bases have.
+    """
+    rows = [_Rows(at, suite) for at, suite in enumerate(suites)]
+    for each in rows:
+        yield from each.shown(positions_of(each.report.attention))
+    for each in rows:
+        report = each.report
+        yield from each.shown(sorted([*positions_of(report.passing), *positions_of(report.informational)]))
+    for each in rows:
+        yield from each.gone()
+
+
+class _Rows:
+    """The rows of a suite."""
+
+    def __init__(self, at: int, suite: ViewedSuite) -> None:
+        self.report = suite.concluded.report
+        self._at, self._record, self._verdicts = at, suite.concluded.record, suite.concluded.verdict.cases
+        # Views are made of few cases: one costs as much as the rest of a row.
+        self._view = view_at(self.report.attention, self.report.passing, self.report.informational)
+        self._base = () if suite.base is None else suite.base.cases
+        self._before = () if suite.base is None else judge_cases(suite.base)
+        # Places in the base by id; what is shown is taken out.
+        self._places = {case: at for at, case in enumerate(case_ids(self._base))}
+        compared = self.report.comparison
+        # Where each change is found by its case's id: those of large runs are made when they are asked for.
+        self._moved = {
+            case: (changes, number)
+            for changes in (() if compared is None else (compared.regressed, compared.fixed))
+            for number, case in enumerate(changed_ids(changes))
+        }
+        self._unpaired = (
+            {} if compared is None else {one.id: _WHY[one.why] for one in compared.unpaired if one.why in _WHY}
+        )
+
+    def shown(self, positions: Iterable[int]) -> Iterator[Row]:
+        """Yield the rows of cases of the report, by their places in the suite."""
+        for position in positions:
+            case = self._record.cases[position]
+            at, found = self._places.pop(case.id, None), self._moved.get(case.id)
+            moved = None if found is None else found[0][found[1]]
+            change: Change | None = None
+            if self.report.comparison is not None:
+                change = _KINDS[moved.kind] if moved is not None else self._unpaired.get(case.id, "same")
+            yield Row(
+                self._at,
+                self.report,
+                position,
+                change,
+                moved,
+                case,
+                self._verdicts[position],
+                None if at is None else self._base[at],
+                None if at is None else self._before[at],
+                case_trials_text(self._view(position)) if case.repeat > 1 else None,
+            )
+
+    def gone(self) -> Iterator[Row]:
+        """Yield the rows of cases that only the base has, once all others are shown."""
+        if self.report.comparison is None or not self._places:
+            return
+        # Cases that another shard runs are not shown, and are not gone.
+        own = set(case_ids(self._record.cases))
+        report = self.report
+        behind = len(report.attention) + len(report.passing) + len(report.informational)
+        for case_id, at in self._places.items():
+            if case_id not in own:
+                base = self._base[at]
+                yield Row(self._at, self.report, behind, "gone", None, None, None, base, self._before[at])

@@ -1,0 +1,295 @@
+"""`build_report`: from a record and its verdict to what is shown."""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from holodeck_action.decide.faults import Fault, fault_of
+from holodeck_action.decide.statistics import MANY_ENOUGH, mean_lower_bound, mean_upper_bound, weighted_mean
+from holodeck_action.decide.summaries import case_means, summary_score
+from holodeck_action.decide.survey import OUTCOMES, Survey
+from holodeck_action.decide.trials import trials_of_case
+from holodeck_action.decide.verdict import (
+    CaseVerdict,
+    MetricSummary,
+    MetricVerdict,
+    Outcome,
+    TurnVerdict,
+    Verdict,
+    explaining_trial,
+)
+from holodeck_action.extensions.history.trends import History
+from holodeck_action.record.facts import value_or_none
+from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, TurnRecord
+from holodeck_action.reports.report_views import (
+    REPORT_VERSION,
+    CaseScore,
+    CaseSummary,
+    CaseView,
+    CaseViews,
+    MetricView,
+    Report,
+    ReportProvenance,
+    RunView,
+    SkippedMetric,
+    ToolCallView,
+    TurnView,
+)
+from holodeck_action.suite.model.policy import GateSummary
+
+_WORST_FIRST: tuple[Outcome, ...] = ("failed", "error", "skipped", "quarantined")
+
+
+def build_report(
+    record: Record,
+    verdict: Verdict,
+    folder: str = "",
+    history: History | None = None,
+    surveyed: Survey | None = None,
+) -> Report:
+    """Put a record and its verdict together for showing.
+
+    Args:
+        record: what a run wrote.
+        verdict: what it was judged to be.
+        folder: the suite's as the reader would type it; empty for none.
+        history: what earlier runs tell; None where there are none.
+        surveyed: what its cases came to, where that is known already.
+    """
+    surveyed = Survey(record) if surveyed is None else surveyed
+    attention, passing, informational = _views(record, verdict, surveyed)
+    scores = surveyed.inputs.scores
+    return Report(
+        version=REPORT_VERSION,
+        suite=record.suite.name,
+        file=record.suite.file,
+        folder=folder,
+        target=record.provenance.target,
+        outcome=verdict.outcome,
+        exit_code=verdict.exit_code,
+        reason=verdict.reason,
+        counts=verdict.counts,
+        pass_rate=verdict.pass_rate,
+        completeness=verdict.completeness,
+        gates=verdict.gates,
+        metrics=tuple(_metric_view(name, summary, scores.get(name, ())) for name, summary in verdict.metrics.items()),
+        attention=attention,
+        passing=passing,
+        informational=informational,
+        skipped_metrics=tuple(SkippedMetric(*about, count) for about, count in sorted(surveyed.skipped.items())),
+        notices=(*record.notices, *_fallback_notices(verdict), *verdict.warnings),
+        spend=surveyed.consumption.spend,
+        provenance=ReportProvenance(
+            tool_version=record.provenance.tool_version,
+            commit=record.provenance.commit,
+            folder=record.provenance.folder,
+            suite_digest=record.suite.digest,
+            record_digest=verdict.record_digest,
+        ),
+        run=RunView(record.run.started_at, record.run.duration_ms, record.run.model_calls),
+        panels=verdict.panels,
+        cards=record.cards,
+        evaluations=surveyed.evaluations.summary(surveyed.consumption.judging_cost_usd),
+        comparison=verdict.comparison,
+        base_missing=(record.baseline.missing or None) if record.baseline is not None else None,
+        history=history,
+        trial_rates=surveyed.trials.summary,
+    )
+
+
+def _views(record: Record, verdict: Verdict, surveyed: Survey) -> tuple[Sequence[CaseView], ...]:
+    """Return the cases that need attention, those that pass, and those in which nothing asserts."""
+    gate, minimized, stop_early = record.gates.summary, surveyed.inputs.minimized, record.stop_when_decided
+    # Cases without trials are run by other shards.
+    others = frozenset(surveyed.unrun) if record.run.shard is not None else frozenset()
+
+    def view(position: int) -> CaseView:
+        judged = verdict.cases[position]
+        summary = _summary(judged, gate, minimized)
+        return _case_view(position, record.cases[position], judged, summary, stop_early)
+
+    def places(*outcomes: Outcome) -> Sequence[int]:
+        codes = [OUTCOMES.index(outcome) for outcome in outcomes]
+        found = surveyed.outcomes
+        return array("I", (at for code in codes for at in range(len(found)) if found[at] == code and at not in others))
+
+    shown = (places(*_WORST_FIRST), places("passed"), places("informational"))
+    if isinstance(record.cases, tuple):
+        return tuple(tuple(map(view, positions)) for positions in shown)
+    return tuple(CaseViews(positions, view) for positions in shown)
+
+
+def _summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset[str]) -> CaseSummary | None:
+    if gate is None or gate.method == "custom":
+        return None
+    lost = {metric.name for metric in judged.metrics if metric.outcome == "error"}
+    if gate.weights is not None:
+        lost &= gate.weights.keys()
+    # The mean of the others is another number.
+    score = None if lost else summary_score(gate.method, gate.weights or {}, case_means(judged.metrics), minimized)
+    return CaseSummary(gate.method, gate.weights, score)
+
+
+def _case_view(
+    position: int, case: CaseRecord, judged: CaseVerdict, summary: CaseSummary | None, stop_early: bool
+) -> CaseView:
+    repeats = None
+    if case.repeat > 1:
+        repeats = f"{judged.passes} of {len(judged.trials)} trials passed, {case.min_pass} of {case.repeat} needed"
+    return CaseView(
+        position=position,
+        id=case.id,
+        title=case.name or case.id,
+        source=case.source,
+        last=case.last,
+        outcome=judged.outcome,
+        judged=judged.judged,
+        reason=judged.reason,
+        repeats=repeats,
+        flaky=judged.flaky,
+        trial_rates=trials_of_case(case, judged, stop_when_decided=stop_early),
+        tags=case.tags,
+        duration_ms=value_or_none(case.took_ms),
+        scores=_scores(judged),
+        summary=summary,
+        turns=_turns(case, judged) if judged.outcome in _WORST_FIRST else (),
+        trials=judged.trials,
+    )
+
+
+def _scores(judged: CaseVerdict) -> tuple[CaseScore, ...]:
+    scores: dict[str, dict[int, list[tuple[float, float]]]] = {}
+    for trial in judged.trials:
+        for metric in (metric for turn in trial.turns for metric in turn.metrics):
+            if metric.outcome not in ("skipped", "error"):
+                found = scores.setdefault(metric.name, {})
+                if metric.score is not None:
+                    found.setdefault(trial.index, []).append((metric.score, 1.0))
+    return tuple(_case_score(name, list(scores[name].values())) for name in sorted(scores))
+
+
+def _case_score(name: str, trials: list[list[tuple[float, float]]]) -> CaseScore:
+    mean = weighted_mean([score for trial in trials for score in trial])
+    # Most cases have one trial: its mean is not made twice.
+    means = [each for trial in trials if (each := weighted_mean(trial)) is not None] if len(trials) > 1 else []
+    several = len(means) > 1
+    return CaseScore(name, mean, min(means) if several else None, max(means) if several else None)
+
+
+def _turns(case: CaseRecord, judged: CaseVerdict) -> tuple[TurnView, ...]:
+    explaining = explaining_trial(judged.trials)
+    if explaining is None:
+        return ()
+    record = next(trial for trial in case.trials if trial.index == explaining.index)
+    return tuple(_turn_view(turn, verdict) for turn, verdict in zip(record.turns, explaining.turns, strict=True))
+
+
+def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
+    return TurnView(
+        index=turn.index,
+        source=turn.source,
+        outcome=verdict.outcome,
+        input=turn.input,
+        response=turn.response,
+        ground_truth=turn.ground_truth,
+        tool_calls=tuple(_tool_call(call) for call in turn.tool_invocations or ()),
+        problems=problems_of(turn, verdict),
+        faults=tuple(_faults(turn)),
+    )
+
+
+def _tool_call(call: ToolInvocation) -> ToolCallView:
+    result = call.result if call.result is None or isinstance(call.result, str) else _json(call.result)
+    arguments = ", ".join(f"{name}={_json(value)}" for name, value in call.args.items())
+    return ToolCallView(call.name, arguments, result, call.error, call.duration_ms)
+
+
+def problems_of(turn: TurnRecord, verdict: TurnVerdict) -> tuple[str, ...]:
+    """Return what is wrong with a turn, one text for each metric, tool assertion or error, and what may explain it."""
+    return (*_problems(turn, verdict.metrics), *_notes(turn))
+
+
+def _problems(turn: TurnRecord, metrics: Sequence[MetricVerdict]) -> Iterator[str]:
+    if turn.error is not None:
+        yield f"error: {turn.error.message}"
+        output = turn.error.context.get("stderr") or turn.error.context.get("output")
+        if output:
+            yield f"output: {output}"
+    if turn.skipped is not None:
+        yield turn.skipped
+    for assertion in turn.tool_assertions:
+        if not assertion.matched:
+            yield assertion.problem
+    if turn.error is not None or turn.skipped is not None:
+        return
+    for metric in metrics:
+        if metric.outcome in ("failed", "error"):
+            yield metric.reason
+
+
+def _faults(turn: TurnRecord) -> Iterator[Fault]:
+    if turn.error is not None:
+        yield fault_of(turn.error, None)
+        return
+    for evaluation in turn.evaluations:
+        if evaluation.status == "failed" and evaluation.error is not None:
+            yield fault_of(evaluation.error, evaluation.evaluator_name)
+
+
+def _notes(turn: TurnRecord) -> Iterator[str]:
+    """Yield what may explain an answer."""
+    if turn.finish_reason == "length":
+        yield "the answer stops at the model's max_tokens"
+    if turn.fallback_model is not None:
+        yield f"the fallback model {turn.fallback_model} answered"
+
+
+def _metric_view(name: str, summary: MetricSummary, scores: Sequence[tuple[float, float]]) -> MetricView:
+    margin = None
+    if summary.mean is not None and summary.threshold is not None:
+        margin = summary.mean - summary.threshold
+    low, high = _interval(scores)
+    return MetricView(
+        name=name,
+        mean=summary.mean,
+        threshold=summary.threshold,
+        margin=margin,
+        polarity=summary.polarity,
+        cases=summary.cases,
+        passed=summary.passed,
+        failed=summary.failed,
+        errors=summary.errors,
+        skipped=summary.skipped,
+        informational=summary.informational,
+        low=low,
+        high=high,
+        within_noise=_within_noise(summary.threshold, margin, low, high),
+    )
+
+
+def _interval(scores: Sequence[tuple[float, float]]) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of the mean over cases; None where there are too few."""
+    return (mean_lower_bound(scores), mean_upper_bound(scores)) if len(scores) >= MANY_ENOUGH else (None, None)
+
+
+def _within_noise(threshold: float | None, margin: float | None, low: float | None, high: float | None) -> bool:
+    if threshold is None or margin is None or low is None or high is None:
+        return False
+    # Of 0 and 1 every mean is on one side.
+    return 0.0 < threshold < 1.0 and abs(margin) < (high - low) / 2
+
+
+def _fallback_notices(verdict: Verdict) -> Iterator[str]:
+    for panel in verdict.panels:
+        if panel.fallbacks:
+            yield (
+                f"{panel.metric}: {panel.fallbacks} of {panel.verdicts} verdicts "
+                f"({panel.fallbacks / panel.verdicts:.0%}) came from fallback models and not from the chosen judges"
+            )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

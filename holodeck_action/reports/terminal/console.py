@@ -1,0 +1,305 @@
+"""The report on standard output: verdict, gates, metrics, and every case that needs attention with its reason.
+
+A log gets plain text, a terminal the same in colours and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, TextIO
+
+from holodeck_action.decide.compare.comparison import gating
+from holodeck_action.extensions.history.reports_history import history_lines, runs_text
+from holodeck_action.reports.comparison import comparison_lines
+from holodeck_action.reports.exam import exam_lines
+from holodeck_action.reports.first_lines import first_sentences
+from holodeck_action.reports.phrases import (
+    VERDICTS,
+    call_text,
+    calls_text,
+    card_text,
+    case_trials_text,
+    counts_text,
+    gate_line,
+    noise_text,
+    panel_text,
+    place,
+    suite_trials_text,
+)
+from holodeck_action.reports.report_views import CaseView, MetricView, Report, TurnView
+from holodeck_action.reports.terminal.drawing import console_on, wrapped
+from holodeck_action.text.plain import one_line
+from holodeck_action.text.terminal import Terminal
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"}
+_FLAKY_NAMED = 20
+_CASES_SHOWN = 1000
+"""Cases that need attention and are shown: nobody reads more of them in a log."""
+_COLOURS = {
+    "passed": "green",
+    "failed": "red",
+    "error": "yellow",
+    "skipped": "yellow",
+    "quarantined": "magenta",
+    "undetermined": "yellow",
+    "incomplete": "yellow",
+    "stopped": "yellow",
+}
+
+
+def console_report(report: Report) -> Iterator[str]:
+    """Render a report as plain text, for logs."""
+    return (f"{line}\n" for line in _lines(report))
+
+
+def show(report: Report, stream: TextIO, terminal: Terminal) -> None:
+    """Write a report to a stream, with what it can show; a log without colours gets it as `console_report`."""
+    if terminal.width is None and not terminal.colour:
+        stream.writelines(console_report(report))
+    else:
+        _draw(report, console_on(stream, terminal), terminal.width)
+    stream.flush()
+
+
+def _head_lines(report: Report) -> Iterator[str]:
+    """Yield what is said before the cases: the suite, then its notices."""
+    file = one_line(f"{report.folder}/{report.file}" if report.folder else report.file)
+    yield f"Suite {one_line(report.suite)} ({file}), target {one_line(report.target)}"
+    yield from (f"warning: {said}" for said in first_sentences(report.comparison))
+    yield from (f"  {line}" for line in exam_lines(report.comparison))
+    for notice in report.notices:
+        yield f"note: {one_line(notice, 500)}"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield from _head_lines(report)
+    if report.comparison is not None:
+        yield ""
+        yield from comparison_lines(report.comparison, report.folder)
+    elif report.base_missing is not None:
+        yield f"Not compared with a base: {one_line(report.base_missing, 1000)}"
+    for case in islice(report.attention, _CASES_SHOWN):
+        yield ""
+        yield from _case_lines(case, report.folder)
+    if len(report.attention) > _CASES_SHOWN:
+        yield ""
+        yield _omitted_line(report)
+    if report.informational:
+        yield ""
+        yield _informational_line(report)
+    if report.metrics:
+        yield ""
+        yield from _metrics(report.metrics)
+        yield from _below_metrics(report)
+    yield from _history_lines(report)
+    yield ""
+    for gate in report.gates:
+        yield gate_line(gate)
+    yield ""
+    yield from _calls_lines(report)
+    yield _conclusion(report)
+
+
+def _below_metrics(report: Report) -> Iterator[str]:
+    """Yield what is said below the table of metrics."""
+    for metric in report.metrics:
+        if metric.within_noise:
+            yield f"{one_line(metric.name, 60)}: {noise_text(metric)}"
+    yield from _panel_lines(report)
+    yield from _card_lines(report)
+    if report.trial_rates is not None:
+        yield suite_trials_text(report.trial_rates)
+        passing = report.passing if report.trial_rates.flaky else ()
+        flaky = list(islice((one_line(case.title, 60) for case in passing if case.flaky), _FLAKY_NAMED + 1))
+        if flaky:
+            yield f"passing and flaky: {', '.join(flaky[:_FLAKY_NAMED])}{' …' if len(flaky) > _FLAKY_NAMED else ''}"
+
+
+def _history_lines(report: Report) -> Iterator[str]:
+    """Yield what earlier runs and this one tell together."""
+    if report.history is not None:
+        yield ""
+        yield f"history of {runs_text(len(report.history.runs))}, newest last"
+        yield from history_lines(report.history)
+
+
+def _panel_lines(report: Report) -> Iterator[str]:
+    """Yield a line on every panel of judges: how they agreed."""
+    for panel in report.panels:
+        yield f"{one_line(panel.metric, 60)}: {panel_text(panel)}"
+
+
+def _card_lines(report: Report) -> Iterator[str]:
+    """Yield a line on every judge card: what the judge was measured to be worth."""
+    for card in report.cards:
+        yield f"{one_line(card.metric, 60)}: {one_line(card_text(card), 1000)}"
+
+
+def _calls_lines(report: Report) -> Iterator[str]:
+    """Yield a line on the run's own model calls, where it made some."""
+    if report.run is not None and report.run.model_calls is not None:
+        yield calls_text(report.run.model_calls, report.spend)
+
+
+def _omitted_line(report: Report) -> str:
+    more = len(report.attention) - _CASES_SHOWN
+    return f"… and {more:,} more cases that need attention: `holodeck-action report --format csv` lists all"
+
+
+def _informational_line(report: Report) -> str:
+    """Return a line that names the cases in which nothing asserts, the first 20 of them."""
+    titles = ", ".join(one_line(case.title, 60) for case in report.informational[:20])
+    return f"informational (nothing asserts): {titles}{' …' if len(report.informational) > 20 else ''}"
+
+
+def _conclusion(report: Report) -> str:
+    """Return the last line: the verdict, the counts and the reason."""
+    return f"{VERDICTS[report.outcome]}: {counts_text(report.counts)}; {one_line(report.reason, 1000)}"
+
+
+def _case_lines(case: CaseView, folder: str) -> Iterator[str]:
+    """Yield the lines of a case that needs attention; the first names it."""
+    outcome = case.outcome if case.outcome != "quarantined" else f"quarantined ({case.judged})"
+    yield f"{_CASE_SIGNS[case.outcome]} {one_line(case.title)}  [{outcome}]  {one_line(place(case.source, folder))}"
+    if case.repeats:
+        yield f"    trials: {one_line(case_trials_text(case), 1000)}"
+    shown = [turn for turn in case.turns if turn.problems]
+    if not shown:
+        yield f"    {one_line(case.reason, 1000)}"
+    for turn in shown:
+        yield from _turn(turn, folder, numbered=len(case.turns) > 1)
+
+
+def _turn(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]:
+    if numbered:
+        yield f"    turn {turn.index}  {one_line(place(turn.source, folder))}"
+    for problem in turn.problems:
+        yield f"    {one_line(problem, 1000)}"
+    yield f"      input:    {one_line(turn.input)}"
+    if turn.response is not None:
+        yield f"      answer:   {one_line(turn.response) or '(empty)'}"
+    if turn.ground_truth is not None:
+        yield f"      expected: {one_line(turn.ground_truth)}"
+    if turn.tool_calls:
+        yield f"      tools:    {one_line('; '.join(call_text(call) for call in turn.tool_calls[:20]), 600)}"
+
+
+def _metrics(metrics: Sequence[MetricView]) -> Iterator[str]:
+    names = [one_line(metric.name, 60) for metric in metrics]
+    width = max(len("metric"), *(len(name) for name in names))
+    yield f"{'metric':<{width}}    mean  threshold   margin  passed  failed  error  skipped"
+    for name, metric in zip(names, metrics, strict=True):
+        mean, threshold, margin, passed = _metric_texts(metric)
+        yield (
+            f"{name:<{width}}  {mean:>6}  {threshold:>9}  {margin:>7}  {passed:>6}  {metric.failed:>6}  "
+            f"{metric.errors:>5}  {metric.skipped:>7}"
+        )
+
+
+def _metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
+    """Return a metric's mean, threshold, margin and number of passes as a reader wants them."""
+    mean = "–" if metric.mean is None else f"{metric.mean:.4f}"
+    threshold = "–" if metric.threshold is None else f"{metric.threshold:g}"
+    if metric.polarity == "minimize" and metric.threshold is not None:
+        threshold = f"≤ {threshold}"
+    margin = "–" if metric.margin is None else f"{metric.margin:+.4f}"
+    passed = "–" if metric.informational and not metric.passed + metric.failed else str(metric.passed)
+    return mean, threshold, margin, passed
+
+
+def _draw(report: Report, console: Console, width: int | None) -> None:
+    """Draw a report on a terminal, or in a log that wants colours (`width` None: lines are not wrapped)."""
+    from rich.text import Text
+
+    def say(text: str, style: str = "") -> None:
+        lines = text.split("\n") if width is None else [wrapped(line, width) for line in text.split("\n")]
+        console.print(Text("\n".join(lines), style=style), soft_wrap=True)
+
+    first, *notices = _head_lines(report)
+    say(first, "bold")
+    for notice in notices:
+        say(notice, "dim")
+    if report.comparison is not None:
+        sentence, *lines = comparison_lines(report.comparison, report.folder)
+        worse = gating(report.comparison.regressed) > 0
+        say(f"\n{sentence}", "bold red" if worse else "bold")
+        say("\n".join(lines))
+    elif report.base_missing is not None:
+        say(f"Not compared with a base: {one_line(report.base_missing, 1000)}", "yellow")
+    for case in islice(report.attention, _CASES_SHOWN):
+        title, *lines = _case_lines(case, report.folder)
+        say(f"\n{title}", f"bold {_COLOURS[case.outcome]}")
+        say("\n".join(lines))
+    if len(report.attention) > _CASES_SHOWN:
+        say(f"\n{_omitted_line(report)}", "dim")
+    if report.informational:
+        say(f"\n{_informational_line(report)}", "dim")
+    if report.metrics:
+        say("")
+        table, left_out = _metric_table(report.metrics, console.width)
+        console.print(table)
+        if left_out:
+            say(f"not shown at this width: {', '.join(left_out)}", "dim")
+        for line in _below_metrics(report):
+            say(line, "dim")
+    for line in _history_lines(report):
+        say(line, "dim")
+    say("")
+    for gate in report.gates:
+        say(gate_line(gate), _COLOURS[gate.state])
+    say("")
+    for line in _calls_lines(report):
+        say(line, "dim")
+    say(_conclusion(report), f"bold {_COLOURS[report.outcome]}")
+
+
+_LEFT_OUT_FIRST = ("skipped", "margin", "error", "threshold")
+"""Columns that a narrow terminal does without, in this order."""
+_BETWEEN = 2
+"""Spaces before a column."""
+
+
+def _metric_table(metrics: Sequence[MetricView], width: int) -> tuple[Table, list[str]]:
+    """Return the table of metrics for so many columns, and which columns of it are left out.
+
+    Columns are left out until the longest word of the names fits: words stay whole.
+    """
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = [(one_line(metric.name, 60), metric, _cells(metric)) for metric in metrics]
+    heads = list(rows[0][2])
+    widths = {head: max(len(head), *(len(cells[head]) for _, _, cells in rows)) for head in heads}
+    longest = max(len("metric"), *(len(word) for name, _, _ in rows for word in name.split()))
+    left_out: list[str] = []
+    for head in _LEFT_OUT_FIRST:
+        if longest + sum(widths[head] + _BETWEEN for head in heads) <= width:
+            break
+        heads.remove(head)
+        left_out.append(head)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("metric", overflow="fold")
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, metric, cells in rows:
+        troubled = "red" if metric.failed else "yellow" if metric.errors else ""
+        table.add_row(Text(name), *(cells[head] for head in heads), style=troubled)
+    return table, left_out
+
+
+def _cells(metric: MetricView) -> dict[str, str]:
+    mean, threshold, margin, passed = _metric_texts(metric)
+    return {
+        "mean": mean,
+        "threshold": threshold,
+        "margin": margin,
+        "passed": passed,
+        "failed": str(metric.failed),
+        "error": str(metric.errors),
+        "skipped": str(metric.skipped),
+    }

@@ -1,0 +1,1 @@
+"""The results that a run is compared with."""

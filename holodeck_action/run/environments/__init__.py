@@ -1,0 +1,1 @@
+"""The Python environments of a project's code."""

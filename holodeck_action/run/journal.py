@@ -1,0 +1,325 @@
+"""The journal: finished trials on disk within half a second, so that a killed run loses almost nothing.
+
+One JSON line per trial behind a header line that names what was run, each with its digest. A writer thread commits in
+groups: everything that arrived since the last flush is written and fsynced together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import queue
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from msgspec import Struct, field
+
+from holodeck_action.record.disk import DISK, Disk, open_kept, open_new
+from holodeck_action.record.record import TrialRecord
+from holodeck_action.record.serialization import from_plain
+from holodeck_action.text.foreign import Foreign, open_file
+from holodeck_action.text.given_paths import GivenPath
+
+JOURNAL_FILE = "journal.jsonl"
+PREVIOUS_FILE = "journal.previous.jsonl"
+FLUSH_INTERVAL_S = 0.25
+_SHOWN = 10
+
+
+class JournalError(Exception):
+    """A journal cannot be resumed; the message says why and what to do."""
+
+
+class Journaled(Struct, frozen=True):
+    """What a journal holds: finished trials by (case id, trial index), and the length of its sound part in bytes.
+
+    `imported` are the files of the suite's own code with their digests, see `ImportedFiles`.
+    """
+
+    trials: Mapping[tuple[str, int], TrialRecord]
+    sound_bytes: int
+    broken_lines: int
+    imported: Mapping[str, str | None] = field(default_factory=dict)
+
+
+class Journal:
+    """Appends finished trials to a file from a thread of its own.
+
+    A write error (a full disk) does not end the run: what is sound in the file stays, and what could not be written is
+    tried again with the next trials. `error` says what is wrong while something is missing.
+    """
+
+    def __init__(
+        self, path: Path, identity: Mapping[str, Any], keep_bytes: int = 0, disk: Disk = DISK, cases: int | None = None
+    ) -> None:
+        """Open the journal.
+
+        Args:
+            path: the journal's file.
+            identity: what is run; a journal of something else is not resumed.
+            keep_bytes: length of the part of an existing file that is kept; 0 starts anew.
+            disk: what it is written with.
+            cases: how many are to be run, for those who follow the run; None where nobody knows.
+
+        Raises:
+            OSError: the file cannot be opened.
+        """
+        self.error: str | None = None
+        self._path, self._disk = path, disk
+        self._file = open_kept(path) if keep_bytes else open_new(path)
+        self._sound = keep_bytes
+        self._pending: list[bytes] = []
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        if keep_bytes:
+            self._file.truncate(keep_bytes)
+            self._file.seek(0)
+            self._head = self._file.readline()
+            self._file.seek(keep_bytes)
+        else:
+            head = {"journal": dict(identity), **({} if cases is None else {"planned": cases})}
+            self._head = sealed_line(json.dumps(head, sort_keys=True).encode()[:-1], b"")
+            self._commit([self._head])
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._write_groups, name="journal", daemon=True)
+        self._thread.start()
+
+    def append(self, case_id: str, trial: bytes) -> None:
+        """Hand over a finished trial as JSON; it is on disk within half a second."""
+        self._put(json.dumps({"case": case_id})[:-1].encode() + b', "trial": ' + trial)
+
+    def append_code(self, imported: Mapping[str, str | None]) -> None:
+        """Note digests of files that the suite's own code has imported, before the trials that ran by them."""
+        self._put(json.dumps({"imported": dict(imported)}, sort_keys=True).encode()[:-1])
+
+    def _put(self, text: bytes) -> None:
+        self._queue.put(sealed_line(text, self._head))
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self._closing.set()
+        self._queue.put(None)
+        self._thread.join()
+        self._file.close()
+
+    def remove(self) -> None:
+        """Delete the file: its run is complete and its results are on the disk."""
+        self._disk.remove(self._path)
+
+    def _write_groups(self) -> None:
+        closing = False
+        while not closing:
+            first = self._queue.get()
+            group = [] if first is None else [first]
+            closing = first is None
+            if not closing:
+                # Let a group gather: one fsync for many trials.
+                closing = self._closing.wait(FLUSH_INTERVAL_S)
+            while not self._queue.empty():
+                line = self._queue.get()
+                if line is None:
+                    closing = True
+                else:
+                    group.append(line)
+            if group or self._pending:
+                self._commit(group)
+
+    def _commit(self, group: list[bytes]) -> None:
+        self._pending += group
+        data = b"".join(self._pending)
+        try:
+            self._disk.write(self._file, data)
+            if self._path.is_file():
+                self._disk.sync(self._file)
+                if not self._sound:
+                    self._disk.sync_folder(self._path.parent)
+        except OSError as error:
+            name = self._path.name
+            self.error = (
+                f"the journal {name} could not be written ({error.strerror}): --resume runs again what it lacks"
+            )
+            if self._path.is_file():
+                self._file.truncate(self._sound)
+                self._file.seek(self._sound)
+        else:
+            self._sound += len(data)
+            self._pending, self.error = [], None
+
+
+def sealed_line(text: bytes, head: bytes) -> bytes:
+    """Close a line with its digest, which is that of the journal's first line and of its own text before it."""
+    return text + f', "digest": "{hashlib.sha256(head + text).hexdigest()}"}}\n'.encode()
+
+
+def is_sound(line: bytes, head: bytes) -> bool:
+    """Tell whether a line is as it was written, below this first line of the journal."""
+    text, _, _ = line.rpartition(b', "digest": "')
+    return line == sealed_line(text, head)
+
+
+class Resumed(Struct, frozen=True):
+    """What a run starts from: finished trials, how much of the journal to keep, and what the user should know."""
+
+    trials: Mapping[tuple[str, int], TrialRecord]
+    keep_bytes: int
+    notices: tuple[str, ...]
+
+
+def read_for_resume(
+    path: GivenPath, identity: Mapping[str, Any], changed: Callable[[Mapping[str, str | None]], Sequence[str]]
+) -> Resumed:
+    """Read what an interrupted run has finished; nothing when there is no journal.
+
+    Args:
+        path: the journal's file.
+        identity: what is run.
+        changed: tells which imported files do not hold any more what they held.
+
+    Raises:
+        JournalError: the journal is another run's, or broken or unreadable as a whole, or imported files have changed.
+    """
+    if not os.path.lexists(path):
+        return Resumed({}, 0, (f"there is no {path.name} to resume; everything is run",))
+    try:
+        found = read_journal(path, identity)
+    except OSError as error:
+        raise JournalError(f"{path}: the journal cannot be read: {error.strerror}") from error
+    edited = changed(found.imported) if found.trials else ()
+    if edited:
+        names = ", ".join(edited[:_SHOWN]) + (", …" if len(edited) > _SHOWN else "")
+        raise JournalError(
+            f"{path}: code that the interrupted run had imported has changed since ({names}); "
+            "run without --resume to start anew"
+        )
+    notices = (f"{found.broken_lines} broken line(s) of {path.name} are run again",) if found.broken_lines else ()
+    return Resumed(found.trials, found.sound_bytes, notices)
+
+
+def set_aside(path: Path) -> tuple[str, ...]:
+    """Keep the journal of an interrupted run that is not continued under another name, and say so.
+
+    Raises:
+        OSError: the file cannot be renamed.
+    """
+    if path.is_symlink() or not path.is_file() or not path.stat().st_size:
+        return ()
+    path.replace(path.with_name(PREVIOUS_FILE))
+    return (f"the journal of an interrupted run was kept as {PREVIOUS_FILE}; --resume would have continued it",)
+
+
+class Running(Struct, frozen=True):
+    """How far a run is: what is run, how many cases it has (None: not known), and finished trials by case id."""
+
+    identity: Mapping[str, Any]
+    planned: int | None
+    trials: Mapping[str, Sequence[TrialRecord]]
+
+
+def follow(path: Path) -> Running | None:
+    """Read the journal of a run that goes on, whatever is run; None where it holds nothing yet, or is no journal.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    trials: dict[str, list[TrialRecord]] = {}
+    with open_file(path, None, follow=False) as file:
+        header = file.readline()
+        try:
+            head = Foreign(header).json()
+            identity, planned = {**head["journal"]}, head.get("planned")
+        except (ValueError, KeyError, TypeError):
+            return None
+        for line in file:
+            # The last line may be half written.
+            if not line.endswith(b"\n") or not line.startswith(b'{"case"') or not is_sound(line, header):
+                continue
+            try:
+                entry = Foreign(line).json()
+                trial = from_plain(entry["trial"], TrialRecord)
+                trials.setdefault(str(entry["case"]), []).append(trial)
+            except (ValueError, KeyError, TypeError):
+                continue
+    return Running(identity, planned if isinstance(planned, int) else None, trials)
+
+
+def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
+    """Read the finished trials of an interrupted run; torn, broken and edited lines are omitted.
+
+    Raises:
+        JournalError: the journal belongs to another run, or its header is broken.
+        OSError: the file cannot be read.
+    """
+    places: dict[tuple[str, int], tuple[int, int]] = {}
+    imported: dict[str, str | None] = {}
+    sound = broken = 0
+    with open_file(path, None, follow=False) as file:
+        header = file.readline()
+        if not header.endswith(b"\n"):
+            # Killed while the header was written: nothing had run yet.
+            return Journaled({}, 0, 0)
+        _check_identity(path, header, identity)
+        sound = len(header)
+        for line in file:
+            if not line.endswith(b"\n"):
+                break
+            sound += len(line)
+            try:
+                entry = Foreign(line).json()
+                if not is_sound(line, header):
+                    raise ValueError("its digest is that of something else")
+                if "imported" in entry:
+                    # What was imported first is what the trials before it ran by.
+                    imported = {**_digests(entry["imported"]), **imported}
+                    continue
+                trial = from_plain(entry["trial"], TrialRecord)
+                places[entry["case"], trial.index] = (sound - len(line), len(line))
+            except (ValueError, KeyError, TypeError):
+                if line.startswith(b'{"imported"'):
+                    # Nobody knows any more by which code the trials ran.
+                    raise JournalError(f"{path}: the journal was edited; run without --resume to start anew") from None
+                broken += 1
+        return Journaled(_JournaledTrials(file, places), sound, broken, imported)
+
+
+class _JournaledTrials(Mapping[tuple[str, int], TrialRecord]):
+    """Trials of a journal, by case id and index, each read when it is asked for."""
+
+    def __init__(self, file: BinaryIO, places: Mapping[tuple[str, int], tuple[int, int]]) -> None:
+        """Take the open file, and of each trial where its line begins and how many bytes it has."""
+        self._handle, self._places = os.dup(file.fileno()), places
+        weakref.finalize(self, os.close, self._handle)
+
+    def __getitem__(self, key: tuple[str, int]) -> TrialRecord:
+        start, length = self._places[key]
+        entry = Foreign(os.pread(self._handle, length, start)).json()
+        return from_plain(entry["trial"], TrialRecord)
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def _digests(given: Any) -> dict[str, str | None]:
+    if not isinstance(given, dict) or not all(isinstance(digest, str | None) for digest in given.values()):
+        raise TypeError("no digests by name")
+    return given
+
+
+def _check_identity(path: GivenPath, header: bytes, identity: Mapping[str, Any]) -> None:
+    try:
+        found = {**Foreign(header).json()["journal"]}
+    except (ValueError, KeyError, TypeError) as error:
+        raise JournalError(f"{path}: the journal's first line is broken; run without --resume to start anew") from error
+    differing = [key for key in sorted({*found, *identity}) if found.get(key) != identity.get(key)]
+    if differing:
+        changes = ", ".join(f"{key} was {found.get(key)!r}, is {identity.get(key)!r}" for key in differing)
+        raise JournalError(
+            f"{path}: the interrupted run is not this one ({changes}); run without --resume to start anew"
+        )
+    if not is_sound(header, b""):
+        raise JournalError(f"{path}: the journal's first line was edited; run without --resume to start anew")

@@ -1,0 +1,98 @@
+"""The metrics that there are: those of this package, and those that installed packages bring."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from importlib.machinery import PathFinder
+from typing import TYPE_CHECKING
+
+from holodeck_action.metrics.registry import built_in, in_order, type_of
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.metric_types import MetricTypes
+from holodeck_action.text.foreign import read_file
+from holodeck_action.text.plain import one_line
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+GROUP = "holodeck_action.metrics"
+"""Group of the entry points that name classes of metrics."""
+
+
+def installed_metrics() -> MetricTypes:
+    """Return the metrics of this package and of the packages installed beside it.
+
+    Raises:
+        ConfigurationError: an entry point names no metric, or one of a type that there is already.
+    """
+    own = built_in()
+    if not _may_be_named(tuple(sys.path)):
+        return own
+    from importlib.metadata import entry_points
+
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    if not entries:
+        return own
+    found = dict(own.classes)
+    problems: list[str] = []
+    for entry in entries:
+        metric = _loaded(entry)
+        if isinstance(metric, str):
+            problems.append(metric)
+        elif type_of(metric) in found:
+            problems.append(f"{_shown(entry)} brings the type {type_of(metric)}, which there is already: rename it")
+        else:
+            found[type_of(metric)] = metric
+    if problems:
+        raise ConfigurationError(problems)
+    return in_order(found.values())
+
+
+def _may_be_named(folders: tuple[str, ...]) -> bool:
+    """Tell whether an installed package may name the group; to parse what all of them name takes ten times as long."""
+    others = (finder for finder in sys.meta_path if finder is not PathFinder)
+    return any(hasattr(finder, "find_distributions") for finder in others) or _is_named_in(folders)
+
+
+@cache
+def _is_named_in(folders: tuple[str, ...]) -> bool:
+    """Look once: what is installed while the program runs counts when it is started again."""
+    group = GROUP.encode()
+    for folder in folders:
+        try:
+            entries = list(os.scandir(folder or "."))
+        except NotADirectoryError:
+            # An archive has metadata as well.
+            return True
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.name.endswith((".dist-info", ".egg-info", "EGG-INFO")):
+                try:
+                    if read_file(os.path.join(entry.path, "entry_points.txt")).parse(lambda data: group in data):
+                        return True
+                except OSError:
+                    continue
+    return False
+
+
+def _loaded(entry: EntryPoint) -> type[Metric] | str:
+    """Return the class that an entry point names, or what is wrong with it."""
+    try:
+        metric = entry.load()
+    except Exception as error:  # noqa: BLE001 - code of another package
+        reason = one_line(f"{type(error).__name__}: {error}", 300)
+        return f"{_shown(entry)} cannot be imported ({reason}): repair or uninstall the package"
+    if not isinstance(metric, type) or not issubclass(metric, Metric):
+        return f"{_shown(entry)} is no subclass of holodeck_action.suite.model.metric_base.Metric"
+    if "type" not in metric.model_fields or not isinstance(metric.model_fields["type"].default, str):
+        return f'{_shown(entry)} has no field such as type: Literal["{entry.name}"] = "{entry.name}"'
+    return metric
+
+
+def _shown(entry: EntryPoint) -> str:
+    package = f" of the package {entry.dist.name}" if entry.dist is not None else ""
+    return f"the metric {entry.name}{package} (entry point {entry.value} of the group {GROUP})"

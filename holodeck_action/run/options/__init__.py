@@ -1,0 +1,1 @@
+"""The inputs of the Action and of `run`, each declared once."""

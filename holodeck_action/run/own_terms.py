@@ -1,0 +1,99 @@
+"""What a suite asks for that runs by the terms of another one, for its record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from holodeck_action.extensions.calibration.judge_card import Configuration
+from holodeck_action.metrics.tools.tool_assertions import check_tools
+from holodeck_action.record.evaluation import Criteria
+from holodeck_action.record.facts import Nothing
+from holodeck_action.record.own_terms import OwnCase, OwnPlan, OwnTerms, OwnTurn, text_digest
+from holodeck_action.record.record import Record
+from holodeck_action.run.suite_run import case_record
+from holodeck_action.scoring.configurations import configuration_of
+from holodeck_action.scoring.planning import criteria_of
+from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
+from holodeck_action.text.redaction import Redactor
+
+
+def with_own_terms(
+    record: Record, suite: Suite, plan: OwnPlan, environ: Mapping[str, str], redactor: Redactor
+) -> Record:
+    """Keep the terms of a suite with its record, which has those of another one.
+
+    Args:
+        record: what the suite did.
+        suite: the suite.
+        plan: its own terms.
+        environ: where keys and addresses are that references to judges omit.
+        redactor: masks secrets.
+    """
+    kept = {case.id for case in record.cases}
+    table = _Criteria(redactor)
+    cases = tuple(found for case in plan.cases if (found := _case(case, table, redactor)).id in kept)
+    own = OwnTerms(
+        gates=plan.gates,
+        baseline=plan.baseline,
+        stop_when_decided=suite.policy.trials.stop_when_decided,
+        configurations=dict(_configurations(record, suite, plan.cases, environ, redactor)),
+        criteria=tuple(table.criteria),
+        cases=cases,
+    )
+    return replace(record, own=own)
+
+
+class _Criteria:
+    """The criteria of metrics, each once: cases share their entries."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.criteria: list[Criteria] = []
+        self._redactor = redactor
+        self._places: dict[int, int] = {}
+
+    def place(self, spec: MetricSpec) -> int:
+        # By identity: entries hold mappings and lists, and the suite keeps them alive.
+        if id(spec) not in self._places:
+            self._places[id(spec)] = len(self.criteria)
+            self.criteria.append(self._redactor.value(criteria_of(spec)))
+        return self._places[id(spec)]
+
+
+def _case(case: Case, table: _Criteria, redactor: Redactor) -> OwnCase:
+    recorded = case_record(case, (), redactor)
+    return OwnCase(
+        id=recorded.id,
+        name=recorded.name,
+        content_hash=recorded.content_hash,
+        source=recorded.source,
+        repeat=recorded.repeat,
+        min_pass=recorded.min_pass,
+        weight=recorded.weight,
+        asserting=recorded.asserting,
+        turns=tuple(_turn(turn, table, redactor) for turn in case.turns),
+    )
+
+
+def _turn(turn: Turn, table: _Criteria, redactor: Redactor) -> OwnTurn:
+    expected = () if turn.expected_tools is None else check_tools(turn.expected_tools, Nothing())
+    return OwnTurn(
+        question=text_digest(redactor.text(turn.input)),
+        ground_truth=None if turn.ground_truth is None else text_digest(redactor.text(turn.ground_truth)),
+        tools=tuple(redactor.text(assertion.expected) for assertion in expected),
+        metrics=tuple((redactor.text(spec.label), table.place(spec)) for spec in turn.metrics),
+    )
+
+
+def _configurations(
+    record: Record, suite: Suite, cases: Sequence[Case], environ: Mapping[str, str], redactor: Redactor
+) -> Iterator[tuple[str, Configuration]]:
+    specs = {spec.label: spec for case in cases for turn in case.turns for spec in turn.metrics if spec.config.enabled}
+    for label, spec in sorted(specs.items()):
+        found = configuration_of(suite, spec, None, environ, redactor) if spec.config.needs_judge else None
+        if found is not None:
+            name = redactor.text(label)
+            # The same program would have graded it.
+            graded = record.configurations.get(name)
+            yield name, found if graded is None else replace(found, version=graded.version)

@@ -1,0 +1,190 @@
+"""What one call of the program asks for: flags over inputs, checked before anything is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import fields
+
+from holodeck_action.decide.exit_codes import TOLERABLE, ExitCode
+from holodeck_action.decide.survey import judged_cases
+from holodeck_action.record.result_files import read_record
+from holodeck_action.run.settings import AGAINST, Flags
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.hosts import is_loopback
+from holodeck_action.text.given_paths import GivenPath
+
+if TYPE_CHECKING:
+    from holodeck_action.reports.custom import CustomTemplate
+
+FailOn = Literal["violation", "never"]
+
+
+class Allowed(Struct, frozen=True):
+    """What the workflow, never a suite itself, lets suites do beyond their checkout.
+
+    `paths` are further folders whose files they may read; `plain_http` lets keys go to other machines unencrypted.
+    """
+
+    paths: tuple[GivenPath, ...] = ()
+    plain_http: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no folder.
+
+        Raises:
+            ConfigurationError: with every path that is none.
+        """
+        if wrong := [path for path in self.paths if not path.path.is_dir()]:
+            raise ConfigurationError([f"{path}: there is no such folder, which --allow-path names" for path in wrong])
+
+
+NOTHING_MORE = Allowed()
+
+
+class Request(Struct, frozen=True):
+    """A run that is asked for.
+
+    Paths and suites are as they were given. `html` says whether the viewer's page is written. `fail_on` says which
+    verdicts the exit code of the process tells: `violation` every one, `never` none (configuration errors always fail
+    it). `dry_run` asks for the plan alone. `history` is the folder of the history, or `branch:NAME`. `bless` is where
+    the better of two agents' results go. `cluster_env` names the variables that workers of a cluster are given.
+    """
+
+    suites: tuple[str, ...]
+    flags: Flags
+    output_dir: GivenPath | None
+    resume: bool
+    allow_empty: bool
+    env_file: GivenPath | None
+    allowed: Allowed
+    requirements: tuple[str, ...]
+    template: GivenPath | None
+    html: bool
+    fail_on: FailOn
+    dry_run: bool = False
+    bless: GivenPath | None = None
+    history: GivenPath | str | None = None
+    cluster_env: tuple[str, ...] = ()
+
+    def process_exit_code(self, verdict_code: int) -> int:
+        """Return the exit code of the process for the exit code of a verdict."""
+        tolerated = self.fail_on == "never" and verdict_code in TOLERABLE
+        return ExitCode.PASSED if tolerated else verdict_code
+
+
+def request_from(*layers: Mapping[str, Any]) -> Request:
+    """Merge what is asked for, the highest layer first, and check that it fits together.
+
+    Args:
+        layers: value by setting; None, False and the empty tuple say nothing. Settings that no run has are passed over.
+
+    Raises:
+        ConfigurationError: values contradict each other, or the results to take failed cases from cannot be read.
+    """
+    given: dict[str, Any] = {}
+    for layer in reversed(layers):
+        given.update({name: value for name, value in layer.items() if not _silent(value)})
+    output_dir, resume = given.get("output_dir"), given.get("resume", False)
+    if resume and output_dir is None:
+        raise ConfigurationError(
+            ["--resume needs the --output-dir of the interrupted run, .holodeck/last where it had none"]
+        )
+    if given.get("replay") is not None and (given.get("record") or given.get("cache")) is not None:
+        raise ConfigurationError(["--replay answers from its folder alone: leave out --record and --cache"])
+    repeat, min_pass = given.get("repeat"), given.get("min_pass")
+    if repeat is not None and min_pass is not None and min_pass > repeat:
+        raise ConfigurationError([f"min-pass {min_pass} is more than repeat {repeat}: no case could pass"])
+    against = [name for name in AGAINST if given.get(name) is not None]
+    if len(against) + (given.get("baseline") is not None) > 1:
+        named = " and ".join(f"--{name.replace('_', '-')}" for name in (*against, "baseline") if name in given)
+        raise ConfigurationError([f"a run is compared with one other: give one of {named}"])
+    if given.get("bless") is not None and not against:
+        raise ConfigurationError(["--bless is about the better one of two agents: give --against, too"])
+    if given.get("shard") is not None:
+        for name in ("history", "bless"):
+            if given.get(name) is not None:
+                raise ConfigurationError([f"--{name} needs the whole run, of which --shard runs a part: leave one out"])
+    _check_cluster(given, against)
+    for name in ("turn_timeout", "case_timeout", "run_timeout"):
+        given[f"{name}_s"] = given.get(name)
+    failed_from = given.pop("failed_from", None)
+    flags = {item.name: given[item.name] for item in fields(Flags) if given.get(item.name) is not None}
+    if failed_from is not None:
+        flags["failed_from"] = _failed_cases(failed_from)
+    return Request(
+        suites=given.get("suites") or ("agent.yaml",),
+        flags=Flags(**flags),
+        output_dir=output_dir,
+        resume=resume,
+        allow_empty=given.get("allow_empty", False),
+        env_file=given.get("env_file"),
+        allowed=Allowed(tuple(given.get("allow_paths", ())), given.get("allow_plain_http", False)),
+        requirements=tuple(given.get("requirements", ())),
+        template=given.get("template"),
+        html=next((layer["html"] for layer in layers if layer.get("html") is not None), True),
+        fail_on=given.get("fail_on", "violation"),
+        dry_run=given.get("dry_run", False),
+        bless=given.get("bless"),
+        history=given.get("history"),
+        cluster_env=tuple(given.get("cluster_env", ())),
+    )
+
+
+def _check_cluster(given: Mapping[str, Any], against: Sequence[str]) -> None:
+    """Refuse what does not go with a cluster, or goes nowhere without one.
+
+    Raises:
+        ConfigurationError: it is given.
+    """
+    address = given.get("cluster")
+    if address is None:
+        for name in ("cluster_env", "cluster_insecure"):
+            if name in given:
+                raise ConfigurationError(
+                    [f"--{name.replace('_', '-')} is about the workers of --cluster: give that, too"]
+                )
+        return
+    for name in (*against, "record", "replay", "cache", "allow_paths"):
+        if given.get(name) is not None:
+            flag = name.removesuffix("s" if name == "allow_paths" else "").replace("_", "-")
+            raise ConfigurationError([f"--{flag} is about this machine and does not go with --cluster: leave one out"])
+    parts = urlsplit(address)
+    if parts.scheme == "tcp" and not is_loopback(parts.hostname or "") and not given.get("cluster_insecure"):
+        raise ConfigurationError(
+            [
+                f"--cluster {address}: over tcp:// whoever reaches the scheduler reads what is sent and runs code on "
+                "all machines of the cluster; use tls://, or allow it in a closed network by --cluster-insecure"
+            ]
+        )
+
+
+def _failed_cases(path: GivenPath) -> frozenset[str]:
+    """Return the ids of the cases that did not pass in an earlier run.
+
+    Raises:
+        ConfigurationError: the file is not a results file.
+    """
+    judged = (verdict for _, verdict in judged_cases(read_record(path)))
+    return frozenset(verdict.id for verdict in judged if verdict.judged not in ("passed", "informational"))
+
+
+def _silent(value: Any) -> bool:
+    # 0 says something, and equals False.
+    return value is None or value is False or value == ()
+
+
+def template_of(path: GivenPath | None) -> CustomTemplate | None:
+    """Read a report template; None for none.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    if path is None:
+        return None
+    from holodeck_action.reports.custom import read_template
+
+    return read_template(path)

@@ -1,0 +1,340 @@
+"""Settings of a run, merged once from plain mappings.
+
+Highest first: flags, the policy file, agent.yaml `execution`, project and user config, `HOLODECK_*` variables,
+defaults.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from msgspec import Struct
+
+from holodeck_action.suite.applicability import case_asserts
+from holodeck_action.suite.errors import Problem
+from holodeck_action.suite.model.policy import (
+    Baseline,
+    GatedCases,
+    Gates,
+    Reaction,
+    fails_on_loss,
+    unable_to_fail,
+)
+from holodeck_action.suite.values import Case, Suite
+from holodeck_action.text.given_paths import GivenPath
+
+T = TypeVar("T")
+
+_GATE_FLAGS = (
+    *("min_pass_rate", "min_pass_rate_lower_bound", "min_completeness", "max_errors", "max_flaky"),
+    "max_regressions",
+)
+_BASELINE_FLAGS = {
+    "baseline": "source",
+    "on_missing_baseline": "on_missing",
+    "baseline_margin": "margin",
+    "on_regressed": "on_regressed",
+    "on_inconclusive": "on_inconclusive",
+    "on_case_regression": "on_case_regression",
+    "on_loosened": "on_loosened",
+}
+"""Fields of `Baseline` by the flags that set them."""
+_DEFAULT_BASELINE = Baseline.model_construct()
+_BOOLEANS = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+
+
+class SettingsError(Exception):
+    """Settings that contradict each other or the suite; the message is one sentence with the way out.
+
+    `setting` is the one of the policy file, such as `gates.max_cost_usd`; None where none is meant.
+    """
+
+    def __init__(self, message: str, setting: str | None = None) -> None:
+        super().__init__(message)
+        self.setting = setting
+
+
+class Flags(Struct, frozen=True):
+    """What the command line says; None where it is silent.
+
+    `case_globs` and `tags` choose cases (a case is chosen when any glob matches its id or name, and when it has any of
+    the tags), `failed_from` are the ids of an earlier run's cases that did not pass, `limit` keeps the first n. `shard`
+    is the part of them that is run, such as `2/8`. `cluster` is the address of the scheduler whose workers run them.
+    `against` is another suite to compare with; `against_target`, `against_model` and `against_prompt` are what differs
+    in the same suite when that is compared with itself. `record`, `replay` and `cache` are folders of model calls.
+    """
+
+    target: str | None = None
+    concurrency: int | None = None
+    turn_timeout_s: float | None = None
+    case_timeout_s: float | None = None
+    run_timeout_s: float | None = None
+    max_response_bytes: int | None = None
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
+    repeat: int | None = None
+    min_pass: int | None = None
+    min_pass_rate: float | None = None
+    min_pass_rate_lower_bound: float | None = None
+    min_completeness: float | None = None
+    max_errors: int | None = None
+    max_flaky: int | None = None
+    max_regressions: int | None = None
+    baseline: str | None = None
+    on_missing_baseline: Literal["warn", "fail"] | None = None
+    baseline_margin: float | None = None
+    on_regressed: Reaction | None = None
+    on_inconclusive: Reaction | None = None
+    on_case_regression: Reaction | None = None
+    on_loosened: Reaction | None = None
+    against: str | None = None
+    against_target: str | None = None
+    against_model: str | None = None
+    against_prompt: GivenPath | None = None
+    case_globs: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    failed_from: frozenset[str] | None = None
+    limit: int | None = None
+    shard: str | None = None
+    cluster: str | None = None
+    record: GivenPath | None = None
+    replay: GivenPath | None = None
+    cache: GivenPath | None = None
+
+    @property
+    def compared_with(self) -> tuple[str, str | GivenPath] | None:
+        """What runs beside the suites, to compare them with: the name of its flag and its value; None for nothing."""
+        given = ((name, getattr(self, name)) for name in AGAINST)
+        return next(((name, value) for name, value in given if value is not None), None)
+
+
+AGAINST = ("against", "against_target", "against_model", "against_prompt")
+"""Flags that name what runs beside the suites."""
+
+
+class ModelCalls(Struct, frozen=True):
+    """How model calls are made.
+
+    Attributes:
+        mode: `live` asks; `record` asks and keeps every call in `folder`; `replay` answers from `folder` alone.
+        folder: absolute; None for `live`.
+        cache: folder in which answers are kept between runs; None for none.
+        ttl_s: seconds for which a kept answer is used.
+    """
+
+    mode: Literal["live", "record", "replay"] = "live"
+    folder: Path | None = None
+    cache: Path | None = None
+    ttl_s: float | None = None
+
+
+class FileSettings(Struct, frozen=True):
+    """How files of cases are read: seconds for one conversion and for one download, and where downloads are kept.
+
+    `cache` is a folder, absolute; None keeps no download.
+    """
+
+    file_timeout_s: float
+    download_timeout_s: float
+    cache: Path | None
+
+
+class Settings(Struct, frozen=True):
+    """Everything a run of one suite needs to know besides the suite.
+
+    Seconds, bytes and counts; `run_timeout_s` is the suite's own limit, None without one (the command line's, which
+    takes its place, holds for all suites together), and so are `max_cost_usd` (US dollars) and `max_tokens`, its
+    budget; `workers` is the most processes that run the suite's own Python at a time; `compared` tells whether the run
+    is to be compared with a base; `cluster` is the address of the scheduler whose workers run the trials, None where
+    they run here.
+    """
+
+    concurrency: int
+    workers: int
+    turn_timeout_s: float
+    case_timeout_s: float
+    rate_limit_wait_s: float
+    run_timeout_s: float | None
+    max_cost_usd: float | None
+    max_tokens: int | None
+    max_response_bytes: int
+    stop_when_decided: bool
+    gates: Gates
+    baseline: Baseline
+    compared: bool
+    calls: ModelCalls
+    files: FileSettings
+    cluster: str | None = None
+
+
+def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
+    """Merge the settings of one suite.
+
+    Args:
+        suite: the loaded suite with its policy, `execution` block and project config.
+        flags: the command line.
+        environ: environment variables; `HOLODECK_LLM_TIMEOUT`, `HOLODECK_FILE_TIMEOUT`, `HOLODECK_DOWNLOAD_TIMEOUT`,
+            `HOLODECK_CACHE_ENABLED` and `HOLODECK_CACHE_DIR` are read, an unparsable value is ignored.
+    """
+    limits = suite.policy.limits
+    own = suite.agent.execution
+    shared = suite.project.execution
+    budget = suite.policy.budget
+    minutes = budget.max_minutes
+    deadlines = [value for value in (limits.run_timeout_s, 60 * minutes if minutes else None) if value is not None]
+    concurrency = _first(
+        flags.concurrency,
+        limits.concurrency if "concurrency" in limits.model_fields_set else None,
+        own.parallel_test_cases if own else None,
+        shared.parallel_test_cases if shared else None,
+        limits.concurrency,
+    )
+    baseline = merge_baseline(suite.policy.baseline, flags)
+    # Whether a case is flaky, only all of its trials tell.
+    gates = merge_gates(suite.policy.gates, flags)
+    return Settings(
+        concurrency=concurrency,
+        # More processes than processors only help callables that wait.
+        workers=min(concurrency, max(4, os.cpu_count() or 1)),
+        turn_timeout_s=_first(
+            flags.turn_timeout_s,
+            limits.turn_timeout_s if "turn_timeout_s" in limits.model_fields_set else None,
+            own.llm_timeout if own else None,
+            shared.llm_timeout if shared else None,
+            _seconds(environ.get("HOLODECK_LLM_TIMEOUT")),
+            limits.turn_timeout_s,
+        ),
+        case_timeout_s=_first(flags.case_timeout_s, limits.case_timeout_s),
+        rate_limit_wait_s=limits.rate_limit_wait_s,
+        run_timeout_s=None if flags.run_timeout_s is not None else min(deadlines, default=None),
+        max_cost_usd=None if flags.max_cost_usd is not None else budget.max_cost_usd,
+        max_tokens=None if flags.max_tokens is not None else budget.max_tokens,
+        max_response_bytes=_first(flags.max_response_bytes, limits.max_response_bytes),
+        stop_when_decided=suite.policy.trials.stop_when_decided and gates.max_flaky is None,
+        gates=gates,
+        baseline=baseline,
+        compared=baseline.source is not None or flags.compared_with is not None,
+        calls=merge_calls(suite, flags),
+        files=merge_files(suite, environ),
+        cluster=flags.cluster,
+    )
+
+
+def merge_files(suite: Suite, environ: Mapping[str, str]) -> FileSettings:
+    """Return how files of cases are read: by agent.yaml, the project config, `HOLODECK_*` variables, or defaults.
+
+    The folder of downloads starts at the suite's.
+    """
+    given = [block for block in (suite.agent.execution, suite.project.execution) if block is not None]
+    enabled = _first(
+        *(block.cache_enabled for block in given),
+        _BOOLEANS.get(environ.get("HOLODECK_CACHE_ENABLED", "").lower()),
+        True,
+    )
+    folder = _first(*(block.cache_dir for block in given), environ.get("HOLODECK_CACHE_DIR") or None, ".holodeck/cache")
+    return FileSettings(
+        _first(*(block.file_timeout for block in given), _seconds(environ.get("HOLODECK_FILE_TIMEOUT")), 30.0),
+        _first(*(block.download_timeout for block in given), _seconds(environ.get("HOLODECK_DOWNLOAD_TIMEOUT")), 30.0),
+        suite.folder / folder if enabled else None,
+    )
+
+
+def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
+    """Return how model calls are made: by flags, whose folders start where the program does, else by the policy file.
+
+    The cache of the policy file starts at the suite's folder.
+    """
+    policy = suite.policy.cache
+    ttl_s = policy.ttl_days * 86_400.0
+    if flags.record is not None:
+        return ModelCalls("record", flags.record.path, None if flags.cache is None else flags.cache.path, ttl_s)
+    if flags.replay is not None:
+        return ModelCalls("replay", flags.replay.path)
+    if flags.cache is not None:
+        return ModelCalls(cache=flags.cache.path, ttl_s=ttl_s)
+    folder = suite.folder / policy.dir
+    match policy.mode:
+        case "record" | "replay":
+            return ModelCalls(policy.mode, folder)
+        case "cache":
+            return ModelCalls(cache=folder, ttl_s=ttl_s)
+        case _:
+            return ModelCalls()
+
+
+def merge_gates(gates: Gates, flags: Flags) -> Gates:
+    """Return the gates with those that the command line sets."""
+    given = {name: getattr(flags, name) for name in _GATE_FLAGS if getattr(flags, name) is not None}
+    return gates.model_copy(update=given)
+
+
+def merge_baseline(baseline: Baseline, flags: Flags) -> Baseline:
+    """Return how the run is compared with a base, with what the command line sets."""
+    given = {field: value for flag, field in _BASELINE_FLAGS.items() if (value := getattr(flags, flag)) is not None}
+    if flags.compared_with is not None:
+        given["source"] = None
+    return baseline.model_copy(update=given)
+
+
+def baseline_problem(baseline: Baseline, gates: Gates, *, compared: bool) -> tuple[str, str] | None:
+    """Return the first setting that has no effect as given, such as `baseline.margin`, and why; None for none.
+
+    Args:
+        baseline: how results are compared.
+        gates: the gates.
+        compared: whether there are results to compare with, or are to be.
+    """
+    if not compared:
+        way_out = "has no effect without a base; give baseline.source, or the input or flag baseline"
+        if gates.max_regressions is not None:
+            return "gates.max_regressions", way_out
+        named = [key for key in Baseline.model_fields if getattr(baseline, key) != getattr(_DEFAULT_BASELINE, key)]
+        return (f"baseline.{named[0]}", way_out) if named else None
+    if gates.max_regressions is not None and baseline.on_case_regression != "fail":
+        return "gates.max_regressions", f"never fails with baseline.on_case_regression: {baseline.on_case_regression}"
+    return None
+
+
+def gates_problem(
+    gates: Gates, baseline: Baseline, flags: Flags, suite: Suite, cases: Sequence[Case]
+) -> Problem | None:
+    """Return why no gate can fail in these cases, at the flag or the line that makes it so; None when one can."""
+    if not cases:
+        return None
+    found = GatedCases(
+        len(cases),
+        sum(map(case_asserts, cases)),
+        sum(case.repeat > 1 for case in cases),
+        compared=(baseline.source is not None or flags.compared_with is not None) and fails_on_loss(baseline),
+    )
+    reason = unable_to_fail(gates, found)
+    if reason is None:
+        return None
+    given = " ".join(_gate_flags(flags))
+    return Problem(None if given else suite.gates_mark, given or "gates", reason)
+
+
+def _gate_flags(flags: Flags) -> Iterator[str]:
+    """Yield the gates of the command line that take the place of those of the policy file, as they are written."""
+    for name in _GATE_FLAGS:
+        value = getattr(flags, name)
+        if value is not None:
+            yield f"--{name.replace('_', '-')} {value:g}"
+
+
+def _first(*values: T | None) -> T:
+    return next(value for value in values if value is not None)
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        return None
+    return value if value is not None and 0 < value < float("inf") else None

@@ -1,0 +1,219 @@
+"""Answers of an earlier run, graded again: only judges are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.llm.spans import span
+from holodeck_action.record.canonical import record_digest
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.facts import Fact, Nothing, joined
+from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, TrialRecord, TurnRecord
+from holodeck_action.record.result_files import Results
+from holodeck_action.run.schedule import TrialKey
+from holodeck_action.run.trial import Clock, Scorer
+from holodeck_action.scoring.scoring import Answer
+from holodeck_action.suite.values import Case, Suite, Turn
+from holodeck_action.text.plain import cut
+from holodeck_action.text.redaction import Redactor
+
+_SHOWN = 10
+
+
+class StoredError(Exception):
+    """A record does not fit the suite; `problems` say why, each one sentence that begins with a place."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class StoredRun(Struct, frozen=True):
+    """A record whose answers are graded again.
+
+    Attributes:
+        record: the record.
+        digest: of its canonical form.
+        cases: those of the suite that it holds, in the suite's order, with the trials that were planned then.
+        trials: its trials by the ids of the suite.
+        left_out: names of the suite's cases that it does not hold.
+    """
+
+    record: Record
+    digest: str
+    cases: tuple[Case, ...]
+    trials: Mapping[TrialKey, TrialRecord]
+    left_out: tuple[str, ...]
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a reader of the new record should know, each one sentence."""
+        origin = self.record.provenance
+        commit = "" if origin.commit is None else f" at commit {origin.commit[:12]}"
+        found = [f"judged again: the answers are those of record {self.digest[:12]}, given by {origin.target}{commit}"]
+        if self.left_out and not origin.filters:
+            names = ", ".join(self.left_out[:_SHOWN])
+            found.append(f"{len(self.left_out)} case(s) of the suite have no answer in that record: {names}")
+        return tuple(found)
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the record is not whole; None when it is."""
+        stopped = self.record.stopped
+        return None if stopped is None else f"the run that gave the answers had stopped early: {stopped}"
+
+
+class _RecordedTrials(Mapping[TrialKey, TrialRecord]):
+    """The trials of a record by the ids of the suite, read when they are asked for; in memory is where they stand."""
+
+    def __init__(self, record: Record) -> None:
+        self._cases = record.cases
+        self._places: dict[TrialKey, int] = {}
+
+    def add(self, case_id: str, place: int, trials: Iterable[TrialRecord]) -> None:
+        """Add the trials of the case that the record has at a place."""
+        self._places.update({(case_id, trial.index): place for trial in trials})
+
+    def __getitem__(self, key: TrialKey) -> TrialRecord:
+        trials = self._cases[self._places[key]].trials
+        return next(trial for trial in trials if trial.index == key[1])
+
+    def __iter__(self) -> Iterator[TrialKey]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def stored_run(results: Results, suite: Suite, redactor: Redactor) -> StoredRun:
+    """Find the cases of a suite in the record of a results file.
+
+    Raises:
+        StoredError: a case of the record is not in the suite any more, or asks or expects something else there.
+    """
+    known = {redactor.case_id(case.id, case.content_hash): case for case in suite.cases}
+    record = results.record
+    chosen: dict[str, Case] = {}
+    trials = _RecordedTrials(record)
+    problems: list[str] = []
+    for place, stored in enumerate(record.cases):
+        case = known.get(stored.id)
+        problem = _mismatch(stored, case)
+        if problem is not None or case is None:
+            problems.append(f"case {stored.id!r}: {problem}")
+            continue
+        # How many trials there were to be, and how many of them must pass, is a matter of the run.
+        chosen[case.id] = replace(case, repeat=stored.repeat, min_pass=stored.min_pass)
+        trials.add(case.id, place, stored.trials)
+    if problems:
+        raise StoredError(problems)
+    return StoredRun(
+        record=record,
+        digest=results.record_digest or record_digest(record),
+        cases=tuple(chosen[case.id] for case in suite.cases if case.id in chosen),
+        trials=trials,
+        left_out=tuple(redactor.text(case.name or case.id) for case in suite.cases if case.id not in chosen),
+    )
+
+
+def _mismatch(stored: CaseRecord, case: Case | None) -> str | None:
+    if case is None:
+        return "it is not in the suite any more; run the suite again, or give the suite that was run"
+    if case.content_hash != stored.content_hash:
+        return (
+            f"it asks or expects something else in the suite now ({case.mark}), and its stored answers are no answers "
+            "to that; run it again"
+        )
+    turns = [turn.index for turn in case.turns]
+    if any([turn.index for turn in trial.turns] != turns for trial in stored.trials):
+        return "its trials do not have the turns of the case; the record has been changed"
+    indexes = [trial.index for trial in stored.trials]
+    if len(set(indexes)) < len(indexes) or not all(0 <= index < stored.repeat for index in indexes):
+        return "the indexes of its trials are not those of a run; the record has been changed"
+    return None
+
+
+class StoredTrials(Struct, frozen=True):
+    """Grades the trials of an earlier run in the place of running them."""
+
+    stored: StoredRun
+    scorer: Scorer
+    clock: Clock
+    redactor: Redactor
+
+    async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
+        """Grade one trial that the record holds.
+
+        Args:
+            case: the case.
+            index: the trial's index.
+            slot: held while it is graded.
+
+        Returns:
+            The trial as it was, with new evaluations and tool assertions. Only cancellation is raised.
+        """
+        trial = self.stored.trials[case.id, index]
+        attributes = {
+            "holodeck_action.case.id": self.redactor.case_id(case.id, case.content_hash),
+            "holodeck_action.case.name": case.name,
+            "holodeck_action.trial.index": index,
+        }
+        async with slot:
+            with span(f"case {attributes['holodeck_action.case.id']}", attributes, sampled=True):
+                turns = [
+                    await self._graded(case, index, turn, kept, calls)
+                    for turn, kept, calls in zip(case.turns, trial.turns, _calls_so_far(trial), strict=True)
+                ]
+        return self.redactor.value(replace(trial, turns=tuple(turns)))
+
+    async def _graded(
+        self, case: Case, index: int, turn: Turn, kept: TurnRecord, calls: Fact[tuple[ToolInvocation, ...]]
+    ) -> TurnRecord:
+        # With an answer, only its grading can have failed.
+        error = kept.error if kept.response is None else self._unread(turn, kept)
+        if kept.response is None or error is not None:
+            reason = kept.skipped or f"not evaluated: {error.message if error else 'no answer'}"
+            pending = self.scorer.pending(turn, reason)
+            return replace(kept, source=turn.mark, evaluations=pending, tool_assertions=(), error=error)
+        answer = Answer(
+            trial=index,
+            turn=turn,
+            case_name=case.name,
+            multi_turn=case.multi_turn,
+            response=kept.response,
+            calls=kept.calls,
+            conversation_calls=calls,
+            texts=kept.texts,
+            chunks=kept.chunks,
+            context=kept.context,
+        )
+        try:
+            evaluations = await self.scorer.score(answer)
+            assertions = await self.scorer.check_tools(turn, kept.calls)
+        except Exception as defect:  # noqa: BLE001 - a failure stays in its case
+            said = self.redactor.text(f"{type(defect).__name__}: {defect}")
+            message = cut(f"the answer could not be graded: {said}", 1000)
+            error = ErrorInfo(type(defect).__name__, message, "internal")
+            evaluations, assertions = self.scorer.pending(turn, f"not evaluated: {message}"), ()
+        return replace(kept, source=turn.mark, evaluations=evaluations, tool_assertions=assertions, error=error)
+
+    def _unread(self, turn: Turn, kept: TurnRecord) -> ErrorInfo | None:
+        """Say that a metric looks at files whose texts nobody had looked at when the record was made."""
+        has_texts = any(file.type != "image" for file in turn.files)
+        if kept.context is not None or not has_texts or not self.scorer.uses_context(turn):
+            return None
+        message = "the record does not hold the texts of the turn's files, at which a metric looks now; run it again"
+        return ErrorInfo("StoredError", message, "no_file_texts")
+
+
+def _calls_so_far(trial: TrialRecord) -> Iterator[Fact[tuple[ToolInvocation, ...]]]:
+    """Yield the tool calls of the conversation up to each turn, that turn's included."""
+    calls: Fact[tuple[ToolInvocation, ...]] = Nothing()
+    for turn in trial.turns:
+        calls = joined(calls, turn.calls)
+        yield calls

@@ -1,0 +1,61 @@
+"""What runs the trials of an opened suite, or grades those of an earlier run."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from datetime import UTC, datetime
+
+from holodeck_action.run.open_suites import Opened
+from holodeck_action.run.schedule import Trials
+from holodeck_action.run.stored import StoredTrials
+from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
+from holodeck_action.scoring.scoring import TurnScorer
+from holodeck_action.workers.pool import WorkerPool
+
+SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
+
+
+def grading_pool(ready: Opened) -> WorkerPool:
+    """Return the processes in which graders of a suite run; close it."""
+    item, suite = ready.item, ready.item.suite
+    return WorkerPool(
+        suite.folder,
+        environ=item.environ,
+        cwd=suite.checkout.cwd,
+        size=item.settings.workers,
+        code=item.code,
+        redact=ready.redactor.text,
+        imported=ready.imported,
+        interpreter=item.interpreter,
+    )
+
+
+def trials_of(ready: Opened, pool: WorkerPool) -> Trials:
+    """Return what runs the trials of a suite here; its graders run in the pool."""
+    item = ready.item
+    scorer = TurnScorer(
+        item.grading.suite,
+        pool=pool,
+        clock=SYSTEM_CLOCK.now,
+        new_id=lambda: str(uuid.uuid4()),
+        judges=ready.judges,
+        reuse=ready.reuse,
+    )
+    if item.stored is not None:
+        return StoredTrials(item.stored, scorer, SYSTEM_CLOCK, ready.redactor)
+    assert ready.agent is not None
+    return TrialRunner(
+        ready.agent,
+        scorer,
+        Deadlines(item.settings.turn_timeout_s, item.settings.case_timeout_s),
+        SYSTEM_CLOCK,
+        ready.redactor,
+        item.suite.name,
+        ready.files,
+        own_model=ready.own is not None,
+        on_spent=(lambda usage: None) if ready.charges is None else ready.charges.add,
+        base=ready.beside is not None,
+        # With kept verdicts there may be nothing to judge.
+        on_turn=ready.prepare_judges,
+    )

@@ -1,1 +1,0 @@
-"""The loop: cases and trials become a record."""

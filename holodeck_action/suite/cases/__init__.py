@@ -1,0 +1,1 @@
+"""Cases from files: tables, rows and columns."""

@@ -1,0 +1,247 @@
+"""Where the cases of a suite are: in agent.yaml, in files of several formats, or in what a function gives."""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import io
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from holodeck_action.suite.cases.columns import ColumnMap
+from holodeck_action.suite.cases.sources import CaseFile, Sources, read_content, text_digest
+from holodeck_action.suite.cases.tables import TableError, delimited_cases, json_line_cases, row_cases, table_text
+from holodeck_action.suite.checkout import MOST_YAML
+from holodeck_action.suite.errors import Problem, quoted
+from holodeck_action.suite.messages import did_you_mean
+from holodeck_action.suite.model.environments import Environment
+from holodeck_action.suite.model.policy import Policy
+from holodeck_action.suite.yaml.document import Document, MarkedList, MarkedMap
+from holodeck_action.suite.yaml.reading import read_yaml
+from holodeck_action.text.foreign import RefusedFileError
+
+MOST_FILES = 1000
+"""Files that one pattern may match."""
+_PYTHON = "python:"
+_REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_MAGIC = re.compile(r"[*?]|\[.+\]")
+
+
+class RowsError(Exception):
+    """Rows cannot be had: one clause says why, and what to do."""
+
+
+class RowSource(Protocol):
+    """Gives rows that only a process with limits may read: each as one line of JSON, an object."""
+
+    def parquet(self, file: BinaryIO) -> Iterator[bytes]:
+        """Yield the rows of a Parquet file.
+
+        Raises:
+            RowsError: it cannot be read.
+        """
+
+    def python(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
+        """Yield what a function of the checkout, `module.path:function`, yields or returns, in its environment.
+
+        Raises:
+            RowsError: it gives no rows.
+        """
+
+
+def find_cases(sources: Sources, policy: Policy | None, rows: RowSource | None) -> None:
+    """Find the cases of a suite, and note what is wrong with their files.
+
+    Args:
+        sources: the files that were read; takes the cases.
+        policy: says which field a column fills; None where it is not valid, and tables cannot be read.
+        rows: reads Parquet files and calls functions; None where neither is possible.
+    """
+    root = sources.agent.root
+    if not isinstance(root, MarkedMap):
+        return
+    written, file = root.get("test_cases"), root.get("test_cases_file")
+    before = len(sources.problems)
+    if file is None:
+        _take_cases(sources, sources.agent, written, ("test_cases",))
+    else:
+        _Finder(sources, policy, rows).find(written, file)
+    for found in sources.case_files:
+        if found.document is not sources.agent:
+            sources.problems += found.document.problems
+    _check_columns(sources, {} if policy is None else policy.columns)
+    sources.cases_found = bool(sources.case_files) and len(sources.problems) == before
+
+
+def _check_columns(sources: Sources, columns: Mapping[str, str | None]) -> None:
+    """Refuse a mapping that has no effect: a misspelt column would leave a field empty."""
+    if not columns or sources.policy is None or not sources.case_files:
+        return
+    tables = [file.columns for file in sources.case_files if file.columns is not None]
+    if not tables:
+        message = "has no effect: the cases are not in a table (CSV, TSV, JSON, JSON Lines, Parquet or python:)"
+        sources.problems.append(sources.policy.problem(("columns",), message, key=True))
+    seen = sorted(set[str]().union(*(table.seen for table in tables)))
+    for name in columns if seen else ():
+        if name not in seen:
+            guess = did_you_mean(name, seen) or f" (there are: {', '.join(map(quoted, seen[:20]))})"
+            message = f"{quoted(name)} is no column of the cases{guess}"
+            sources.problems.append(sources.policy.problem(("columns", name), message, key=True))
+
+
+class _Finder:
+    def __init__(self, sources: Sources, policy: Policy | None, rows: RowSource | None) -> None:
+        self._sources = sources
+        self._columns = None if policy is None else policy.columns
+        self._environment = None if policy is None else policy.environment
+        self._rows = rows
+        root: MarkedMap = sources.agent.root
+        self._mark = sources.agent.mark(*root.value_position("test_cases_file"))
+        self._hidden = root.substituted("test_cases_file")
+
+    def _refuse(self, message: str) -> None:
+        self._sources.problems.append(Problem(self._mark, "test_cases_file", message))
+
+    def find(self, written: Any, file: Any) -> None:
+        sources = self._sources
+        if written is not None:
+            self._refuse("stands beside test_cases: keep one of them")
+        elif not isinstance(file, str) or not file.strip() or sources.agent.root.unset("test_cases_file"):
+            # Text that is not a path is refused with the other fields.
+            return
+        elif file.startswith(_PYTHON):
+            self._take_python(file, file.removeprefix(_PYTHON).strip())
+        else:
+            for name in self._names(file):
+                self._take_file(name)
+
+    def _names(self, file: str) -> list[str]:
+        """Return the files that a path means: itself, or what it matches as a pattern, sorted."""
+        folder = self._sources.folder
+        if not _MAGIC.search(file) or os.path.lexists(folder / file):
+            return [file]
+        shown = self._shown(file)
+        fixed = Path(*(Path(file).parts[: next(i for i, part in enumerate(Path(file).parts) if _MAGIC.search(part))]))
+        try:
+            self._sources.checkout.place(fixed)
+        except RefusedFileError as error:
+            self._refuse(f"{shown} {error.clause}")
+            return []
+        found = sorted(name for name in glob.iglob(file, root_dir=folder, recursive=True) if (folder / name).is_file())
+        if not found:
+            self._refuse(f"{shown} matches no file (allowed: a path or a pattern relative to agent.yaml)")
+        if len(found) > MOST_FILES:
+            self._refuse(f"{shown} matches {len(found):,} files, more than {MOST_FILES:,}")
+            return []
+        return found
+
+    def _shown(self, file: str) -> str:
+        return "the file" if self._hidden else file
+
+    def _take_file(self, name: str) -> None:
+        sources = self._sources
+        relative = Path(os.path.relpath(sources.folder / name, sources.folder)).as_posix()
+        kind = Path(name).suffix.lower()
+        if kind == ".parquet":
+            self._take_parquet(name, relative)
+            return
+        data, reason = read_content(sources.checkout, name)
+        if data is None:
+            way_out = " (allowed: a path relative to agent.yaml)" if reason == "does not exist" else ""
+            self._refuse(f"{self._shown(name)} {reason}{way_out}")
+            return
+        sources.parts.append(("cases", text_digest(data)))
+        if kind in _DELIMITERS:
+            delimiter = _DELIMITERS[kind]
+            text = partial(data.parse, partial(table_text, file=relative), TableError)
+            self._take_table(relative, lambda columns: delimited_cases(text(), relative, delimiter, columns))
+        elif kind in (".jsonl", ".ndjson"):
+            self._take_table(relative, lambda columns: json_line_cases(data.parse(io.BytesIO), relative, columns))
+        else:
+            self._take_document(read_yaml(data, file=relative, environ=sources.environ), of_json=kind == ".json")
+
+    def _take_document(self, document: Document, *, of_json: bool) -> None:
+        root = document.root
+        path: tuple[str, ...] = ()
+        if isinstance(root, MarkedMap) and "test_cases" in root:
+            root, path = root["test_cases"], ("test_cases",)
+        if not path and not (root is None or isinstance(root, MarkedList)):
+            message = "must be a list of cases, or a mapping with the list under test_cases"
+            self._sources.problems.append(document.problem((), message))
+            return
+        if of_json and self._columns and isinstance(root, MarkedList) and all(isinstance(r, MarkedMap) for r in root):
+            file, cases = document.file, root
+            self._take_table(file, lambda columns: (columns.case(row, file) for row in cases), document)
+            return
+        _take_cases(self._sources, document, root, path)
+
+    def _take_parquet(self, name: str, relative: str) -> None:
+        try:
+            with self._sources.checkout.open(name, MOST_YAML) as file:
+                digest = hashlib.sha256(file.read()).digest()
+                file.seek(0)
+                self._sources.parts.append(("cases", digest))
+                rows = self._source().parquet(file)
+                self._take_table(relative, lambda columns: row_cases(rows, relative, columns))
+        except RowsError as error:
+            self._refuse(f"{self._shown(name)}: {error}")
+        except FileNotFoundError:
+            self._refuse(f"{self._shown(name)} does not exist (allowed: a path relative to agent.yaml)")
+        except OSError as error:
+            clause = error.clause if isinstance(error, RefusedFileError) else f"cannot be read: {error.strerror}"
+            self._refuse(f"{self._shown(name)} {clause}")
+
+    def _take_python(self, file: str, reference: str) -> None:
+        if not _REFERENCE.fullmatch(reference):
+            self._refuse("must be python:MODULE:FUNCTION, such as python:cases.orders:make")
+            return
+        digest = hashlib.sha256()
+
+        def hashed(lines: Iterator[bytes]) -> Iterator[bytes]:
+            for line in lines:
+                digest.update(line)
+                yield line
+
+        try:
+            rows = hashed(self._source().python(reference, self._environment))
+            self._take_table(file, lambda columns: row_cases(rows, file, columns))
+        except RowsError as error:
+            self._refuse(str(error))
+        self._sources.parts.append(("cases", digest.digest()))
+
+    def _source(self) -> RowSource:
+        if self._rows is None:
+            raise RowsError("cannot be read here, only by the program")
+        return self._rows
+
+    def _take_table(
+        self, name: str, cases_of: Callable[[ColumnMap], Iterator[MarkedMap]], document: Document | None = None
+    ) -> None:
+        """Take the cases of a table, which may already be a document."""
+        if self._columns is None:
+            return
+        columns = ColumnMap(self._columns)
+        cases: list[Any] = []
+        try:
+            cases += cases_of(columns)
+        except TableError as error:
+            columns.problems.append(error.problem)
+        if columns.broken:
+            # What its rows lack would only repeat it.
+            cases.clear()
+        problems = (*(document.problems if document is not None else ()), *columns.problems)
+        secrets = document.secrets if document is not None else frozenset[str]()
+        table = Document(name, None, not problems, problems, secrets)
+        self._sources.case_files.append(CaseFile(table, cases, columns))
+
+
+def _take_cases(sources: Sources, document: Document, cases: Any, path: tuple[str, ...]) -> None:
+    if cases is None or isinstance(cases, MarkedList):
+        sources.case_files.append(CaseFile(document, cases or []))
+    else:
+        sources.problems.append(Problem(document.place(path), "test_cases", "must be a list"))

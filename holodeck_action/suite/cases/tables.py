@@ -1,0 +1,235 @@
+"""Cases in tables: CSV and TSV with the place of every cell, and rows of JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from holodeck_action.suite.cases.columns import AS_WRITTEN, ColumnMap, FieldPath, put
+from holodeck_action.suite.errors import Problem, SourceMark, quoted
+from holodeck_action.suite.yaml.document import PACKED, MarkedList, MarkedMap
+from holodeck_action.text.foreign import Foreign, ForeignError
+from holodeck_action.text.json_values import DuplicateKeyError, kind_of, parse_json
+
+_REST = r"(\r\n|\n|\r|\Z|{0})"
+_CELLS = {
+    delimiter: re.compile(
+        rf'(?:"((?:[^"]++|"")*+)"|([^"{delimiter}\r\n][^{delimiter}\r\n]*|)){_REST.format(delimiter)}'
+    )
+    for delimiter in (",", "\t")
+}
+_BREAK = re.compile(r"\r\n|\n|\r")
+_OPENS_JSON = ("[", "{")
+
+Cell = tuple[str, int, int]
+"""Content of a cell, its line and its column."""
+
+
+class TableError(Exception):
+    """A table that cannot be read any further; `problem` says where and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def table_text(data: bytes, file: str) -> str:
+    """Return a file's text.
+
+    Raises:
+        TableError: it is not UTF-8, or holds a NUL character.
+    """
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise TableError(Problem(SourceMark(file, 1, 1), "", "is UTF-16 text: save the file as UTF-8"))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8-sig", "replace")
+        raise TableError(
+            Problem(SourceMark(file, *_end_of(before)), "", "is not UTF-8 text: save the file as UTF-8")
+        ) from None
+    if "\0" in text:
+        place = _end_of(text[: text.index("\0")])
+        raise TableError(Problem(SourceMark(file, *place), "", "holds a NUL character: save the file as UTF-8 text"))
+    return text
+
+
+def delimited_cases(text: str, file: str, delimiter: str, columns: ColumnMap) -> Iterator[MarkedMap]:
+    """Yield a case for each row of a table with a header, as RFC 4180 has it; blank lines are passed over.
+
+    Args:
+        text: the table.
+        file: how it is called in positions.
+        delimiter: comma or tab.
+        columns: which field each column fills; problems of columns and cells are noted there.
+
+    Raises:
+        TableError: the table has no header, or a quote is not closed: where rows end is not known then.
+    """
+    rows = _rows(text, file, delimiter)
+    header = next(rows, None)
+    if header is None:
+        raise TableError(Problem(SourceMark(file, 1, 1), "", "is empty (required: a header line with columns)"))
+    places = _header(header, file, delimiter, columns)
+    for row in rows:
+        if len(row) == len(header):
+            yield _case(row, places, file, columns)
+        elif len(row) > 1 or row[0][0]:
+            columns.problems.append(_wrong_width(row, [cell[0] for cell in header], file))
+
+
+def _header(header: Sequence[Cell], file: str, delimiter: str, columns: ColumnMap) -> list[FieldPath | None]:
+    if len(header) == 1 and delimiter == "," and (";" in header[0][0] or "\t" in header[0][0]):
+        message = "has one column, whose name holds other separators: save it with commas, or with tabs as a .tsv file"
+        raise TableError(Problem(SourceMark(file, *header[0][1:]), "", message))
+    places: list[FieldPath | None] = []
+    seen: dict[str, int] = {}
+    for number, (name, line, column) in enumerate(header, start=1):
+        mark = SourceMark(file, line, column)
+        if not name.strip():
+            columns.problems.append(Problem(mark, "", f"the header of column {number} is empty: name each column"))
+        if name in seen:
+            message = f"the header names the column {quoted(name)} twice (first in column {seen[name]})"
+            columns.problems.append(Problem(mark, "", message))
+            places.append(None)
+            continue
+        seen[name] = number
+        places.append(columns.place(name, mark) if name.strip() else None)
+    return places
+
+
+def _case(row: Sequence[Cell], places: Sequence[FieldPath | None], file: str, columns: ColumnMap) -> MarkedMap:
+    case = MarkedMap()
+    _, case.line, case.column = row[0]
+    marks: list[int] = []
+    for (text, line, column), place in zip(row, places, strict=True):
+        if place is None or not text:
+            continue
+        value: Any = text
+        if place[0] not in AS_WRITTEN and text.lstrip()[:1] in _OPENS_JSON:
+            try:
+                value = marked(parse_json(text), line, column)
+            except ValueError as error:
+                message = f"{error} of the cell, which is not valid JSON (column {quoted(columns.name_of(place))})"
+                columns.problems.append(Problem(SourceMark(file, line, column), ".".join(place), message))
+                continue
+        if len(place) == 1:
+            case[place[0]] = value
+            marks += (line, column, line, column)
+        elif put(case, place, value, (line, column)):
+            marks += (line, column, line, column)
+    case.marks = array(PACKED, marks).tobytes()
+    return case
+
+
+def _rows(text: str, file: str, delimiter: str) -> Iterator[list[Cell]]:
+    cell = _CELLS[delimiter]
+    position, line, start, end = 0, 1, 0, len(text)
+    row: list[Cell] = []
+    while position < end or row:
+        found = cell.match(text, position)
+        if found is None:
+            raise TableError(_broken_quote(text, position, SourceMark(file, line, position - start + 1), delimiter))
+        inner, plain, stop = found.groups()
+        row.append((plain if inner is None else inner.replace('""', '"'), line, position - start + 1))
+        if inner is not None:
+            for broken in _BREAK.finditer(text, position, found.start(3)):
+                line, start = line + 1, broken.end()
+        position = found.end()
+        if stop != delimiter:
+            yield row
+            row, line, start = [], line + 1, position
+
+
+def _broken_quote(text: str, position: int, mark: SourceMark, delimiter: str) -> Problem:
+    closed = re.compile(r'"(?:[^"]++|"")*+"').match(text, position)
+    separator = "comma" if delimiter == "," else "tab"
+    message = (
+        "the quote of this cell is never closed: write a quote inside of a quoted cell twice"
+        if closed is None
+        else f"text stands behind the closing quote of this cell (allowed: a {separator} or the end of the line); "
+        "write a quote inside of a quoted cell twice"
+    )
+    return Problem(mark, "", message)
+
+
+def _wrong_width(row: Sequence[Cell], header: Sequence[str], file: str) -> Problem:
+    count = f"the row has {len(row)} cell{'' if len(row) == 1 else 's'}, the header {len(header)}"
+    if len(row) > len(header):
+        message = f"{count}: put text that holds the separator in quotes"
+        return Problem(SourceMark(file, *row[len(header)][1:]), "", message)
+    missing = quoted(header[len(row)])
+    return Problem(SourceMark(file, *row[0][1:]), "", f"{count}: {missing} is missing; leave cells empty instead")
+
+
+def json_line_cases(lines: Iterable[bytes], file: str, columns: ColumnMap) -> Iterator[MarkedMap]:
+    """Yield a case for each line of JSON Lines that is not blank.
+
+    Args:
+        lines: UTF-8.
+        file: how the file is called in positions.
+        columns: which field each key fills; problems of lines and keys are noted there.
+    """
+    for number, line in enumerate(lines, start=1):
+        text = table_text(line, file) if number == 1 else line.decode("utf-8", "surrogateescape")
+        if text.isspace() or not text:
+            continue
+        value, message = _line_value(text)
+        if message:
+            columns.problems.append(Problem(SourceMark(file, number, 1), "", message))
+        else:
+            yield columns.case(marked(value, number, 1), file)
+
+
+def _line_value(text: str) -> tuple[Any, str]:
+    try:
+        value = parse_json(text.rstrip("\r\n"), unique=True)
+    except DuplicateKeyError as error:
+        return None, f"the key {quoted(str(error))} stands twice in one object"
+    except ValueError as error:
+        return None, f"the line is not valid JSON: {error} (required: one object on each line)"
+    if not isinstance(value, dict):
+        return None, f"the line is {kind_of(value)}, not an object (required: one object on each line)"
+    try:
+        if "\\u" in text or not text.isascii():
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return None, "the line holds bytes that are not UTF-8, or half of a surrogate pair: save the file as UTF-8"
+    return value, ""
+
+
+def row_cases(lines: Iterable[bytes], file: str, columns: ColumnMap) -> Iterator[MarkedMap]:
+    """Yield a case for each row of what has rows and no lines; `lines` is our own JSON of them.
+
+    A position is then the number of the row, with column 0.
+    """
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = Foreign(line).json_object()
+        except ForeignError as error:
+            columns.problems.append(Problem(SourceMark(file, number, 0), "", f"the row {error}"))
+        else:
+            yield columns.case(marked(row, number, 0), file)
+
+
+def marked(value: Any, line: int, column: int) -> Any:
+    """Return JSON data all of which stands at one place."""
+    if isinstance(value, dict):
+        result = MarkedMap()
+        result.line, result.column, result.marks = line, column, b""
+        for key, item in value.items():
+            result[key] = marked(item, line, column) if isinstance(item, dict | list) else item
+        return result
+    if isinstance(value, list):
+        items = MarkedList(marked(item, line, column) for item in value)
+        items.line, items.column, items.marks = line, column, b""
+        return items
+    return value
+
+
+def _end_of(text: str) -> tuple[int, int]:
+    lines = _BREAK.split(text)
+    return len(lines), len(lines[-1]) + 1

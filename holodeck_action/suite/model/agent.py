@@ -1,0 +1,365 @@
+"""The top level of agent.yaml."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.suite.model.base import (
+    Elsewhere,
+    EmptyAsNone,
+    Flag,
+    FormatModel,
+    Integer,
+    Later,
+    MaybeText,
+    NonBlank,
+    Number,
+    SecretText,
+    UnitInterval,
+    WrittenText,
+)
+from holodeck_action.suite.model.cases import CaseEntry, FreeMapping
+from holodeck_action.suite.model.metric_types import SuiteMetric
+from holodeck_action.suite.model.patterns import pattern_problem
+from holodeck_action.suite.model.providers import LLMProvider
+
+if TYPE_CHECKING:
+    from holodeck_action.suite.model.backends import ClaudeConfig, OpenAIConfig
+    from holodeck_action.suite.model.tools import MCPTools, Tools
+else:
+    # Most suites have none of them.
+    ClaudeConfig = Elsewhere("holodeck_action.suite.model.backends", "ClaudeConfig")
+    OpenAIConfig = Elsewhere("holodeck_action.suite.model.backends", "OpenAIConfig")
+    MCPTools = Elsewhere("holodeck_action.suite.model.tools", "MCPTools")
+    Tools = Elsewhere("holodeck_action.suite.model.tools", "Tools")
+
+Seconds = Annotated[Number, Field(gt=0.0)]
+
+
+class ExecutionConfig(FormatModel):
+    """`execution`, in agent.yaml and config.yaml."""
+
+    file_timeout: Seconds | None = None
+    """Seconds that the conversion of one file may take; 30 when absent. Example: `60`."""
+    llm_timeout: Seconds | None = None
+    """Seconds that the agent may take for a turn; 60 when absent. Example: `120`."""
+    download_timeout: Seconds | None = None
+    """Seconds that the download of one file may take, including retries; 30 when absent. Example: `60`."""
+    cache_enabled: Flag | None = None
+    """Whether downloaded files are kept for later runs; true when absent."""
+    cache_dir: MaybeText = None
+    """Folder of downloaded files, relative to agent.yaml; `.holodeck/cache` when absent. Example: `.cache/files`."""
+    verbose: Flag | None = None
+    """Checked, not used."""
+    quiet: Flag | None = None
+    """Checked, not used."""
+    parallel_test_cases: Annotated[Integer, Field(ge=1)] | None = None
+    """Number of conversations at the same time; 10 when absent. Example: `4`."""
+
+
+class VectorstoreConfig(FormatModel):
+    """A vector database in config.yaml. Checked, not used."""
+
+    provider: NonBlank
+    """The kind of database. Example: `qdrant`."""
+    connection_string: SecretText | None = None
+    """Its address, with credentials. Example: `${QDRANT_URL}`."""
+    options: dict[str, Any] | None = None
+    """Further settings. Example: `{}`."""
+
+
+class ProjectConfig(FormatModel):
+    """config.yaml of the project, and of the user."""
+
+    providers: Later[dict[str, LLMProvider]] | None = None
+    """Settings of models by name. They complete `model` and `evaluations.model`. Example: `{openai: {provider: openai,
+    name: gpt-4o}}`."""
+    vectorstores: dict[str, VectorstoreConfig] | None = None
+    """Databases by name. A notice says that they are not used. Example: `{docs: {provider: qdrant}}`."""
+    execution: Later[ExecutionConfig] | None = None
+    """As in agent.yaml, with lower precedence."""
+    deployment: dict[str, Any] | None = None
+    """Checked, not used. Example: `{}`."""
+    mcp_servers: Later[MCPTools] | None = None
+    """Tools that are appended to those of the suite."""
+
+
+class Instructions(FormatModel):
+    """`instructions`: the system prompt of the suite's own model. Exactly one key."""
+
+    file: NonBlank | None = None
+    """A text file, relative to agent.yaml. Example: `instructions.md`."""
+    inline: NonBlank | None = None
+    """The text itself. Example: `Answer questions about our shop.`."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Instructions:
+        if (self.file is None) == (self.inline is None):
+            raise PydanticCustomError("instructions", "give exactly one of file and inline")
+        return self
+
+
+def _not_bare_text(value: Any) -> Any:
+    if isinstance(value, str):
+        raise PydanticCustomError(
+            "instructions_text", "must be a mapping: write {inline: your text} or {file: path of the text}"
+        )
+    return value
+
+
+class NumericAxis(FormatModel):
+    """A setting that HoloDeck's optimizer may vary. Not used."""
+
+    path: NonBlank
+    """Where the setting is in agent.yaml. Example: `model.temperature`."""
+    type: Literal["float", "int", "categorical"]
+    """The type of its values. Example: `float`."""
+    range: list[Any]
+    """Its values or bounds. Example: `[0.0, 1.0]`."""
+
+
+class TextualAxis(FormatModel):
+    """A text that HoloDeck's optimizer may rewrite. Not used."""
+
+    path: NonBlank
+    """Where the text is in agent.yaml. Example: `instructions.inline`."""
+    max_chars: Annotated[Integer, Field(ge=1)] = 8000
+    """The longest text."""
+
+
+class OptimizerAxes(FormatModel):
+    """What HoloDeck's optimizer may vary. Not used."""
+
+    numeric: tuple[NumericAxis, ...] = ()
+    """Settings."""
+    textual: tuple[TextualAxis, ...] = ()
+    """Texts."""
+
+
+class OptimizerPhase(FormatModel):
+    """Bounds of one phase of HoloDeck's optimizer. Not used."""
+
+    max_trials: Annotated[Integer, Field(ge=1)] | None = None
+    """The most attempts. Example: `20`."""
+    patience: Annotated[Integer, Field(ge=1)] | None = None
+    """Attempts without an improvement before the phase ends. Example: `5`."""
+
+
+class Optimizer(FormatModel):
+    """HoloDeck's optimizer. Checked, not used."""
+
+    loss: Annotated[dict[str, Annotated[Number, Field(gt=0.0)]], Field(min_length=1)]
+    """The weight of each metric. Example: `{rouge: 1.0}`."""
+    axes: OptimizerAxes | None = None
+    """What may vary."""
+    max_cycles: Annotated[Integer, Field(ge=1)] = 3
+    """The most cycles."""
+    numeric_phase: OptimizerPhase | None = None
+    """Bounds of the phase that varies settings."""
+    textual_phase: OptimizerPhase | None = None
+    """Bounds of the phase that rewrites texts."""
+    min_delta: Annotated[Number, Field(ge=0.0)] = 0.01
+    """The smallest improvement that counts."""
+    seed: Integer = 42
+    """The seed of the random numbers."""
+
+
+class EvaluationConfig(FormatModel):
+    """`evaluations`: the metrics of every case without its own list, and the judge."""
+
+    model: LLMProvider | None = None
+    """The judge of metrics without their own `model`; the agent's `model` when absent."""
+    metrics: Annotated[list[SuiteMetric], Field(min_length=1)]
+    """Metrics of every case without its own list."""
+    optimizer: Later[Optimizer] | None = None
+    """HoloDeck's optimizer. Checked, not used."""
+
+
+def _pattern(value: str) -> str:
+    problem = pattern_problem(value)
+    if problem is not None:
+        raise PydanticCustomError("pattern", "the pattern does not compile: {reason}", {"reason": problem})
+    return value
+
+
+class Traces(FormatModel):
+    """`observability.traces`: which spans are sent, and what they contain."""
+
+    enabled: Flag = True
+    """Whether spans are sent."""
+    sample_rate: UnitInterval = 1.0
+    """Share of the trials whose spans are kept, as a whole."""
+    capture_content: Flag = False
+    """Whether spans contain inputs and outputs."""
+    capture_evaluation_content: Flag = False
+    """Whether spans contain explanations and the chats of judges; `capture_content` includes them."""
+    redaction_patterns: tuple[Annotated[NonBlank, AfterValidator(_pattern)], ...] = ()
+    r"""Regular expressions whose matches in inputs and outputs become `***`. Example: `['\d{16}']`."""
+    max_queue_size: Annotated[Integer, Field(ge=1)] | None = None
+    """Spans that may wait to be sent; 2,048 when absent. Example: `4096`."""
+    max_export_batch_size: Annotated[Integer, Field(ge=1)] | None = None
+    """Spans of one request, at most `max_queue_size`; 512 when absent, 32 with contents. Example: `128`."""
+    schedule_delay_millis: Annotated[Integer, Field(ge=100)] | None = None
+    """Milliseconds between two requests; OTEL_BSP_SCHEDULE_DELAY or 5,000 when absent. Example: `1000`."""
+
+    @model_validator(mode="after")
+    def _a_batch_fits_the_queue(self) -> Traces:
+        queue, batch = self.max_queue_size, self.max_export_batch_size
+        if queue is not None and batch is not None and batch > queue:
+            raise PydanticCustomError(
+                "batch",
+                "max_export_batch_size {batch} must not exceed max_queue_size {queue}",
+                {"batch": batch, "queue": queue},
+            )
+        return self
+
+
+class MetricsExport(FormatModel):
+    """`observability.metrics`. Checked, not used."""
+
+    enabled: Flag = True
+    """Whether metrics are exported."""
+    export_interval_ms: Annotated[Integer, Field(gt=0)] | None = None
+    """Milliseconds between two exports. Example: `60000`."""
+    include_semantic_kernel_metrics: Flag | None = None
+    """Whether metrics of Semantic Kernel are included."""
+
+
+class Logs(FormatModel):
+    """`observability.logs`. Checked, not used."""
+
+    enabled: Flag = True
+    """Whether logs are exported."""
+    level: NonBlank | None = None
+    """The lowest level that is exported. Example: `INFO`."""
+    include_trace_context: Flag | None = None
+    """Whether logs name their span."""
+    filter_namespaces: list[NonBlank] | None = None
+    """Loggers that are exported. Example: `[holodeck]`."""
+
+
+class ConsoleExporter(FormatModel):
+    """`observability.exporters.console`: spans as JSON on standard error."""
+
+    enabled: Flag = True
+    """Whether spans are printed."""
+    pretty_print: Flag | None = None
+    """Whether the JSON is indented, else one span per line; true when absent."""
+    include_timestamps: Flag | None = None
+    """Whether spans contain times; true when absent."""
+
+
+class OTLPExporter(FormatModel):
+    """`observability.exporters.otlp`: spans to a collector. OTEL_EXPORTER_OTLP_… variables supply absent settings."""
+
+    enabled: Flag = True
+    """Whether spans are sent."""
+    endpoint: MaybeText = None
+    """Base address of the collector. Example: `https://collector.example:4318`."""
+    protocol: Literal["grpc", "http"] | None = None
+    """`grpc`, or `http` with protobuf; `grpc` when absent."""
+    headers: dict[str, WrittenText] | None = None
+    """Sent with every request. Their values are secrets. Example: `{x-team: "${COLLECTOR_KEY}"}`."""
+    timeout_ms: Annotated[Integer, Field(gt=0)] | None = None
+    """Milliseconds that one request may take, including retries. Example: `10000`."""
+    compression: MaybeText = None
+    """`gzip`, `deflate` or `none`. Example: `gzip`."""
+    insecure: Flag | None = None
+    """Without TLS. The scheme of the endpoint decides when absent."""
+
+
+class Exporters(FormatModel):
+    """`observability.exporters`: where spans are sent."""
+
+    console: ConsoleExporter | None = None
+    """Spans as JSON on standard error."""
+    otlp: OTLPExporter | None = None
+    """Spans to a collector."""
+    prometheus: FreeMapping | None = None
+    """Checked, not used."""
+    azure_monitor: FreeMapping | None = None
+    """Checked, not used."""
+
+
+class Observability(FormatModel):
+    """`observability`: the run as an OpenTelemetry trace."""
+
+    enabled: Flag = False
+    """Whether the run is traced."""
+    disable_provider_tracing: Flag | None = None
+    """No effect: nothing is ever sent to a provider's own tracing."""
+    service_name: MaybeText = None
+    """`service.name` of the trace; `holodeck-` and the suite's name when absent. Example: `shop-evaluation`."""
+    traces: Traces | None = None
+    """Which spans are sent, and what they contain."""
+    metrics: MetricsExport | None = None
+    """Checked, not used."""
+    logs: Logs | None = None
+    """Checked, not used."""
+    exporters: Exporters | None = None
+    """Where spans are sent."""
+    resource_attributes: dict[str, WrittenText] | None = None
+    """Attributes of the whole trace. Example: `{deployment.environment: ci}`."""
+
+
+def _text_or_mapping(value: Any) -> str:
+    return "text" if isinstance(value, str) else "mapping"
+
+
+class AgentConfig(FormatModel):
+    """The top level of agent.yaml."""
+
+    name: NonBlank
+    """The name of the suite in reports. Example: `support`."""
+    description: NonBlank | None = None
+    """A note for people. Checked, not used. Example: `Answers customers of a shop.`."""
+    author: NonBlank | None = None
+    """A note for people. Checked, not used. Example: `Team Support`."""
+    model: LLMProvider
+    """The suite's own model. It answers the cases when there is no target."""
+    instructions: Annotated[Instructions, BeforeValidator(_not_bare_text)]
+    """The system prompt of the suite's own model."""
+    response_format: Annotated[
+        Annotated[
+            Annotated[NonBlank, Tag("text")] | Annotated[FreeMapping, Tag("mapping")], Discriminator(_text_or_mapping)
+        ]
+        | None,
+        EmptyAsNone(),
+    ] = None
+    """JSON schema of the answer, or the path of a JSON file with it. Example: `{type: object, properties: {city:
+    {type: string}}}`."""
+    tools: Later[Tools] | None = None
+    """Tools that the suite's own model may call, at most 50, with different names."""
+    evaluations: EvaluationConfig | None = None
+    """The metrics, and the judge."""
+    test_cases: Later[list[CaseEntry]] | None = None
+    """The cases."""
+    test_cases_file: NonBlank | None = None
+    """A YAML file with the cases, relative to agent.yaml, instead of `test_cases`. Example: `cases.yaml`."""
+    execution: Later[ExecutionConfig] | None = None
+    """Time limits, concurrency and downloads."""
+    observability: Later[Observability] | None = None
+    """The run as an OpenTelemetry trace."""
+    embedding_provider: Later[LLMProvider] | None = None
+    """The model that embeds for tools which search documents; not `anthropic`."""
+    claude: Later[ClaudeConfig] | None = None
+    """Settings for models of `anthropic` and `ollama`."""
+    openai: Later[OpenAIConfig] | None = None
+    """Settings for models of `openai` and `azure_openai`."""
+    deployment: FreeMapping | None = None
+    """Checked, not used. Example: `{}`."""
+
+    @model_validator(mode="after")
+    def _has_an_embedding_model(self) -> AgentConfig:
+        if self.embedding_provider is not None and self.embedding_provider.provider == "anthropic":
+            raise PydanticCustomError("embedding_provider", "cannot be anthropic: it has no embedding models")
+        searches = any(tool.type in ("vectorstore", "hierarchical_document") for tool in self.tools or ())
+        if self.model.provider == "anthropic" and searches and self.embedding_provider is None:
+            raise PydanticCustomError(
+                "embedding_provider",
+                "is missing (required when the model's provider is anthropic and a tool searches documents)",
+            )
+        return self

@@ -1,0 +1,235 @@
+"""Test cases as they are written in agent.yaml or the file it names."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.suite.model.base import Flag, FormatModel, Integer, MaybeText, NonBlank
+from holodeck_action.suite.model.metric_types import CaseMetric
+from holodeck_action.suite.model.patterns import pattern_problem
+
+MATCHER_KEYS: tuple[Literal["fuzzy"], Literal["regex"]] = ("fuzzy", "regex")
+
+
+def json_value(value: Any) -> Any:
+    """Hold free-form data to what JSON can carry, since it goes to graders, agents and records.
+
+    Returns:
+        The data as plain dicts and lists, without positions.
+
+    Raises:
+        PydanticCustomError: a mapping key that is not text, or NaN or infinity.
+    """
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise PydanticCustomError(
+                    "json_key", "the key {key} must be text: put it in quotes", {"key": str(key).lower()}
+                )
+        return {key: json_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [json_value(item) for item in value]
+    if isinstance(value, float) and value - value != 0.0:
+        raise PydanticCustomError("json_number", "must not contain NaN or infinity")
+    return value
+
+
+def _matcher(value: Any) -> Any:
+    if not isinstance(value, dict) or not any(key in value for key in MATCHER_KEYS):
+        return json_value(value)
+    if len(value) > 1:
+        raise PydanticCustomError(
+            "matcher_shape", "a matcher has one key only, fuzzy or regex; other keys cannot stand beside it"
+        )
+    [(kind, text)] = value.items()
+    if not isinstance(text, str):
+        raise PydanticCustomError("matcher_text", "{kind} must be text: put it in quotes", {"kind": kind})
+    if kind == "regex":
+        problem = pattern_problem(text)
+        if problem is not None:
+            raise PydanticCustomError("matcher_pattern", "the pattern does not compile: {reason}", {"reason": problem})
+    return value
+
+
+def _tool_name(value: str) -> str:
+    if not value.strip():
+        raise PydanticCustomError("tool_name", "must not be blank: a blank name matches every call and asserts nothing")
+    return value
+
+
+def _ground_truth(value: Any) -> Any:
+    if isinstance(value, dict | list):
+        raise PydanticCustomError("ground_truth_type", "must be text")
+    return value
+
+
+def _shape(value: Any) -> str:
+    return "text" if isinstance(value, str) else "mapping"
+
+
+def _list_or_mapping(value: Any) -> str:
+    return "mapping" if isinstance(value, dict) else "list"
+
+
+ToolName = Annotated[
+    str, AfterValidator(_tool_name), WithJsonSchema({"type": "string", "pattern": r"\S", "title": "Tool name"})
+]
+GroundTruth = Annotated[
+    NonBlank,
+    BeforeValidator(_ground_truth),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"\S"}, {"type": ["number", "boolean"]}]}),
+]
+"""Kept as it is written in the file: `42`, `1.10` and `yes` are text."""
+MatcherValue = Annotated[
+    Any,
+    AfterValidator(_matcher),
+    WithJsonSchema(
+        {
+            "description": "A literal value, {fuzzy: text} or {regex: pattern}.",
+            "if": {"type": "object", "anyOf": [{"required": ["fuzzy"]}, {"required": ["regex"]}]},
+            "then": {
+                "maxProperties": 1,
+                "properties": {"fuzzy": {"type": "string"}, "regex": {"type": "string"}},
+            },
+        }
+    ),
+]
+FreeMapping = Annotated[dict[str, Any], AfterValidator(json_value)]
+"""A free-form mapping of JSON values."""
+
+
+class FileInput(FormatModel):
+    """An entry of `files`. Exactly one of `path` and `url`."""
+
+    path: MaybeText = None
+    """Path, relative to the file that names it. Example: `docs/deal.pdf`."""
+    url: MaybeText = None
+    """Address, `http` or `https`. Example: `https://example.org/photo.png`."""
+    type: Literal["image", "pdf", "text", "excel", "word", "powerpoint", "csv"]
+    """The kind of file. Example: `pdf`."""
+    description: str | None = None
+    """Sent to the model with the file. Example: `The deal`."""
+    pages: list[Annotated[Integer, Field(gt=0)]] | None = None
+    """Pages of a PDF, in this order. The first page is 1. Example: `[1, 3]`."""
+    sheet: str | None = None
+    """Sheet of an Excel file; all sheets when absent. Example: `Q2`."""
+    range: str | None = None
+    """Cells of an Excel file; all cells when absent. Example: `A1:C10`."""
+    cache: Flag | None = None
+    """False: download the `url` in every run; true when absent."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> FileInput:
+        if (self.path is None) == (self.url is None):
+            raise PydanticCustomError("path", "give exactly one of path and url")
+        return self
+
+
+class TrajectoryEntry(FormatModel):
+    """An entry of `expected_trajectory`: an expected tool call."""
+
+    name: ToolName
+    """The name of the tool. Example: `find_order`."""
+    args: dict[str, MatcherValue] | None = None
+    """A matcher per argument: a literal value, `{fuzzy: text}` or `{regex: pattern}`. Arguments not listed are free.
+    Example: `{order: {fuzzy: A-17}}`."""
+    count: Annotated[Integer, Field(ge=1)] = 1
+    """Smallest number of matching calls; in a trajectory, the number of consecutive calls."""
+
+
+class ExpectedToolEntry(TrajectoryEntry):
+    """An entry of `expected_tools`: an expected tool call that asserts by itself."""
+
+    max_count: Annotated[Integer, Field(ge=1)] | None = None
+    """Largest number of matching calls. Example: `1`."""
+    match: Literal["substring", "exact"] = "substring"
+    """How the name is compared: as a substring, or as a whole."""
+
+    @model_validator(mode="after")
+    def _counts_are_ordered(self) -> ExpectedToolEntry:
+        if self.max_count is not None and self.max_count < self.count:
+            raise PydanticCustomError("max_count", "is below count: no number of calls satisfies both")
+        return self
+
+
+ExpectedToolItem = Annotated[
+    Annotated[ToolName, Tag("text")] | Annotated[ExpectedToolEntry, Tag("mapping")], Discriminator(_shape)
+]
+
+
+class OrderedExpectation(FormatModel):
+    """`expected_tools` with an order."""
+
+    tools: list[ExpectedToolItem]
+    """The expected calls, in order. Example: `[find_order, refund]`."""
+    order: Literal["any", "subset", "strict"] = "any"
+    """`subset`: the calls occur in this order, others may come between; `strict`: exactly these calls; `any`: any
+    order."""
+
+
+ExpectedToolsField = Annotated[
+    Annotated[list[ExpectedToolItem], Tag("list")] | Annotated[OrderedExpectation, Tag("mapping")],
+    Discriminator(_list_or_mapping),
+]
+
+
+class TurnEntry(FormatModel):
+    """An entry of `turns`: one input of a conversation."""
+
+    input: NonBlank
+    """The question to the agent. Example: `Where is order A-17?`."""
+    ground_truth: GroundTruth | None = None
+    """The expected answer, a text. Unquoted numbers and booleans keep their spelling. Example: `It is in Leeds.`."""
+    expected_tools: ExpectedToolsField | None = None
+    """Expected tool calls. An empty list asserts that no tool is called. Example: `[find_order]`."""
+    files: Annotated[list[FileInput], Field(max_length=10)] | None = None
+    """At most 10 files that are sent with the input."""
+    retrieval_context: list[str] | None = None
+    """Texts that replace the texts the agent reports. Example: `[Returns are free.]`."""
+    evaluations: list[CaseMetric] | None = None
+    """Metrics that replace those of the case or the suite. An empty list counts as absent."""
+    turn_config: FreeMapping | None = None
+    """Free-form data for code graders and targets. Example: `{locale: en}`."""
+
+
+class CaseEntry(FormatModel):
+    """A test case, in `test_cases` or in the file of `test_cases_file`: either `input` or `turns`."""
+
+    name: NonBlank | None = None
+    """A name for reports, ids and filters. Example: `return period`."""
+    input: NonBlank | None = None
+    """The question to the agent. Example: `How long can I return a parcel?`."""
+    ground_truth: GroundTruth | None = None
+    """The expected answer, a text. Unquoted numbers and booleans keep their spelling. Example: `Within 30 days.`."""
+    expected_tools: ExpectedToolsField | None = None
+    """Expected tool calls. An empty list asserts that no tool is called. Example: `[find_order]`."""
+    files: Annotated[list[FileInput], Field(max_length=10)] | None = None
+    """At most 10 files that are sent with the input."""
+    retrieval_context: list[str] | None = None
+    """Texts that replace the texts the agent reports. Example: `[Returns are free.]`."""
+    evaluations: list[CaseMetric] | None = None
+    """Metrics that replace those of the suite. An empty list counts as absent."""
+    turns: Annotated[list[TurnEntry], Field(min_length=1)] | None = None
+    """The inputs of a conversation, instead of `input`."""
+
+    @model_validator(mode="after")
+    def _one_form(self) -> CaseEntry:
+        if self.turns is None:
+            if self.input is None:
+                raise PydanticCustomError("case_form", "a case needs input, or turns for a conversation")
+            return self
+        beside = [
+            name
+            for name in ("input", "ground_truth", "expected_tools", "files", "retrieval_context")
+            if getattr(self, name) is not None
+        ]
+        if beside:
+            raise PydanticCustomError(
+                "case_form",
+                "a case with turns cannot have {keys} of its own: move it into the turns",
+                {"keys": " and ".join(beside)},
+            )
+        return self

@@ -1,0 +1,74 @@
+"""Where the Python packages of a suite's own code come from: `environment` of the policy file, and `--requirements`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.suite.model.base import FormatModel, NonBlank, given
+
+_PACKAGE = r"^[A-Za-z0-9][^\r\n]*$"
+"""How a requirement of a package begins; an option of the installer begins otherwise."""
+_INTERPRETER = re.compile(r".*/python[0-9.]*")
+FORMS = "a requirements .txt, a pyproject.toml or uv.lock, the path of a Python, or packages"
+_WAYS = ("requirements", "project", "packages", "interpreter")
+
+
+class Environment(FormatModel):
+    """`environment`: the Python in which targets, graders and function tools of the suite run. One of these keys."""
+
+    requirements: NonBlank | None = None
+    """A requirements file, relative to agent.yaml, whose packages are installed. Example: `requirements.txt`."""
+    project: NonBlank | None = None
+    """A pyproject.toml, relative to agent.yaml, whose dependencies are installed, as uv.lock beside it says where there
+    is one. Example: `pyproject.toml`."""
+    packages: Annotated[list[Annotated[str, Field(pattern=_PACKAGE)]], Field(min_length=1)] | None = None
+    """Packages that are installed. Example: `[langgraph==1.2.0, httpx]`."""
+    interpreter: NonBlank | None = None
+    """A Python that is there already, 3.9 or newer, relative to agent.yaml. Example: `.venv/bin/python`."""
+
+    SCHEMA_RULES = ({"oneOf": [given(way) for way in _WAYS]},)
+
+    @model_validator(mode="after")
+    def _says_one(self) -> Environment:
+        named = [way for way in _WAYS if getattr(self, way) is not None]
+        if len(named) != 1:
+            what = f"has {' and '.join(named)}" if named else "is empty"
+            raise PydanticCustomError("environment", "{what}: give one of {ways}", {"what": what, "ways": _SHOWN})
+        return self
+
+    @property
+    def way(self) -> str:
+        """The key that is given."""
+        return next(way for way in _WAYS if getattr(self, way) is not None)
+
+
+_SHOWN = f"{', '.join(_WAYS[:-1])} or {_WAYS[-1]}"
+
+
+def environment_from(lines: Sequence[str]) -> Environment:
+    """Read what `--requirements` says.
+
+    Args:
+        lines: a file of requirements (`*.txt`, `*.in`), a `pyproject.toml` or `uv.lock`, a path of a Python, or
+            requirements of packages; at least one.
+
+    Raises:
+        ValueError: it is none of these; the text is one sentence.
+    """
+    first = lines[0]
+    name = first.rpartition("/")[2]
+    if len(lines) == 1 and name in ("pyproject.toml", "uv.lock"):
+        return Environment(project=f"{first.removesuffix(name)}pyproject.toml")
+    if len(lines) == 1 and name.endswith((".txt", ".in")):
+        return Environment(requirements=first)
+    if len(lines) == 1 and _INTERPRETER.fullmatch(first):
+        return Environment(interpreter=first)
+    wrong = next((line for line in lines if not re.fullmatch(_PACKAGE, line)), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong!r} is not allowed (allowed: {FORMS})")
+    return Environment(packages=list(lines))

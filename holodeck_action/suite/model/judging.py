@@ -1,0 +1,38 @@
+"""`judges`: who grades together, in the policy file and on a metric."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from holodeck_action.suite.model.base import FormatModel, Integer, NonBlank
+from holodeck_action.suite.model.providers import LLMProvider
+
+Aggregation = Literal["majority_vote", "median", "mean", "min", "max"]
+
+_AtLeastOne = Annotated[Integer, Field(ge=1)]
+
+
+class Judges(FormatModel):
+    """`judges` of a metric: a panel. Its settings replace those of the policy file, one by one."""
+
+    models: tuple[LLMProvider, ...] = ()
+    """The judges. The same model may occur several times. Empty: one model grades, without a panel. Example:
+    `[{provider: openai, name: gpt-4o}]`."""
+    aggregation: Aggregation = "majority_vote"
+    """How several verdicts become one. A tied vote fails."""
+    min_successful_judges: _AtLeastOne = 1
+    """With fewer verdicts the evaluation is an error."""
+    max_concurrent_judges: _AtLeastOne | None = None
+    """Judges called at the same time for one answer; all when absent. Example: `2`."""
+    fallback_models: tuple[LLMProvider, ...] = ()
+    """Called one after the other when a judge gives no verdict. Example: `[{provider: openai, name: gpt-4o-mini}]`."""
+
+
+class SuiteJudges(Judges):
+    """`judges` of the policy file: the panel of all judged metrics, and the judge cards."""
+
+    cards: tuple[NonBlank, ...] = ()
+    """Judge cards from `calibrate`, one per metric: paths inside the suite's folder. Example:
+    `[cards/faithfulness.json]`."""

@@ -1,0 +1,406 @@
+"""The policy file holodeck-action.yaml: what HoloDeck's schema does not know (docs/policy-file.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Struct
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.suite.model.base import (
+    Flag,
+    FormatModel,
+    Integer,
+    Later,
+    NonBlank,
+    NoneAs,
+    Number,
+    UnitInterval,
+    WrittenId,
+    WrittenText,
+)
+from holodeck_action.suite.model.base_sources import SOURCES
+from holodeck_action.suite.model.cases import CaseEntry, TrajectoryEntry
+from holodeck_action.suite.model.environments import Environment
+from holodeck_action.suite.model.judging import SuiteJudges
+from holodeck_action.suite.model.metric_types import CaseMetric, SuiteMetric
+from holodeck_action.suite.model.targets import Target
+
+Count = Annotated[Integer, Field(ge=0)]
+AtLeastOne = Annotated[Integer, Field(ge=1)]
+Positive = Annotated[Number, Field(gt=0.0)]
+Weight = Annotated[Number, Field(ge=0.001, le=1000.0)]
+"""Nothing weighs more than a million times something else: a failure beside it would be lost in rounding."""
+NotNegative = Annotated[Number, Field(ge=0.0)]
+Parameter = str | Flag | Integer | Number
+CaseField = Annotated[str, Field(pattern=rf"^({'|'.join(CaseEntry.model_fields)})(\.\w+)*$")]
+"""A field of a case, or a key inside of one."""
+Reaction = Literal["fail", "warn", "ignore"]
+
+
+class RetrievalOverlay(FormatModel):
+    """`retrieval` of an entry of `cases`."""
+
+    ground_truth_chunk_ids: Annotated[
+        Annotated[list[WrittenId], Field(min_length=1), Tag("list")]
+        | Annotated[dict[WrittenId, Weight], Field(min_length=1), Tag("mapping")],
+        Discriminator(lambda value: "mapping" if isinstance(value, dict) else "list"),
+    ]
+    """Ids of the relevant chunks: a list, or a mapping id → gain. Example: `[policy-3, policy-7]`."""
+
+
+class CaseOverlay(FormatModel):
+    """An entry of `cases`: additions to one case."""
+
+    evaluations: list[CaseMetric] | None = None
+    """Metrics in addition to those of the case."""
+    retrieval: RetrievalOverlay | None = None
+    """What retrieval should find."""
+    expected_trajectory: Annotated[list[TrajectoryEntry], Field(min_length=1)] | None = None
+    """The expected calls of the whole conversation, in order. Example: `[{name: find_order}, {name: refund}]`."""
+    tags: list[NonBlank] | None = None
+    """Tags for `--tag`. Example: `[refunds, critical]`."""
+    weight: Weight | None = None
+    """Weight of the case in the pass rate and in means; 1 when absent. Example: `2`."""
+    repeat: AtLeastOne | None = None
+    """Trials of this case; `trials.repeat` when absent. Example: `5`."""
+    min_pass: AtLeastOne | None = None
+    """Trials of this case that must pass, at most `repeat`; `trials.min_pass` when absent. Example: `4`."""
+    parameters: Annotated[list[dict[str, Parameter]], Field(min_length=1)] | None = None
+    """Values for `${{NAME}}` in the texts of the case, which is asked once for each row. The key of the entry is then
+    the name of the case. Example: `[{order: A-17, city: Leeds}, {order: B-4, city: York}]`."""
+
+
+class Trials(FormatModel):
+    """`trials`: how often each case is asked, and how often it must pass."""
+
+    repeat: AtLeastOne = 1
+    """Trials of each case. Example: `5`."""
+    min_pass: AtLeastOne | None = None
+    """Trials of each case that must pass, at most `repeat`; all of them when absent. Example: `4`."""
+    stop_when_decided: Flag = True
+    """Whether no trial runs after the one that decides the case."""
+
+
+BOUNDS_OF_METRICS = (("min_mean", "max_mean"), ("min_lower_bound", "max_upper_bound"), ("min_p10", "max_p90"))
+"""On mean, interval of the mean, worst tenth: where high scores are good, and the mirror image where low ones are."""
+
+
+class GateMetric(FormatModel):
+    """An entry of `gates.metrics`: bounds on one metric. `min_…` where high scores are good, `max_…` where low ones
+    are."""
+
+    min_mean: UnitInterval | None = None
+    """Lowest mean score. Example: `0.7`."""
+    min_lower_bound: UnitInterval | None = None
+    """Lowest lower end of the mean's 95 % interval. Needs 10 cases with a score. Example: `0.6`."""
+    min_p10: UnitInterval | None = None
+    """Lowest 10th percentile of the scores. Example: `0.5`."""
+    max_mean: UnitInterval | None = None
+    """Highest mean score. Example: `0.1`."""
+    max_upper_bound: UnitInterval | None = None
+    """Highest upper end of the mean's 95 % interval. Needs 10 cases with a score. Example: `0.2`."""
+    max_p90: UnitInterval | None = None
+    """Highest 90th percentile of the scores. Example: `0.3`."""
+
+    @model_validator(mode="after")
+    def _has_a_bound(self) -> GateMetric:
+        if all(getattr(self, key) is None for pair in BOUNDS_OF_METRICS for key in pair):
+            raise PydanticCustomError("min_mean", "is missing: give at least one bound, such as min_mean: 0.8")
+        return self
+
+
+class GateSummary(FormatModel):
+    """`gates.summary`: a bound on one number from the means of all metrics."""
+
+    method: Literal["simple_average", "weighted_average", "minimum", "custom"]
+    """How the number is computed. Example: `weighted_average`."""
+    weights: dict[str, Weight] | None = None
+    """Weight per metric, for `weighted_average`. Example: `{rouge: 2, meteor: 1}`."""
+    function: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")] | None = None
+    """`module.path:callable` for `custom`. It receives `means` and returns a number from 0 to 1. Example:
+    `summary:score`."""
+    min: UnitInterval
+    """Lowest accepted number. Example: `0.7`."""
+
+    @model_validator(mode="after")
+    def _function_fits_the_method(self) -> GateSummary:
+        if (self.method == "custom") != (self.function is not None):
+            raise PydanticCustomError("function", "belongs to method custom, which needs it, and to no other")
+        return self
+
+    @model_validator(mode="after")
+    def _weights_fit_the_method(self) -> GateSummary:
+        if (self.method == "weighted_average") != (self.weights is not None):
+            raise PydanticCustomError("weights", "belongs to method weighted_average, which needs it, and to no other")
+        return self
+
+
+class Gates(FormatModel):
+    """`gates`: requirements on the whole run. Null switches a gate off."""
+
+    min_pass_rate: UnitInterval | None = 1.0
+    """Share of the decided cases that must pass, by weight. Example: `0.9`."""
+    min_pass_rate_lower_bound: UnitInterval | None = None
+    """Lowest lower end of the pass rate's 95 % Wilson interval. Example: `0.8`."""
+    min_completeness: UnitInterval | None = 1.0
+    """Share of the planned evaluations that must happen. Example: `0.95`."""
+    max_errors: Count | None = None
+    """Cases that may end in error. Example: `2`."""
+    max_flaky: Count | None = None
+    """Cases that may have both passing and failing trials. Example: `1`."""
+    max_regressions: Count | None = None
+    """Cases that may fail though they passed on the base; none when absent. Needs `baseline.source`. Example: `2`."""
+    max_cost_usd: NotNegative | None = None
+    """US dollars that all model calls of the run may have cost. Example: `1.5`."""
+    max_total_tokens: Count | None = None
+    """Tokens that all model calls of the run may have used. Example: `200000`."""
+    p95_latency_ms: Positive | None = None
+    """Milliseconds in which 95 % of the turns must be answered. Example: `8000`."""
+    p95_first_token_ms: Positive | None = None
+    """Milliseconds in which 95 % of the answers must have begun. Example: `1500`."""
+    metrics: Annotated[dict[str, GateMetric], NoneAs({})] = Field(default_factory=dict)
+    """Bounds on metrics, by name. Example: `{rouge: {min_mean: 0.6}}`."""
+    summary: GateSummary | None = None
+    """A bound on one number from the means of all metrics. Example: `{method: simple_average, min: 0.7}`."""
+
+
+class Baseline(FormatModel):
+    """`baseline`: what results are compared with, and what a loss does."""
+
+    source: Annotated[str, Field(pattern=SOURCES)] | None = None
+    """Where the results to compare with come from: `file:PATH`, `artifact` (or `artifact:NAME`), `branch:NAME`, or
+    `merge-base`. Null compares with nothing. Example: `artifact`."""
+    on_missing: Literal["warn", "fail"] = "warn"
+    """What happens when there is nothing to compare with. `fail` leaves the verdict incomplete, with exit code 3.
+    Example: `fail`."""
+    margin: Annotated[UnitInterval, Field(gt=0.0)] = 0.10
+    """The largest loss of pass rate or mean score that counts as none. Example: `0.05`."""
+    on_regressed: Reaction = "fail"
+    """What happens when the pass rate or a metric is worse beyond chance. Example: `warn`."""
+    on_inconclusive: Reaction = "warn"
+    """What happens when a loss above the margin can neither be shown nor ruled out. Example: `fail`."""
+    on_case_regression: Reaction = "fail"
+    """What happens when more cases than `gates.max_regressions` passed on the base and fail now. Example: `warn`."""
+    on_loosened: Reaction = "warn"
+    """What happens when the run is judged by less strict or other terms than the base: gates, thresholds, cases,
+    quarantine, judges. The stricter word of run and base counts. Example: `fail`."""
+
+    OMITTED: ClassVar[frozenset[str]] = frozenset({"on_loosened"})
+    """Keys that records leave out where they have their default: older records have the same bytes without them."""
+
+
+def _date(value: Any) -> date:
+    if isinstance(value, date):
+        return value
+    try:
+        # The reader keeps dates as they are written.
+        return date.fromisoformat(value) if len(value) == len("2027-01-31") else date.fromisoformat("")
+    except (TypeError, ValueError):
+        raise PydanticCustomError("date", "must be a date such as 2027-01-31") from None
+
+
+class QuarantineEntry(FormatModel):
+    """An entry of `quarantine`: a case that runs but counts in no gate until a date."""
+
+    case: NonBlank
+    """Name or id of the case. Example: `search is back`."""
+    reason: NonBlank
+    """Why. Example: `upstream search`."""
+    owner: NonBlank
+    """Who repairs it. Example: `"@team-search"`."""
+    expires: Annotated[date, BeforeValidator(_date)]
+    """The last day of the quarantine, in UTC. Example: `"2027-01-31"`."""
+
+
+class Budget(FormatModel):
+    """`budget`: what a run may spend. At the limit it stops with a partial report."""
+
+    max_cost_usd: NotNegative | None = None
+    """US dollars that the model calls may cost. Example: `2.5`."""
+    max_tokens: Count | None = None
+    """Tokens of prompts and answers. Example: `500000`."""
+    max_minutes: Positive | None = None
+    """Minutes that the run may take. Example: `20`."""
+
+
+class Limits(FormatModel):
+    """`limits`: time limits in seconds, concurrency and sizes."""
+
+    concurrency: AtLeastOne = 10
+    """Number of conversations at the same time. Example: `4`."""
+    turn_timeout_s: Positive = 60.0
+    """Seconds that the agent may take for a turn. Example: `120`."""
+    case_timeout_s: Positive = 600.0
+    """Seconds that the agent may take for all turns of a trial. Example: `900`."""
+    rate_limit_wait_s: NotNegative = 300.0
+    """Seconds that a model call may wait for its account's rate limit, besides the time of its turn. Example: `600`."""
+    run_timeout_s: Positive | None = None
+    """Seconds until the run stops with a partial report. Example: `1800`."""
+    max_response_bytes: AtLeastOne = 1_000_000
+    """Size limit of one answer with its tool calls and chunks, in bytes. Example: `200000`."""
+
+
+class CacheSettings(FormatModel):
+    """`cache`: how model calls are kept."""
+
+    mode: Annotated[
+        Literal["off", "record", "replay", "cache"], BeforeValidator(lambda v: "off" if v is False else v)
+    ] = "off"
+    """`record` keeps every call, `replay` answers from the folder only, `cache` calls models only for what is missing.
+    """
+    dir: NonBlank = ".holodeck/cache"
+    """The folder, relative to agent.yaml. Example: `tape`."""
+    ttl_days: Positive = 14.0
+    """Days for which a cached answer is used. Example: `30`."""
+
+
+class VectorstoreSettings(FormatModel):
+    """`vectorstores`: whether the databases of agent.yaml are used."""
+
+    external: Flag = False
+    """Refused when true in this version."""
+
+
+class Spans(FormatModel):
+    """`spans`: where those of an HTTP target are received."""
+
+    port: Annotated[Integer, Field(ge=1, le=65535)] = 4318
+    """The port on this machine's loopback address, by OTLP over HTTP. Example: `4400`."""
+
+
+class Policy(FormatModel):
+    """The top level of holodeck-action.yaml."""
+
+    # Sections that are left out are made without their validators, which take longer than the rest of the file.
+
+    target: Target | None = None
+    """What answers the cases; null is the suite's own model. Example: `recorded:answers.jsonl`."""
+    environment: Later[Environment] | None = None
+    """The Python in which targets, graders and function tools of the suite run; null is that of holodeck-action itself.
+    """
+    warm_up: NonBlank | None = None
+    """What a Python, command or HTTP target is asked before its first turn, while no clock runs. Example: `Hello`."""
+    spans: Annotated[
+        Annotated[Flag, Tag("flag")] | Annotated[Spans, Tag("mapping")],
+        Discriminator(lambda value: "mapping" if isinstance(value, dict | Spans) else "flag"),
+    ] = False
+    """Whether the OpenTelemetry spans of a Python, command or HTTP target tell what its replies leave out. Example:
+    `true`."""
+    metrics: Annotated[tuple[SuiteMetric, ...], NoneAs([])] = ()
+    """Metrics in addition to `evaluations.metrics`. Example: `[{type: length, max_words: 60}]`."""
+    columns: Annotated[dict[str, CaseField | None], NoneAs({})] = Field(default_factory=dict)
+    """Field of a case that a column of `test_cases_file` fills, by column; nested keys are joined by dots. Null leaves
+    a column out. Example: `{question: input, answer: ground_truth, id: null}`."""
+    cases: Annotated[Later[dict[str, CaseOverlay]], NoneAs({})] = Field(default_factory=dict)
+    """Additions to single cases, by name or id."""
+    judges: Annotated[Later[SuiteJudges], NoneAs({})] = Field(default_factory=SuiteJudges.model_construct)
+    """The panel of all judged metrics, and the judge cards."""
+    trials: Annotated[Later[Trials], NoneAs({})] = Field(default_factory=Trials.model_construct)
+    """How often each case is asked, and how often it must pass."""
+    gates: Annotated[Later[Gates], NoneAs({})] = Field(default_factory=Gates.model_construct)
+    """Requirements on the whole run."""
+    baseline: Annotated[Later[Baseline], NoneAs({})] = Field(default_factory=Baseline.model_construct)
+    """What results are compared with, and what a loss does."""
+    quarantine: Annotated[Later[tuple[QuarantineEntry, ...]], NoneAs([])] = ()
+    """Cases that run but count in no gate until a date."""
+    budget: Annotated[Later[Budget], NoneAs({})] = Field(default_factory=Budget.model_construct)
+    """What a run may spend."""
+    limits: Annotated[Later[Limits], NoneAs({})] = Field(default_factory=Limits.model_construct)
+    """Time limits, concurrency and sizes."""
+    cache: Annotated[Later[CacheSettings], NoneAs({})] = Field(default_factory=CacheSettings.model_construct)
+    """How model calls are kept."""
+    vectorstores: Annotated[Later[VectorstoreSettings], NoneAs({})] = Field(
+        default_factory=VectorstoreSettings.model_construct
+    )
+    """Whether the databases of agent.yaml are used."""
+    secrets: Annotated[tuple[WrittenText, ...], NoneAs([])] = ()
+    """Further values that are replaced by `***` everywhere, usually `${VAR}`. Example: `["${PARTNER_CODE}"]`."""
+
+
+_LEAST = 1e-9
+"""Bounds nearer to the end of the scale are lost in the rounding of means."""
+
+
+class GatedCases(Struct, frozen=True):
+    """What gates can fail on.
+
+    How many cases there are, in how many something asserts, how many are repeated, and whether a loss against a base
+    fails.
+    """
+
+    cases: int
+    asserting: int
+    repeated: int
+    compared: bool = False
+
+
+def fails_on_loss(baseline: Baseline) -> bool:
+    """Tell whether a loss against the base can fail a run."""
+    return "fail" in (baseline.on_regressed, baseline.on_inconclusive, baseline.on_case_regression)
+
+
+def unable_to_fail(gates: Gates, found: GatedCases) -> str | None:
+    """Return why no gate can fail, naming those that are given, with the way out; None when one can.
+
+    Where nothing asserts, only gates on scores count: the others would be green whatever is answered.
+    """
+    if gates_scores(gates) or found.compared or (found.asserting and _gates_cases(gates, found)):
+        return None
+    if not found.asserting:
+        return "no gate can fail: nothing asserts; give gates.metrics a bound on scores, such as min_mean"
+    reasons = "; ".join(_reasons(gates, found))
+    return f"no gate can fail: {reasons}; ask for a min_pass_rate above 0 or give another gate, such as gates.metrics"
+
+
+def gates_scores(gates: Gates) -> bool:
+    """Tell whether a gate that can fail looks at the scores of metrics."""
+    if gates.summary is not None and gates.summary.min > _LEAST:
+        return True
+    return any(_can_fail(key, bound) for _, key, bound in _bounds(gates))
+
+
+def gates_answers(gates: Gates) -> bool:
+    """Tell whether a gate that can fail looks at answers: at whether cases pass, or at scores."""
+    return bool(gates.min_pass_rate or gates.min_pass_rate_lower_bound) or gates_scores(gates)
+
+
+def _gates_cases(gates: Gates, found: GatedCases) -> bool:
+    """Tell whether a gate that does not look at scores can fail."""
+    return (
+        bool(gates.min_pass_rate or gates.min_pass_rate_lower_bound)
+        or (gates.max_errors is not None and gates.max_errors < found.cases)
+        or (gates.max_flaky is not None and gates.max_flaky < found.repeated)
+        or any(limit is not None for limit in (gates.max_cost_usd, gates.max_total_tokens))
+        or any(limit is not None for limit in (gates.p95_latency_ms, gates.p95_first_token_ms))
+    )
+
+
+def _reasons(gates: Gates, found: GatedCases) -> Iterator[str]:
+    yield "min_pass_rate is off" if gates.min_pass_rate is None else "min_pass_rate 0 is always reached"
+    if gates.min_pass_rate_lower_bound is not None:
+        yield "min_pass_rate_lower_bound 0 is always reached"
+    if gates.max_errors is not None:
+        yield f"max_errors {gates.max_errors} allows all of {found.cases} case(s)"
+    if gates.max_flaky is not None:
+        yield f"max_flaky {gates.max_flaky} allows all of {found.repeated} repeated case(s)"
+    for name, key, bound in _bounds(gates):
+        yield f"metrics.{name}.{key} {bound:g} is always reached"
+    if gates.summary is not None:
+        yield f"summary.min {gates.summary.min:g} is always reached"
+
+
+def _bounds(gates: Gates) -> Iterator[tuple[str, str, float]]:
+    """Yield every bound on a metric: the metric, the bound's key, its value."""
+    for name, bounds in sorted(gates.metrics.items()):
+        for key in (key for pair in BOUNDS_OF_METRICS for key in pair):
+            bound = getattr(bounds, key)
+            if bound is not None:
+                yield name, key, bound
+
+
+def _can_fail(key: str, bound: float) -> bool:
+    return bound > _LEAST if key.startswith("min_") else bound < 1.0 - _LEAST

@@ -1,0 +1,215 @@
+"""Who answers: the `target` of the policy file and of `--target`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.extensions.frameworks.frameworks import FRAMEWORKS
+from holodeck_action.suite.model.base import FormatModel, NonBlank, SecretText
+from holodeck_action.suite.model.cases import FreeMapping
+
+_WORD = r"[^\W\d]\w*"
+_NAMED = "|".join(FRAMEWORKS)
+_TEXT_FORMS = rf"^(recorded|command):\s*\S|^(python|{_NAMED}):\s*{_WORD}(\.{_WORD})*:{_WORD}\s*$|^http:\s*https?://[^\s/?#]|^https?://[^\s/?#]"
+OWN_MODEL = "model"
+"""What `--target` says for the suite's own model, which is the target where the policy file names none."""
+FORMS = f"recorded:PATH, python:MODULE:CALLABLE, {_NAMED}:MODULE:AGENT, command:CMD or http:URL"
+
+
+class ModelTarget(FormatModel):
+    """Answers from the suite's own model, the target where none is given.
+
+    `model` is `provider/name`; `digest` is of all that the suite tells the model besides its cases.
+    """
+
+    kind: ClassVar[Literal["model"]] = "model"
+    model: str
+    digest: str
+
+
+class RecordedTarget(FormatModel):
+    """`target: recorded:PATH`: answers from a transcript."""
+
+    kind: ClassVar[Literal["recorded"]] = "recorded"
+    path: str
+    """The transcript, relative to agent.yaml. Example: `answers.jsonl`."""
+
+
+class PythonTarget(FormatModel):
+    """`target: python:MODULE:CALLABLE`: answers from a Python callable, or from an agent of a framework."""
+
+    kind: ClassVar[Literal["python"]] = "python"
+    reference: str
+    """The module and the callable. Example: `my_agent:answer`."""
+    framework: str | None = None
+    """The framework whose agent is named in the place of a callable. Example: `langgraph`."""
+
+    @property
+    def called(self) -> str:
+        """What a worker process imports."""
+        return self.reference if self.framework is None else f"{self.framework}:{self.reference}"
+
+
+class CommandTarget(FormatModel):
+    """`target: command:CMD`: answers from a process that reads and writes JSON lines."""
+
+    kind: ClassVar[Literal["command"]] = "command"
+    command: str
+    """The program and its arguments. Example: `node agent.js`."""
+
+
+def _http_url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        valid = False
+    if not valid or any(character.isspace() for character in value):
+        raise PydanticCustomError("target_url", "must be an http or https URL with a host")
+    return value
+
+
+def _templates(value: Any) -> Any:
+    # Only suites with an http target pay for the import.
+    from jinja2 import TemplateSyntaxError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment()
+
+    def check(item: Any) -> None:
+        if isinstance(item, str):
+            try:
+                environment.parse(item)
+            except TemplateSyntaxError as error:
+                raise PydanticCustomError(
+                    "target_template", "the template does not parse: {reason}", {"reason": error.message or "syntax"}
+                ) from None
+        elif isinstance(item, dict):
+            for child in item.values():
+                check(child)
+        elif isinstance(item, list):
+            for child in item:
+                check(child)
+
+    check(value)
+    return value
+
+
+def _json_path(value: str) -> str:
+    from jsonpath import JSONPathEnvironment
+    from jsonpath.exceptions import JSONPathError
+
+    try:
+        JSONPathEnvironment().compile(value)
+    except JSONPathError as error:
+        raise PydanticCustomError(
+            "target_path", "the JSONPath does not parse: {reason}", {"reason": str(error).splitlines()[0]}
+        ) from None
+    return value
+
+
+JSONPath = Annotated[NonBlank, AfterValidator(_json_path)]
+
+
+class ResponseMapping(FormatModel):
+    """`target.response`: JSONPaths of the parts of the reply in the body of the response."""
+
+    text: JSONPath
+    """The answer; exactly one match. Example: `$.reply`."""
+    delta: JSONPath | None = None
+    """The next piece of the answer in an event of a stream. Example: `$.choices[0].delta.content`."""
+    tool_invocations: JSONPath | None = None
+    """The tool calls. Example: `$.tools`."""
+    retrieval_context: JSONPath | None = None
+    """The retrieved texts. Example: `$.chunks[*].text`."""
+    retrieved_chunks: JSONPath | None = None
+    """The retrieved chunks. Example: `$.chunks`."""
+    usage: JSONPath | None = None
+    """What the models took. Example: `$.usage`."""
+    cost_usd: JSONPath | None = None
+    """What the turn cost, in US dollars. Example: `$.cost`."""
+    model: JSONPath | None = None
+    """The model that answered. Example: `$.model`."""
+    messages: JSONPath | None = None
+    """What the turn adds to the conversation. Example: `$.new_messages`."""
+    metadata: JSONPath | None = None
+    """Further facts, kept in the record. Example: `$.trace`."""
+    error: JSONPath | None = None
+    """Why there is no answer; where it matches, `text` is not looked at. Example: `$.error`."""
+    duration_ms: JSONPath | None = None
+    """How long the agent worked on the answer, in milliseconds. Example: `$.took_ms`."""
+    first_token_ms: JSONPath | None = None
+    """Milliseconds until the first token of the answer. Example: `$.first_token_ms`."""
+
+
+class HttpTarget(FormatModel):
+    """`target: http:URL`, or a mapping: answers from a service, one POST per turn."""
+
+    kind: ClassVar[Literal["http"]] = "http"
+    type: Literal["http"] = "http"
+    """The kind of target."""
+    url: Annotated[NonBlank, AfterValidator(_http_url)]
+    """The address. Example: `https://agent.example/chat`."""
+    headers: dict[str, SecretText] = Field(default_factory=dict)
+    """Sent with every request. Their values are secrets. Example: `{Authorization: "Bearer ${AGENT_TOKEN}"}`."""
+    request: Annotated[FreeMapping, AfterValidator(_templates)] | None = None
+    """The JSON body. Its texts are Jinja templates over `turn`, `case`, `session` and `history`. Example: `{message:
+    "{{ turn.input }}"}`."""
+    response: ResponseMapping | None = None
+    """Where the parts of the reply are in the body of the response."""
+
+
+WrittenTarget = RecordedTarget | PythonTarget | CommandTarget | HttpTarget
+AnyTarget = ModelTarget | WrittenTarget
+
+
+def parse_target(value: str) -> WrittenTarget:
+    """Read the short form of a target.
+
+    Args:
+        value: `recorded:PATH`, `python:MODULE:CALLABLE`, one of `FRAMEWORKS` with `:MODULE:AGENT`, `command:CMD`,
+            `http:URL`, or a plain http(s) URL.
+
+    Raises:
+        PydanticCustomError: a ValueError whose text is one sentence naming the allowed forms.
+    """
+    kind, _, rest = value.partition(":")
+    rest = rest.strip()
+    if kind == "recorded" and rest:
+        return RecordedTarget(path=rest)
+    if kind == "command" and rest:
+        return CommandTarget(command=rest)
+    if kind in ("python", *FRAMEWORKS) and rest:
+        module, _, name = rest.rpartition(":")
+        if not all(part.isidentifier() for part in (*module.split("."), name)):
+            raise PydanticCustomError(
+                "target_python", "must be {kind}:MODULE:CALLABLE, such as {kind}:app.agent:answer", {"kind": kind}
+            )
+        return PythonTarget(reference=rest, framework=None if kind == "python" else kind)
+    if kind in ("http", "https") and rest:
+        return HttpTarget(url=_http_url(value if rest.startswith("//") else rest))
+    raise PydanticCustomError("target_form", "must be {forms}", {"forms": FORMS})
+
+
+def _from_text(value: Any) -> WrittenTarget:
+    if isinstance(value, RecordedTarget | PythonTarget | CommandTarget | HttpTarget):
+        return value
+    if not isinstance(value, str):
+        raise PydanticCustomError("target_form", "must be {forms}, or a mapping of type http", {"forms": FORMS})
+    return parse_target(value)
+
+
+Target = Annotated[
+    Annotated[
+        WrittenTarget,
+        PlainValidator(_from_text),
+        WithJsonSchema({"type": "string", "pattern": _TEXT_FORMS}),
+        Tag("text"),
+    ]
+    | Annotated[HttpTarget, Tag("mapping")],
+    Discriminator(lambda value: "mapping" if isinstance(value, dict) else "text"),
+]

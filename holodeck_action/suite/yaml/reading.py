@@ -1,0 +1,390 @@
+"""YAML files as plain data with the position of everything.
+
+The C parser's events are turned into dicts and lists directly; positions are packed beside each container, so that a
+file of 10,000 cases costs little more than its data. PyYAML's nodes would take four times as long, and its C composer
+ends the process on a file of 100,000 open brackets. Anchors, aliases, merge keys and implicit types are those of
+PyYAML's safe loader, except that dates stay text and some scalars are kept as written (`_MODES`).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from array import array
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from yaml import CSafeLoader
+from yaml.error import MarkedYAMLError
+from yaml.events import (
+    AliasEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    StreamEndEvent,
+)
+from yaml.reader import ReaderError
+
+from holodeck_action.suite.errors import Problem, SourceMark, field_path
+from holodeck_action.suite.yaml.document import PACKED, SUBSTITUTED, UNSET, Document, MarkedList, MarkedMap
+from holodeck_action.suite.yaml.scalars import (
+    MERGE,
+    NULLS,
+    SIGNS,
+    Joined,
+    construct,
+    joined_pairs,
+    lone_surrogate,
+    resolve,
+    resolve_core,
+)
+from holodeck_action.suite.yaml.variables import substitute
+from holodeck_action.suite.yaml.yaml_errors import defect_of
+from holodeck_action.text.foreign import Foreign
+
+MAX_DEPTH = 100
+MAX_ALIASED = 1_000_000
+
+_BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SCALAR_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null"))
+_UNTAGGED = (None, "!")
+_COLLECTION_TAGS = frozenset((*_UNTAGGED, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"))
+_NO_KEY = "a mapping or list cannot be a key (allowed: text): put a value that begins with { or [ in quotes"
+_NO_CHARACTER = "found invalid Unicode character escape code"
+
+SECRET_KEY = re.compile(
+    r"(?:^|[_-])(?:key|token|secret|password|passwd|credentials?|authorization|cookie|connection_string)$", re.I
+)
+
+_MODEL_FIELDS = (["model"], ["embedding_provider"], ["context_model"], ["reranker_model"])
+
+# How the scalars below a key are read.
+_NORMAL, _FREE, _WRITTEN, _WRITTEN_ITEMS, _ARGS, _IDS = range(6)
+_MODES = {
+    "ground_truth": _WRITTEN,
+    "api_key": _WRITTEN,
+    "password": _WRITTEN,
+    "username": _WRITTEN,
+    "connection_string": _WRITTEN,
+    "env": _WRITTEN_ITEMS,
+    "headers": _WRITTEN_ITEMS,
+    "resource_attributes": _WRITTEN_ITEMS,
+    "secrets": _WRITTEN_ITEMS,
+    "args": _ARGS,
+    "ground_truth_chunk_ids": _IDS,
+    **dict.fromkeys(("turn_config", "parameters", "response_format", "deployment", "config", "options"), _FREE),
+    **dict.fromkeys(("request", "prometheus", "azure_monitor"), _FREE),
+}
+
+
+def read_yaml(content: Foreign, *, file: str, environ: Mapping[str, str]) -> Document:
+    """Read one YAML document and substitute variables in its values.
+
+    Args:
+        content: the file's, UTF-8.
+        file: how the file is called in positions.
+        environ: values of variables.
+    """
+    return content.parse(lambda data: _read(data, file, environ))
+
+
+def read_foreign_yaml(content: Foreign, *, file: str) -> Document:
+    """Read one YAML document of another program: its scalars are those of YAML 1.2, and `${VAR}` is text.
+
+    Args:
+        content: the file's, UTF-8.
+        file: how the file is called in positions.
+    """
+    return content.parse(lambda data: _read(data, file, None))
+
+
+def _read(data: bytes, file: str, environ: Mapping[str, str] | None) -> Document:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line, column = _position(data[: error.start].decode("utf-8"))
+        problem = Problem(SourceMark(file, line, column), "", "is not UTF-8 text: save the file as UTF-8")
+        return Document(file, None, False, (problem,), frozenset())
+    reader = _Reader(data, file, environ)
+    try:
+        try:
+            root = reader.document()
+        except _SurrogateError:
+            # Python's json.dumps writes them for what is not ASCII.
+            joined = joined_pairs(data.decode("utf-8"))
+            if joined is None:
+                raise
+            reader = _Reader(joined.text.encode(), file, environ, joined)
+            root = reader.document()
+    except _NotReadableError as error:
+        return Document(file, None, False, (*reader.problems, error.problem), frozenset(reader.secrets))
+    return Document(file, root, True, tuple(reader.problems), frozenset(reader.secrets))
+
+
+class _NotReadableError(Exception):
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class _SurrogateError(_NotReadableError):
+    """A surrogate is escaped, as JSON may, and YAML may not."""
+
+
+class _Anchored(Struct, frozen=True):
+    value: Any
+    flags: int
+    size: int
+
+
+class _Reader:
+    """Builds the data of one document; `_flags` says how the node just read came about."""
+
+    def __init__(self, data: bytes, file: str, environ: Mapping[str, str] | None, joined: Joined | None = None) -> None:
+        # Without variables it is the file of another program.
+        self._joined = joined
+        self.problems: list[Problem] = []
+        self.secrets: set[str] = set()
+        self._data = data
+        self._file = file
+        self._environ = environ
+        self._next: Callable[[], Any] = CSafeLoader(data).get_event
+        self._anchors: dict[str, _Anchored | None] = {}
+        self._path: list[str | int] = []
+        self._flags = 0
+        self._size = 0
+        self._aliased = 0
+
+    def document(self) -> Any:
+        """The data of the only document.
+
+        Raises:
+            _NotReadableError: the text is not one YAML document.
+        """
+        try:
+            self._next()
+            if type(self._next()) is StreamEndEvent:
+                return None
+            root = self._node(self._next(), _NORMAL if self._environ is not None else _FREE, 0)
+            self._next()
+            event = self._next()
+        except MarkedYAMLError as error:
+            raise self._syntax(error) from None
+        except ReaderError:
+            text = self._data.decode("utf-8-sig")
+            found = _UNPRINTABLE.search(text)
+            place = _position(text[: found.start()] if found else text)
+            raise _NotReadableError(
+                Problem(self._mark(place), "", "is not valid YAML: it holds a control character: delete it")
+            ) from None
+        if type(event) is not StreamEndEvent:
+            message = "starts a second document (allowed: one, without a second ---)"
+            raise _NotReadableError(self._problem(_start(event), message))
+        return root
+
+    def _node(self, event: Any, mode: int, depth: int) -> Any:
+        kind = type(event)
+        if kind is AliasEvent:
+            return self._alias(event)
+        anchor = event.anchor
+        before = self._size
+        if anchor is not None:
+            self._anchors[anchor] = None
+        self._size += 1
+        if kind is ScalarEvent:
+            value = self._scalar(event, mode)
+        else:
+            if depth == MAX_DEPTH:
+                raise _NotReadableError(self._problem(_start(event), f"is nested more than {MAX_DEPTH} levels deep"))
+            if event.tag not in _COLLECTION_TAGS:
+                self._refuse_tag(event)
+            value = (self._mapping if kind is MappingStartEvent else self._sequence)(event, mode, depth + 1)
+            self._flags = 0
+        if anchor is not None:
+            self._anchors[anchor] = _Anchored(value, self._flags, self._size - before)
+        return value
+
+    def _alias(self, event: Any) -> Any:
+        name = event.anchor
+        anchored = self._anchors.get(name)
+        if anchored is None:
+            reason = "refers to a value that contains it" if name in self._anchors else "is not defined above"
+            raise _NotReadableError(self._problem(_start(event), f"the alias *{name} {reason}"))
+        self._size += anchored.size
+        self._aliased += anchored.size
+        if self._aliased > MAX_ALIASED:
+            message = f"aliases expand to more than {MAX_ALIASED:,} values"
+            raise _NotReadableError(self._problem(_start(event), message))
+        self._flags = anchored.flags
+        return anchored.value
+
+    def _scalar(self, event: Any, mode: int) -> Any:
+        text = self._text(event)
+        self._flags = 0
+        if "${" in text and self._environ is not None:
+            found = substitute(text, self._environ)
+            text = found.text
+            for name in found.unset if not self._is_model_key() else ():
+                message = f"the variable {name} is not set: set it, or write ${{{name}:-default}}"
+                self.problems.append(self._problem(_start(event), message))
+            if found.unset:
+                self._flags = UNSET
+                return text
+            if found.values:
+                self._flags = SUBSTITUTED
+                self.secrets.update(found.values)
+        if mode == _WRITTEN and event.implicit[0]:
+            return None if text in NULLS else text
+        if text in SIGNS and self._environ is not None and event.implicit[0] and event.tag in _UNTAGGED:
+            self.problems.append(self._problem(_start(event), f"{text} can only be a key: put it in quotes"))
+        return self._resolved(event, text)
+
+    def _text(self, event: Any) -> str:
+        text: str = event.value
+        return text if self._joined is None else self._joined.scalar(text, escapes=event.style == '"')
+
+    def _is_model_key(self) -> bool:
+        """Whether the value is the `api_key` of a model: only who asks the model needs it, which a replay does not."""
+        path = self._path
+        return path[-1:] == ["api_key"] and (
+            path[-2:-1] in _MODEL_FIELDS or path[-3:-2] == ["judges"] or path[-3:-2] == ["providers"]
+        )
+
+    def _resolved(self, event: Any, text: str) -> Any:
+        tag = event.tag
+        try:
+            if tag in _UNTAGGED:
+                if not event.implicit[0]:
+                    return text
+                return resolve(text) if self._environ is not None else resolve_core(text)
+            if tag in _SCALAR_TAGS:
+                return construct(tag, text)
+        except ValueError:
+            kind = "a number" if tag is None else f"of type {tag.rpartition(':')[2]}"
+            message = f"looks like {kind} but cannot be read as one: put it in quotes"
+            self.problems.append(self._problem(_start(event), message))
+            return text
+        self._refuse_tag(event)
+        return text
+
+    def _mapping(self, start: Any, mode: int, depth: int) -> MarkedMap:
+        result = MarkedMap()
+        result.line, result.column = _start(start)
+        marks: list[int] = []
+        merged: list[MarkedMap] | None = None
+        fixed = _FREE if mode in (_FREE, _ARGS) else _WRITTEN if mode == _WRITTEN_ITEMS else None
+        step, path = self._next, self._path
+        while type(event := step()) is not MappingEndEvent:
+            mark = event.start_mark
+            line, column = mark.line + 1, mark.column + 1
+            key = self._key(event, mode, depth)
+            child = step()
+            path.append(key if type(key) is str else MERGE if key is _MERGE_KEY else str(key))
+            value = self._node(child, _MODES.get(key, _NORMAL) if fixed is None else fixed, depth)
+            if key is _MERGE_KEY:
+                if merged is not None:
+                    self.problems.append(self._problem((line, column), "stands twice in one mapping"))
+                merged = self._merge_sources(child, value)
+            elif key in result:
+                first = marks[4 * list(result).index(key)]
+                message = f"stands twice in one mapping (first on line {first})"
+                self.problems.append(self._problem((line, column), message))
+            else:
+                if type(value) is str and type(key) is str and SECRET_KEY.search(key) and self._flags != UNSET:
+                    self.secrets.add(value)
+                result[key] = value
+                mark = child.start_mark
+                marks += (line, column, mark.line + 1, (mark.column + 1) | self._flags)
+            path.pop()
+        result.marks = array(PACKED, marks).tobytes()
+        return result if merged is None else _merge(result, merged)
+
+    def _key(self, event: Any, mode: int, depth: int) -> Any:
+        if type(event) is ScalarEvent:
+            text = self._text(event)
+            self._size += 1
+            if text == MERGE and event.implicit[0] and event.tag in _UNTAGGED:
+                return _MERGE_KEY
+            # Keys are never substituted.
+            key = text if mode == _IDS else self._resolved(event, text)
+            if event.anchor is not None:
+                self._anchors[event.anchor] = _Anchored(key, 0, 1)
+        else:
+            key = self._node(event, _NORMAL, depth)
+        if isinstance(key, dict | list):
+            raise _NotReadableError(self._problem(_start(event), _NO_KEY))
+        return sys.intern(key) if type(key) is str else key
+
+    def _merge_sources(self, event: Any, value: Any) -> list[MarkedMap]:
+        sources = value if isinstance(value, MarkedList) else [value]
+        if not all(isinstance(source, MarkedMap) for source in sources):
+            message = "must be a mapping or a list of mappings, usually an alias"
+            self.problems.append(self._problem(_start(event), message))
+            return []
+        return list(sources)
+
+    def _sequence(self, start: Any, mode: int, depth: int) -> MarkedList:
+        result = MarkedList()
+        result.line, result.column = _start(start)
+        marks: list[int] = []
+        item_mode = _FREE if mode == _FREE else _WRITTEN if mode in (_ARGS, _WRITTEN_ITEMS, _IDS) else _NORMAL
+        step, path = self._next, self._path
+        while type(event := step()) is not SequenceEndEvent:
+            mark = event.start_mark
+            path.append(len(result))
+            result.append(self._node(event, item_mode, depth))
+            path.pop()
+            marks += (mark.line + 1, (mark.column + 1) | self._flags)
+        result.marks = array(PACKED, marks).tobytes()
+        return result
+
+    def _refuse_tag(self, event: Any) -> None:
+        message = f"the tag {event.tag} is not supported (allowed: values without a tag)"
+        self.problems.append(self._problem(_start(event), message))
+
+    def _syntax(self, error: MarkedYAMLError) -> _NotReadableError:
+        lines = _BREAK.split(self._data.decode("utf-8-sig"))
+        mark = error.problem_mark
+        if error.problem == _NO_CHARACTER and mark is not None:
+            lone = lone_surrogate(lines[mark.line][mark.column :])
+            if lone is not None:
+                place = self._mark((mark.line + 1, mark.column - 1))
+                return _SurrogateError(Problem(place, field_path(self._path), lone))
+        defect = defect_of(error, lines)
+        return _NotReadableError(Problem(self._mark((defect.line, defect.column)), "", defect.message))
+
+    def _problem(self, place: tuple[int, int], message: str) -> Problem:
+        return Problem(self._mark(place), field_path(self._path), message)
+
+    def _mark(self, place: tuple[int, int]) -> SourceMark:
+        return SourceMark(self._file, *place)
+
+
+_MERGE_KEY = object()
+
+
+def _start(event: Any) -> tuple[int, int]:
+    mark = event.start_mark
+    return mark.line + 1, mark.column + 1
+
+
+def _position(before: str) -> tuple[int, int]:
+    lines = _BREAK.split(before)
+    return len(lines), len(lines[-1]) + 1
+
+
+def _merge(own: MarkedMap, sources: list[MarkedMap]) -> MarkedMap:
+    """Own entries over those of the sources; an earlier source wins over a later one."""
+    result = MarkedMap()
+    result.line, result.column = own.line, own.column
+    places: dict[Any, array[int]] = {}
+    for source in (*reversed(sources), own):
+        packed = array(PACKED, source.marks)
+        for index, (key, value) in enumerate(source.items()):
+            result[key] = value
+            places[key] = packed[4 * index : 4 * index + 4]
+    result.marks = b"".join(places[key].tobytes() for key in result)
+    return result

@@ -1,0 +1,217 @@
+"""Finding the parts of a reply in a service's JSON by JSONPath (RFC 9535, as python-jsonpath has it)."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.text.plain import excerpt
+from holodeck_action.workers.code_errors import SENT_WORDS
+from holodeck_action.workers.limited import OutOfTimeError
+
+if TYPE_CHECKING:
+    from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment
+
+_LISTS = frozenset({"tool_invocations", "retrieval_context", "retrieved_chunks", "messages"})
+_MAX_MATCHES = 100_000
+_PATTERN_S = 0.5
+"""How long one pattern in a filter may search one text."""
+
+
+class ReplyPaths:
+    """The `response` mapping of an HTTP target, compiled once."""
+
+    def __init__(self, mapping: Mapping[str, str | None]) -> None:
+        """Compile the paths.
+
+        Raises:
+            TargetError: a path does not parse.
+        """
+        paths = {name: _compile(name, path) for name, path in mapping.items() if path is not None}
+        self._text = paths.pop("text")
+        self._delta = paths.pop("delta", None)
+        self._lists = {name: path for name, path in paths.items() if name in _LISTS}
+        self._values = {name: path for name, path in paths.items() if name not in _LISTS}
+
+    def extract(self, body: object) -> dict[str, object]:
+        """Return the reply mapping found in a body.
+
+        `text` must match once, unless `error` matches. Paths of single values may match once; only `usage` collects
+        several. The paths of lists collect what they match; a single match that is a list is the list. No match is an
+        empty list where a wildcard, a slice or a filter finds nothing in a list that is there, such as
+        `$.calls[*]` where `calls` is empty; else it leaves the entry out.
+
+        Raises:
+            AgentError: `bad_reply`.
+        """
+        if not isinstance(body, dict | list):
+            raise AgentError("the answer must be a JSON object or list for the target's response mapping", "bad_reply")
+        reply = self._found_values(body)
+        if "error" not in reply:
+            texts = _matches("text", self._text, body)
+            if len(texts) != 1:
+                _refuse("text", self._text, texts)
+            reply["response"] = texts[0]
+        return {**reply, **self._found_lists(body)}
+
+    def extract_stream(self, events: Sequence[Any]) -> dict[str, object]:
+        """Return the reply mapping that the events of a stream add up to, as `reply`.
+
+        The answer is what `text` matches in the last event in which it matches, or else all that `delta` matches, put
+        together. Every other part is that of the last event in which its path matches. `first` is the number of the
+        first event in which `delta` matches a text that is not empty, None for none.
+
+        Raises:
+            AgentError: `bad_reply`.
+        """
+        pieces: list[str] = []
+        first: int | None = None
+        reply: dict[str, object] = {}
+        for at, event in enumerate(events):
+            body = event if isinstance(event, dict | list) else [event]
+            found = () if self._delta is None else _matches("delta", self._delta, body)
+            pieces += (piece for piece in found if isinstance(piece, str))
+            if first is None and any(pieces):
+                first = at
+            texts = _matches("text", self._text, body)
+            reply |= self._found_values(body)
+            # An event without calls says nothing of those before it.
+            reply |= {name: items for name, items in self._found_lists(body).items() if items or name not in reply}
+            if len(texts) == 1 and texts[0] is not None:
+                reply["response"] = texts[0]
+        if "error" in reply:
+            reply.pop("response", None)
+        elif "response" not in reply:
+            if not pieces:
+                _refuse("delta" if self._delta is not None else "text", self._delta or self._text, ())
+            reply["response"] = "".join(pieces)
+        return {"reply": reply, "first": first}
+
+    def _found_values(self, body: Any) -> dict[str, object]:
+        reply: dict[str, object] = {}
+        for name, path in self._values.items():
+            matches = [match for match in _matches(name, path, body) if match is not None]
+            if len(matches) > 1 and name != "usage":
+                _refuse(name, path, matches)
+            if matches:
+                reply[name] = matches if len(matches) > 1 else matches[0]
+        return reply
+
+    def _found_lists(self, body: Any) -> dict[str, list[Any]]:
+        reply: dict[str, list[Any]] = {}
+        for name, path in self._lists.items():
+            items = _items(_matches(name, path, body))
+            if items is None and _selects_of_a_list(name, path, body):
+                items = []
+            if items is not None:
+                reply[name] = items
+        return reply
+
+
+def _refuse(name: str, path: JSONPath | CompoundJSONPath, matches: Sequence[Any]) -> NoReturn:
+    found = f"{len(matches)} values" if matches else "nothing"
+    raise AgentError(f"response.{name}, {_shown(path)}, matches {found} in the answer", "bad_reply")
+
+
+def _items(matches: list[Any]) -> list[Any] | None:
+    if len(matches) == 1 and (matches[0] is None or isinstance(matches[0], list)):
+        return matches[0]
+    return matches or None
+
+
+def _selects_of_a_list(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> bool:
+    """Tell why a path matches nothing: it chooses from lists that are there, or what it names is missing."""
+    from jsonpath import JSONPath
+    from jsonpath.segments import JSONPathChildSegment
+    from jsonpath.selectors import IndexSelector, NameSelector
+
+    segments = tuple(path.segments) if isinstance(path, JSONPath) else ()
+    for position in reversed(range(len(segments))):
+        before = _matches(name, JSONPath(env=_environment(), segments=segments[:position]), body)
+        if before:
+            segment = segments[position]
+            named = not isinstance(segment, JSONPathChildSegment) or any(
+                isinstance(selector, NameSelector | IndexSelector) for selector in segment.selectors
+            )
+            return not named and all(isinstance(found, list) for found in before)
+    return False
+
+
+def _matches(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> list[Any]:
+    from jsonpath import JSONPathError
+
+    try:
+        found = [match.obj for match in itertools.islice(path.finditer(body), _MAX_MATCHES + 1)]
+    except (JSONPathError, RecursionError) as error:
+        reason = str(error).partition("\n")[0][:SENT_WORDS]
+        raise AgentError(
+            f"response.{name}, {_shown(path)}, cannot be applied to the answer: {reason}", "bad_reply"
+        ) from None
+    except OutOfTimeError as error:
+        raise AgentError(
+            f"response.{name}, {_shown(path)}, cannot be applied to the answer: {error}", "bad_reply"
+        ) from None
+    except TimeoutError:
+        raise AgentError(
+            f"response.{name}, {_shown(path)}: a pattern took longer than {_PATTERN_S:g} s on the answer", "bad_reply"
+        ) from None
+    if len(found) > _MAX_MATCHES:
+        raise AgentError(f"response.{name}, {_shown(path)}, matches more than {_MAX_MATCHES} values", "too_large")
+    return found
+
+
+def _shown(path: JSONPath | CompoundJSONPath) -> str:
+    return excerpt(str(path), 80)
+
+
+def _compile(name: str, path: str) -> JSONPath | CompoundJSONPath:
+    from jsonpath import JSONPathError
+
+    try:
+        return _environment().compile(path)
+    except JSONPathError as error:
+        reason = excerpt(str(error).partition("\n")[0])
+        raise TargetError(f"response.{name} is no JSONPath: {reason}") from None
+
+
+@cache
+def _environment() -> JSONPathEnvironment:
+    """An environment whose patterns run under a time limit: they meet text that nobody has vetted."""
+    import regex
+    from jsonpath import JSONPathEnvironment
+    from jsonpath.function_extensions import Match, Search
+
+    class TimedMatch(Match):
+        def __call__(self, value: object, pattern: object) -> bool:
+            compiled = self.check_cache(pattern) if isinstance(pattern, str) else None
+            return compiled is not None and isinstance(value, str) and _found(compiled.fullmatch, value)
+
+    class TimedSearch(Search):
+        def __call__(self, value: object, pattern: object) -> bool:
+            compiled = self.check_cache(pattern) if isinstance(pattern, str) else None
+            return compiled is not None and isinstance(value, str) and _found(compiled.search, value)
+
+    class TimedEnvironment(JSONPathEnvironment):
+        def setup_function_extensions(self) -> None:
+            super().setup_function_extensions()
+            self.function_extensions["match"] = TimedMatch()
+            self.function_extensions["search"] = TimedSearch()
+
+        def compare(self, left: object, operator: str, right: object) -> bool:
+            if operator == "=~" and isinstance(left, str) and isinstance(right, re.Pattern):
+                return _found(regex.compile(right.pattern, right.flags & _SHARED_FLAGS).fullmatch, left)
+            return super().compare(left, operator, right)
+
+    return TimedEnvironment()
+
+
+def _found(method: Any, text: str) -> bool:
+    return method(text, timeout=_PATTERN_S) is not None
+
+
+_SHARED_FLAGS = 0b11010
+"""IGNORECASE, MULTILINE and DOTALL, which both pattern libraries number alike."""

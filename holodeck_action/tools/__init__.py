@@ -1,1 +1,0 @@
-"""Tools that the suite's own model may call."""

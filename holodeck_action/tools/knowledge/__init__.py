@@ -1,1 +1,0 @@
-"""What retrieval tools know: documents in pieces, and how they are found."""
