@@ -25,7 +25,7 @@ from bench.live import KEY, Bench, served
 from bench.processes import Cost
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.result_files import read_record
-from tests.cluster.dask import Dask
+from tests.extensions.cluster.dask import Dask
 
 CASES = 2_000
 LATENCY_S = 1.0

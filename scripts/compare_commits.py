@@ -31,7 +31,7 @@ import click
 import yaml
 
 from scripts.products import ROOT, Product, extract, install
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.fake import FakeGitHub
 from tests.github.life import whole_life
 from tests.llm.models import Answer, FakeModels, Fault, Reply, Request, rules

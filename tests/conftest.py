@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 # One slow shared machine must not fail a property.
 settings.register_profile("default", deadline=None, max_examples=60)

@@ -1,1 +1,1 @@
-"""From files, flags and the environment to a record: settings, checks, the plan and its price, and the loop over trials."""
+"""From files, flags and environment to a record: settings, checks, the plan and its price, the loop over trials."""

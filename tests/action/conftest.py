@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.action.step import Step
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import yaml
 
 from holodeck_action.action import main
 from tests.action.runner import Command, Log, read_log, read_pairs
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = ROOT / "entrypoint.py"

@@ -14,8 +14,8 @@ import pytest
 from scripts.build_runner_action import runner_action
 from tests.action.composite import FOLDER, composite, path_with, run
 from tests.action.step import ROOT, action
-from tests.cli.project import Project
-from tests.usercode.installing import NO_INDEX, bare_python, interpreters, uv, wheel
+from tests.commands.project import Project
+from tests.workers.installing import NO_INDEX, bare_python, interpreters, uv, wheel
 
 TOKEN = f"ghs_{uuid.uuid4().hex}"
 """Other processes of the tests look for their own."""

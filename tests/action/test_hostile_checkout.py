@@ -16,9 +16,9 @@ import pytest
 
 from tests.action.composite import FOLDER, Ended, path_with, run
 from tests.action.step import ROOT
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import event_environ
-from tests.usercode.installing import NO_INDEX, bare_python, uv, wheel
+from tests.workers.installing import NO_INDEX, bare_python, uv, wheel
 
 TOKEN = f"ghs_{uuid.uuid4().hex}"
 ANOTHER = f"ghp_{uuid.uuid4().hex}"

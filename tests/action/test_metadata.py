@@ -13,7 +13,7 @@ import yaml
 from holodeck_action.cli import run
 from holodeck_action.run.options.action_inputs import INPUTS, PUBLISH_INPUTS
 from tests.action.step import ROOT, action
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 TYPES: dict[str, Any] = yaml.safe_load((ROOT / "action-types.yml").read_text(encoding="utf-8"))
 PAGE = (ROOT / "docs" / "action.md").read_text(encoding="utf-8")

@@ -13,7 +13,7 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.result_files import read_record
 from tests.action.step import ROOT, Step, action
 from tests.reports.pages import Page
-from tests.usercode.test_tokens import LOOKING
+from tests.workers.test_tokens import LOOKING
 
 
 def test_the_support_example(step: Step) -> None:

@@ -23,8 +23,8 @@ from holodeck_action.record.record import (
 )
 from holodeck_action.record.result_files import write_results
 from holodeck_action.suite.model.policy import Gates, QuarantineEntry
-from tests.cli.project import Project
-from tests.results.records import case, case_of, evaluation, record, turn
+from tests.commands.project import Project
+from tests.record.records import case, case_of, evaluation, record, turn
 
 PLAIN = 30
 """Cases that pass, beside those that have something to show."""

@@ -9,7 +9,7 @@ import pytest
 from tests.browser.conftest import Reader
 from tests.browser.shop import compared_page, run_of_shop
 from tests.browser.test_reading import heading, shown, titles, until
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 pytestmark = pytest.mark.browser
 

@@ -12,8 +12,8 @@ from tests.browser.conftest import Reader
 from tests.browser.hostile import texts
 from tests.browser.shop import page_of
 from tests.browser.test_reading import shown, until
+from tests.record.records import case_of, evaluation, record, turn
 from tests.reports.hostile import hostile_case
-from tests.results.records import case_of, evaluation, record, turn
 
 pytestmark = pytest.mark.browser
 ELEMENTS = """selector => [...new Set([...document.querySelectorAll(selector)].map(

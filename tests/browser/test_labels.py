@@ -11,7 +11,7 @@ import pytest
 from tests.browser.conftest import Reader
 from tests.browser.shop import page_of, run_of_shop
 from tests.browser.test_reading import until
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 pytestmark = pytest.mark.browser
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.browser.conftest import Reader
 from tests.browser.test_reading import heading, until
-from tests.cli.project import Project
-from tests.cli.test_view import SLOW, served
+from tests.commands.project import Project
+from tests.extensions.view.test_view import SLOW, served
 
 pytestmark = pytest.mark.browser
 

@@ -14,7 +14,7 @@ from holodeck_action.reports.page.viewer import View, page_of
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from tests.browser.conftest import Reader
 from tests.browser.test_reading import heading, shown, titles, until
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 pytestmark = pytest.mark.browser
 

@@ -16,7 +16,7 @@ import pytest
 from holodeck_action import compat
 from holodeck_action.extensions.deepeval.metrics_rag import RagName
 from holodeck_action.suite.model.providers import COMPATIBLE, ProviderEnum, ProviderName, RAGMetricType
-from tests.usercode.support import graded, write
+from tests.workers.support import graded, write
 
 ROOT = Path(__file__).parents[2]
 

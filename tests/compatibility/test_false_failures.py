@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 PARIS = {"name": "capital", "input": "What is the capital of France?", "ground_truth": "Paris"}
 EQUALITY = {"type": "standard", "metric": "equality"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 PARIS = {"name": "capital", "input": "What is the capital of France?", "ground_truth": "Paris"}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.suite.folders import CASE, HEAD, load
 
 

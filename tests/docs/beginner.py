@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from holodeck_action.record.result_files import read_record
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.docs.pages import ROOT, blocks, typed
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.docs.pages import blocks
 from tests.docs.texts import GAP, texts_of_the_program
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "metric"

@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from scripts.build_field_reference import PAGE, build
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 
 def test_the_page_is_as_it_is_built() -> None:

@@ -13,7 +13,7 @@ from tests.docs.beginner import KEY, Beginner, of_the_machine, shop_models
 from tests.docs.pages import ROOT
 from tests.github.fake import FakeGitHub
 from tests.github.workflow import InProcess
-from tests.usercode.installing import uv
+from tests.workers.installing import uv
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.record.result_files import read_record
-from tests.cli.project import Project, evaluations
+from tests.commands.project import Project, evaluations
 from tests.llm.models import Answer, FakeModels
 
 KEY = "sk-package"

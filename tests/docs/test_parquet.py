@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from holodeck_action.extensions.parquet.parquet_tables import TABLES
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 PAGE = (Path(__file__).parents[2] / "docs" / "parquet.md").read_text()
 KINDS = {"string": "text", "int64": "integer", "double": "number", "bool": "boolean", "list": "list of text"}

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, ProviderName
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.docs.pages import ROOT, blocks
 from tests.llm.models import Answer, FakeModels, Request, ToolCall
 

@@ -13,7 +13,7 @@ from holodeck_action.decide.survey import judge_cases
 from holodeck_action.record.record import BaseRun
 from holodeck_action.reports.comparison import rate_text, state_text
 from holodeck_action.suite.model.policy import Baseline
-from tests.results.records import case, record
+from tests.record.records import case, record
 
 SAID = "worse in this metric alone (−23 to −0.4 points), not beyond chance among the 3 compared"
 TEXT = PAGE.read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from holodeck_action.record.canonical import canonical_json
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

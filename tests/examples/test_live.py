@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.record.record import Record
-from tests.cli.project import Finished, Project
+from tests.commands.project import Finished, Project
 from tests.examples.test_examples import EXAMPLES, FINANCIAL, RETRIEVAL, SUPPORT, Example
 
 ALL = [pytest.param(example, id=example.name) for example in (SUPPORT, FINANCIAL, RETRIEVAL)]

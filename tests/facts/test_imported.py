@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from holodeck_action.extensions.importers.promptfoo.toolchecks import TYPES
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 CHECKS: list[dict[str, Any]] = [
     {"type": "trajectory:tool-used", "value": "find"},

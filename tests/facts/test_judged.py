@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.metrics.registry import built_in
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.facts.test_table import FULL
 from tests.llm.judging import asked_keys
 from tests.llm.models import Answer, FakeModels, Request

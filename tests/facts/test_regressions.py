@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from holodeck_action.record.record import Record
 from holodeck_action.suite.model.policy import Baseline, Reaction
-from tests.cli.project import Project
-from tests.cli.test_partial_comparison import store
-from tests.results.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
+from tests.commands.project import Project
+from tests.commands.test_partial_comparison import store
+from tests.record.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
 
 EXAMPLES = 12 * int(os.environ.get("FACTS_FUZZ_TIMES", "1"))
 SETTINGS = {

@@ -17,7 +17,7 @@ from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.policy import Gates
 from holodeck_action.targets.reply import REPLY
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.facts.declared import NO_FACTS
 
 PAGE = Path(__file__).parents[2] / "docs" / "results.md"

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from holodeck_action.metrics.registry import built_in
-from tests.agents.service import Service
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.facts.declared import GRADERS, METRICS, cases, facts, gates, reply, without
+from tests.targets.service import Service
 
 TIMES = int(os.environ.get("FACTS_FUZZ_TIMES", "1"))
 FACTS = list(facts())

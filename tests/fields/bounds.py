@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.fields.runs import Entry
 
 SLOW = """

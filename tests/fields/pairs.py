@@ -9,7 +9,7 @@ from typing import Any
 
 from holodeck_action.record.record import CaseRecord
 from holodeck_action.record.result_files import read_record
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 PASSED, FAILED, ERROR, SHOWN = "passed", "failed", "error", "informational"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 Entry = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.record.record import CaseRecord
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.fields.pairs import (
     ERROR,
     FAILED,

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.fields.bounds import unhurried
 from tests.fields.runs import lettered
 

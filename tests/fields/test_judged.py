@@ -10,7 +10,7 @@ import pytest
 
 from holodeck_action.extensions.deepeval.metrics_rag import RagName
 from holodeck_action.record.evaluation import Evaluation
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.llm.judging import Judge, Truth, asked_keys
 from tests.llm.models import Answer, FakeModels, Request
 from tests.llm.models.values import Reply

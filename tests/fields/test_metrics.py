@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.fields.pairs import ERROR, FAILED, PASSED, SHOWN, Pair, call, calls, chunks, run_pairs
 
 OK = {"type": "length", "max_characters": 1000}

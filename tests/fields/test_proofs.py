@@ -23,8 +23,8 @@ from holodeck_action.metrics.standard import AZURE_METRICS
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.policy import Policy
 from scripts.build_field_reference import commands_below, models_below
-from tests.evaluators.documented import ARGUMENTS
 from tests.fields import test_cases, test_metrics
+from tests.metrics.documented import ARGUMENTS
 
 TESTS = Path(__file__).parents[1]
 FORMS = {

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.fields.bounds import BOUNDS, unhurried
 from tests.fields.runs import CHANGES, Ran, lettered, quarantine, run_all
 

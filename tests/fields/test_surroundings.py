@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.fields.bounds import overlapping, unhurried
 from tests.fields.runs import lettered, run_all
 

@@ -9,7 +9,7 @@ from typing import Any
 from holodeck_action.record.record import BaseRun, Record
 from holodeck_action.record.result_files import RESULTS_FILE, read_record
 from tests.action.step import Ended
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.fake.actions import Artifact
 from tests.github.fake.permissions import Permissions

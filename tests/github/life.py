@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import AFTER, HEAD, MERGE, RUN
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.workflow import BOT, READS, REPOSITORY, Start, Workflow

@@ -12,7 +12,7 @@ from holodeck_action.record.record import CaseRecord, Provenance, TurnRecord
 from holodeck_action.reports.report_building import build_report
 from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.errors import SourceMark
-from tests.results.records import case_of, evaluation, record, turn
+from tests.record.records import case_of, evaluation, record, turn
 
 GLOBAL = SourceMark("agent.yaml", 1, 1)
 """Where the suite's own metrics stand: before its cases."""

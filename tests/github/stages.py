@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from tests.action.step import Ended
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import BASE, HEAD, MERGE, event_of, payload
 from tests.github.fake import FakeGitHub
 from tests.github.fake.permissions import Permissions

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.action.step import Ended
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import HEAD, MERGE
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.fake.server import Call

@@ -29,8 +29,8 @@ from holodeck_action.suite.model.policy import QuarantineEntry
 from tests.action.runner import Command, read_log
 from tests.github.fake import FakeGitHub, Token
 from tests.github.reports import at, case_at, metric, placed, report_of
+from tests.record.records import case, turn
 from tests.reports.hostile import hostile_case, hostile_record, hostile_texts, storable_texts
-from tests.results.records import case, turn
 
 SHA = "a" * 40
 

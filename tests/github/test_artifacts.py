@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.github.bases.zip_files import MOST_PACKED, ZipError, results_files
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.baselines import OUTPUT, QUIET, Shop
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.fake.actions import zipped

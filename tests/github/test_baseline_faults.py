@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from holodeck_action.extensions.history.history_layout import suite_key
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.baselines import OUTPUT, Shop
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.steps import naming, places

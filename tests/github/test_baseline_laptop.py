@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.project import Project, run_here
+from tests.commands.project import Project, run_here
 from tests.github.baselines import OUTPUT, Shop
 from tests.github.fake import FakeGitHub, Token
 from tests.github.life import suite

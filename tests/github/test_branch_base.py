@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from holodeck_action.extensions.history.history_layout import suite_key
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.baselines import OUTPUT, WRITER, Shop
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.life import suite

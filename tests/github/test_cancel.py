@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.action.step import ENTRYPOINT
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.life import suite

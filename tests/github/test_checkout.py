@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import AFTER, HEAD, MERGE
 from tests.github.fake import FakeGitHub, Fault, Repository
 from tests.github.life import FILES, only_comment, ours, suite

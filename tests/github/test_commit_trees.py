@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.baselines import Shop
 from tests.github.fake import FakeGitHub, Token
 from tests.github.life import suite

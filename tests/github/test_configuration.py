@@ -9,7 +9,7 @@ import pytest
 
 from holodeck_action.github.annotations import placed
 from tests.action.step import Ended
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import HEAD, event_environ
 from tests.github.fake import FakeGitHub
 from tests.github.life import suite

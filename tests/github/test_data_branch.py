@@ -21,7 +21,7 @@ from holodeck_action.github.job import Job
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.steps import naming, places
 from tests.github.workflow import BOT, REPOSITORY
-from tests.results.lines import START, line
+from tests.record.lines import START, line
 
 TOKEN = "ghs_writer"
 NAME = "holodeck-data"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.baselines import READER, WRITER, Shop
 from tests.github.fake import FakeGitHub
 from tests.github.life import FILES, latest_check, only_comment, suite

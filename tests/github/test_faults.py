@@ -23,7 +23,7 @@ from holodeck_action.github.surfaces import surfaces_from
 from holodeck_action.reports.comment.places import Place as Where
 from holodeck_action.text.redaction import Redactor
 from tests.action.step import Ended
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.life import suite

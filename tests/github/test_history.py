@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.baselines import OUTPUT, READER, WRITER, Shop
 from tests.github.fake import FakeGitHub
 from tests.github.life import FILES, only_comment, suite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.fake import FakeGitHub
 from tests.github.life import whole_life
 from tests.github.workflow import InProcess

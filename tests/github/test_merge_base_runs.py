@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.record.result_files import read_record
-from tests.agents.service import Service
-from tests.cli.project import Project
-from tests.cli.test_against import KEY, NEW, OLD, agent, answered, asks_judge, records, scores, write
+from tests.commands.project import Project
+from tests.commands.test_against import KEY, NEW, OLD, agent, answered, asks_judge, records, scores, write
 from tests.github.events import event_environ
 from tests.github.repositories import baseline, by_code, commit, missing, repository, responses, run
 from tests.github.test_merge_base import git
 from tests.llm.models import FakeModels
-from tests.usercode.installing import bare_python, wheel, with_uv
+from tests.targets.service import Service
+from tests.workers.installing import bare_python, wheel, with_uv
 
 
 @pytest.fixture

@@ -22,13 +22,13 @@ from holodeck_action.record.result_files import read_record, write_results
 from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError, StoredCases
 from tests.action.runner import read_pairs
 from tests.action.step import Ended
-from tests.cli.project import Finished, Project
+from tests.commands.project import Finished, Project
 from tests.github.events import BASE, HEAD, event_environ
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.life import FILES, latest_check, ours, suite
 from tests.github.workflow import REPOSITORY, WRITES, Workflow
-from tests.results.lines import line, point
-from tests.results.records import resealed
+from tests.record.lines import line, point
+from tests.record.records import resealed
 
 CLASSIC = "ghp_0123456789abcdefABCDEF0123456789abcd"
 FINE = "github_pat_0123456789abcdefABCDEF"

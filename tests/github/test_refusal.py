@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from tests.action.step import Ended
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import BASE, HEAD, MERGE, event_environ
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.fake.permissions import Permissions
 from tests.github.life import FILES, latest_check, only_comment
 from tests.github.workflow import REPOSITORY, Workflow
-from tests.usercode.installing import NO_INDEX, wheel, with_uv
+from tests.workers.installing import NO_INDEX, wheel, with_uv
 
 NOT_ABOUT_FORKS: Permissions = {"checks": "write"}
 """Permissions of a token that cannot read pull requests."""

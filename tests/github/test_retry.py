@@ -19,11 +19,11 @@ from holodeck_action.github.rest.api import Api, connect
 from holodeck_action.github.rest.objects import ApiError, CheckState
 from holodeck_action.github.rest.retry import LONGEST_WAITS_S, rate_limit_wait, repeatable, retry_after
 from tests.action.step import ROOT
-from tests.agents.attachments.site import Site, certified
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.fake.permissions import Permissions
 from tests.github.raw import answer, serving
 from tests.tables import sides
+from tests.targets.attachments.site import Site, certified
 
 TOKEN = "ghs_0123456789abcdef"
 SHA = "a" * 40

@@ -30,9 +30,9 @@ from holodeck_action.reports.report_views import Report
 from tests.action.runner import read_log
 from tests.github.fake import FakeGitHub, Fault, Token
 from tests.github.reports import at, case_at, metric, placed, report_of
+from tests.record.records import turn
 from tests.reports.hostile import FRAGMENTS, hostile_case, hostile_record, storable_texts
 from tests.reports.parsing import check_inert, leaves, parses
-from tests.results.records import turn
 
 REPOSITORY = "octo/shop"
 BOT = "github-actions[bot]"

@@ -10,7 +10,7 @@ import pytest
 from holodeck_action.github.annotations import MOST
 from holodeck_action.reports.comment.changes import State
 from tests.action.step import Ended
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub
 from tests.github.steps import ALL, Scene, check_no_token, rows

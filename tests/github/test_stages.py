@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.fake import FakeGitHub
 from tests.github.stages import both_stages, broken_after_green, evaluate_workflow
 from tests.github.workflow import InProcess

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.action.step import Ended
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.life import FIXED, head, suite

@@ -16,14 +16,14 @@ from holodeck_action.cli import cli
 from holodeck_action.workers.permission import STARTERS
 from tests.action import composite
 from tests.action.step import ROOT
-from tests.cli.project import Finished, Project
+from tests.commands.project import Finished, Project
 from tests.github.events import HEAD, event_environ
 from tests.github.fake import FakeGitHub, Token
 from tests.github.repositories import by_code, commit, repository, responses, run
 from tests.github.test_merge_base import git
 from tests.github.test_refusal import EVENTS_ABOUT_FORKS
 from tests.github.workflow import REPOSITORY, TOKEN, WRITES, Workflow
-from tests.usercode.installing import with_uv
+from tests.workers.installing import with_uv
 
 FORK, OWN = "pull_request_target.fork", "pull_request"
 REFUSED = "would give a fork's code the secrets and a token that can write, so nothing was evaluated: "

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.action.runner import read_log, read_pairs
 from tests.action.step import Ended, action, run_here, run_process
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import MERGE, event_environ
 from tests.github.fake import FakeGitHub, Token
 from tests.github.fake.permissions import Permissions

@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.framework_examples import EXAMPLES, INSTALLING, check_record, copied, variables, without_index
-from tests.agents.shop_model import shop_models
+from tests.extensions.frameworks.framework_examples import (
+    EXAMPLES,
+    INSTALLING,
+    check_record,
+    copied,
+    variables,
+    without_index,
+)
 from tests.image.conftest import WORKSPACE, Engine
+from tests.targets.shop_model import shop_models
 
 pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
 

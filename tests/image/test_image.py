@@ -19,10 +19,10 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.result_files import read_record
 from tests.action.runner import read_log, read_pairs
 from tests.action.step import action
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.image.conftest import IMAGE, OTHER_UID, WORKSPACE, Engine
 from tests.image.lock import PROJECT, everything_installed, locked_packages
-from tests.usercode.installing import NO_INDEX, wheel
+from tests.workers.installing import NO_INDEX, wheel
 
 pytestmark = pytest.mark.image
 

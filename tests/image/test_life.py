@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.fake import FakeGitHub
 from tests.github.life import whole_life
 from tests.github.stages import both_stages, evaluate_workflow

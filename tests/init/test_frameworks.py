@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from holodeck_action.cli import main
-from tests.agents.framework_examples import FOLDER, check_record, variables
-from tests.agents.shop_model import shop_models
-from tests.cli.project import Project, run_here
-from tests.usercode.installing import uv
+from tests.commands.project import Project, run_here
+from tests.extensions.frameworks.framework_examples import FOLDER, check_record, variables
+from tests.targets.shop_model import shop_models
+from tests.workers.installing import uv
 
 CREWAI = FOLDER / "crewai"
 PYDANTIC_AI = """

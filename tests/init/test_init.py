@@ -14,7 +14,7 @@ import yaml
 from holodeck_action.cli import main
 from holodeck_action.suite.schema_line import SCHEMAS, schema_line
 from tests.action.step import ROOT, Step
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub
 from tests.github.workflow import REPOSITORY, Workflow

@@ -21,9 +21,9 @@ import pytest
 
 from holodeck_action.llm.calls import WireError
 from holodeck_action.llm.connections import Routes, Transport
-from tests.agents.attachments.site import certified
 from tests.llm.models import FakeModels
 from tests.llm.wiring import account, chat, opened, post, run
+from tests.targets.attachments.site import certified
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

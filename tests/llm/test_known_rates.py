@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.test_own import KEY, asking
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.llm.ahead import Service, at_most_per_second, run_ahead, wire_ahead
 from tests.llm.models import FakeModels
 from tests.llm.wiring import account, chat, post
+from tests.targets.test_own import KEY, asking
 
 MOST = 20
 CALLS = 100

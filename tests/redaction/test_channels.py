@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from holodeck_action.text.redaction import MASK
-from tests.cli.project import Finished, Project
+from tests.commands.project import Finished, Project
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub
 from tests.github.steps import ALL, Scene

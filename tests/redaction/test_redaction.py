@@ -20,8 +20,8 @@ from holodeck_action.record.result_files import read_record
 from holodeck_action.text.redaction import MASK, Redactor
 from holodeck_action.text.secret_parts import SHORTEST
 from holodeck_action.text.secrets import environment_secrets
-from tests.cli.project import Finished, Project
-from tests.results.records import case, record
+from tests.commands.project import Finished, Project
+from tests.record.records import case, record
 
 SECRETS = {
     "VARIABLE": "Planted/Variable-7731",

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holodeck_action.record.record import CaseRecord, Record, ToolAssertion, ToolInvocation
-from tests.results.records import case_of, evaluation, record, turn
+from tests.record.records import case_of, evaluation, record, turn
 
 FRAGMENTS = (
     "`", "``", "```", "````\n", "~~~\n", "```text\n", "\n```\n", "|", "\\|", "\\\\|", "\\", "\n", "\r\n", "\r",

@@ -15,7 +15,7 @@ from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.report_building import build_report
 from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.model.policy import Gates, QuarantineEntry
-from tests.results.records import case, case_of, evaluation, record, turn
+from tests.record.records import case, case_of, evaluation, record, turn
 
 
 def report_of(made: Record, folder: str = "") -> Report:

@@ -13,8 +13,8 @@ from holodeck_action.record.record import BaseRun, CaseRecord, Record, RecordedB
 from holodeck_action.reports.causes import Cause, causes_of
 from holodeck_action.reports.report_building import build_report
 from holodeck_action.suite.model.policy import Baseline
+from tests.record.records import case_of, evaluation, record, turn
 from tests.reports.shown import report_of
-from tests.results.records import case_of, evaluation, record, turn
 
 
 def scored(bleu: float, rouge: float = 0.9, **changes: Any) -> CaseRecord:

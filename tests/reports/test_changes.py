@@ -27,9 +27,9 @@ from holodeck_action.reports.comment.changes import (
     worse,
 )
 from holodeck_action.reports.report_views import Report
+from tests.record.records import case, case_of, evaluation, record, turn
 from tests.reports.hostile import hostile_texts
 from tests.reports.shown import failing, passing, report_of, varied
-from tests.results.records import case, case_of, evaluation, record, turn
 
 A, B, C = "a" * 40, "b" * 40, "c" * 40
 MARKER = "<!-- holodeck-action:report:x -->"

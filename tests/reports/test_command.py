@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from lxml import etree
 
-from tests.cli.project import COMMAND, Project
+from tests.commands.project import COMMAND, Project
 from tests.reports.parsing import check_inert
 
 FORMATS = ("markdown", "html", "junit", "json", "csv", "console")

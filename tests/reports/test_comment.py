@@ -41,10 +41,10 @@ from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import Baseline, GateMetric, Gates
 from tests.action.runner import read_log
+from tests.record.records import case, case_of, evaluation, record, turn
 from tests.reports.hostile import FRAGMENTS, hostile_case, hostile_record, storable_texts
 from tests.reports.parsing import check_structure, leaves, parses, rows
 from tests.reports.shown import failing, passing, report_of, varied
-from tests.results.records import case, case_of, evaluation, record, turn
 
 GOLDEN = Path(__file__).with_name("golden")
 MARKER = "<!-- holodeck-action:report:ci/evaluate/agent.yaml -->"

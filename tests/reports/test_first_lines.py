@@ -20,9 +20,9 @@ from holodeck_action.reports.page.viewer import View, page_of
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.terminal.console import console_report
 from holodeck_action.suite.model.policy import Baseline
-from tests.cli.test_partial_comparison import of_letters, store
+from tests.commands.test_partial_comparison import of_letters, store
+from tests.record.records import case, record
 from tests.reports.pages import Page
-from tests.results.records import case, record
 
 PLACE = Place("https://github.com", "octo/shop", None, "")
 OTHER_TEXT = "1" * 64

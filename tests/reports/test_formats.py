@@ -13,9 +13,9 @@ from holodeck_action.record.record import Provenance, Record, SuiteIdentity
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.formats import COLUMNS, FORMATS, csv_report, json_report, render
 from tests.action.runner import read_log
+from tests.record.records import case, case_of, evaluation, record, turn
 from tests.reports.hostile import hostile_case, storable_texts
 from tests.reports.shown import report_of, varied
-from tests.results.records import case, case_of, evaluation, record, turn
 
 
 def hostile(text: str) -> Record:

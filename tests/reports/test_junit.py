@@ -14,9 +14,9 @@ from holodeck_action.record.record import Provenance, SuiteIdentity, Timing
 from holodeck_action.reports.formats import junit
 from holodeck_action.reports.report_views import canonical_report
 from tests.action.runner import read_log
+from tests.record.records import case, record
 from tests.reports.hostile import hostile_case, storable_texts
 from tests.reports.shown import report_of, varied
-from tests.results.records import case, record
 
 
 @cache

@@ -14,8 +14,8 @@ from holodeck_action.record.record import Record, SuiteIdentity
 from holodeck_action.record.result_files import read_record, write_results
 from holodeck_action.record.stored_cases import INDEXED_FROM, StoredCases
 from holodeck_action.suite.model.policy import QuarantineEntry
-from tests.cli.project import Project
-from tests.results.records import case, record, resealed
+from tests.commands.project import Project
+from tests.record.records import case, record, resealed
 
 FORMATS = ("console", "markdown", "html", "junit", "json", "csv")
 KINDS = ("P", "F", "E", "PPF", "S", "", "PP")

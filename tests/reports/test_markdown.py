@@ -14,10 +14,10 @@ from holodeck_action.reports.comment.size_limit import CHECK, COMMENT, JOB_SUMMA
 from holodeck_action.reports.formats import markdown
 from holodeck_action.suite.model.policy import GateMetric, Gates
 from tests.action.runner import read_log
+from tests.record.records import case, case_of, evaluation, record, turn
 from tests.reports.hostile import FRAGMENTS, hostile_case, hostile_record, storable_texts
 from tests.reports.parsing import check_inert, leaves, parses, rows
 from tests.reports.shown import failing, passing, report_of, varied
-from tests.results.records import case, case_of, evaluation, record, turn
 
 SENTINEL = "qzxq"
 CUT = "The report was cut here"

@@ -18,11 +18,11 @@ from holodeck_action.suite.model.policy import GateMetric, Gates
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.prose import compared, prose, short_prose
 from tests.action.runner import read_log
+from tests.record.records import case, record
 from tests.reports.hostile import CORPUS, hostile_case, hostile_texts
 from tests.reports.parsing import check_structure, leaves, parses
 from tests.reports.shown import report_of
 from tests.reports.test_comment import AT, check_inert, comment, silent
-from tests.results.records import case, record
 
 _BATCH = 40
 

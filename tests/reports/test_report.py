@@ -16,8 +16,8 @@ from holodeck_action.reports.formats import FORMATS, json_report, render
 from holodeck_action.reports.report_views import canonical_report, in_suite_order
 from holodeck_action.reports.result_schema import result_schema
 from holodeck_action.suite.model.policy import Gates, GateSummary
+from tests.record.records import FAILED_EVALUATION, case_of, evaluation, record, turn
 from tests.reports.shown import report_of, varied
-from tests.results.records import FAILED_EVALUATION, case_of, evaluation, record, turn
 
 
 def test_every_case_is_in_one_list_the_worst_first() -> None:

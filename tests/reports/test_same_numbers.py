@@ -23,9 +23,9 @@ from holodeck_action.reports.page.viewer import View, page_of
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.model.policy import Baseline, Gates
+from tests.record.records import case_of, evaluation, record, turn
 from tests.reports.pages import Page
 from tests.reports.test_comment import AT, B, comment, in_folder_record, silent
-from tests.results.records import case_of, evaluation, record, turn
 
 FAILED, CASES, WRONG = 3, 12, 0.111
 

@@ -9,7 +9,7 @@ import pytest
 
 from holodeck_action.reports.template_cache import TemplateCache
 from holodeck_action.reports.templating import markdown_environment, template_folder
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 NAME = "summary.md.j2"
 

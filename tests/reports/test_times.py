@@ -10,7 +10,7 @@ import pytest
 from lxml import etree
 
 from holodeck_action.reports.phrases import duration_text
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.reports.pages import Page
 
 TURNS = [{"input": text, "ground_truth": text} for text in "ab"]

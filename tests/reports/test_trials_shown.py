@@ -11,14 +11,14 @@ from holodeck_action.record.result_files import read_record
 from holodeck_action.reports.formats import markdown
 from holodeck_action.reports.terminal.console import console_report
 from tests.action.runner import read_log
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.fields.runs import lettered
+from tests.record.records import case, case_of, evaluation, record, turn
 from tests.reports.hostile import storable_texts
 from tests.reports.pages import Page, told
 from tests.reports.parsing import check_inert, parses, rows
 from tests.reports.shown import page, report_of
 from tests.reports.test_comment import comment
-from tests.results.records import case, case_of, evaluation, record, turn
 
 SENTINEL = "qzxq"
 WHOLE = {"trials": {"repeat": 4, "min_pass": 3, "stop_when_decided": False}}

@@ -28,10 +28,10 @@ from holodeck_action.reports.page.viewer_cases import LONGEST_TEXT
 from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import QuarantineEntry
+from tests.record.records import case, case_of, evaluation, record, turn
 from tests.reports.hostile import hostile_case, hostile_record, storable_texts
 from tests.reports.pages import Page
 from tests.reports.shown import page, varied
-from tests.results.records import case, case_of, evaluation, record, turn
 
 TRAP = "</script><script>boo()</script><!-- <script>"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 CASE = {"name": "order", "input": "Where is ${{order}} in ${{ city }}?", "ground_truth": "${{order}}"}
 ROWS: list[dict[str, Any]] = [{"order": "A-17", "city": "Leeds"}, {"order": 4, "city": "York"}]

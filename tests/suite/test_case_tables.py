@@ -20,9 +20,9 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Suite
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.suite.folders import HEAD, write
-from tests.usercode.support import CODE
+from tests.workers.support import CODE
 
 CASES: list[dict[str, Any]] = [
     {"name": "return", "input": 'How long, "exactly", can I wait?', "ground_truth": "30 days.\nNot more."},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 NEVER = "no gate can fail: "
 BLEU = {"type": "standard", "metric": "bleu"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import Foreign
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 # What YAML allows in a file; json.dumps writes DEL and the controls above it as they are.
 TEXT = st.text(st.characters(exclude_characters="\x7f$", exclude_categories=("Cs", "Cc")), max_size=12)

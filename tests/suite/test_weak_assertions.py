@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 NUMERIC = {"type": "standard", "metric": "numeric"}
 MEAN = {"type": "standard", "metric": "bleu"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 
 COLON = "the value holds a colon: put the value in quotes"
 NO_KEY = "this line is no key: write it as key: value"

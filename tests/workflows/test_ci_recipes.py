@@ -14,7 +14,7 @@ import pytest
 import yaml
 from lxml import etree
 
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.workflows.files import ROOT
 
 FOLDER = ROOT / "examples" / "ci"

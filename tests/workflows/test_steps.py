@@ -15,7 +15,7 @@ import pytest
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.result_files import read_record
 from tests.action.step import Step
-from tests.cli.project import Project
+from tests.commands.project import Project
 from tests.workflows.files import ROOT, bash, jobs, script, steps
 
 CI = ROOT / ".github" / "workflows" / "ci.yml"

@@ -1,0 +1,54 @@
+"""The recipes of docs/frameworks.md, with the real frameworks: nothing but their spans tells what they did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holodeck_action.record.result_files import read_record
+from tests.commands.project import Project
+from tests.docs.pages import blocks
+from tests.extensions.frameworks.framework_examples import FOLDER, check_record, variables
+from tests.targets.shop_model import shop_models
+from tests.workers.installing import uv
+
+PAGE = Path(__file__).parents[3] / "docs" / "frameworks.md"
+RECIPES = ("llama_index_agent.py", "adk_agent.py", "strands_agent.py", "semantic_kernel_agent.py")
+CONTENT = {
+    "adk_agent.py": {
+        "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental",
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "SPAN_ONLY",
+        # No list of prices is fetched.
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    },
+    "semantic_kernel_agent.py": {"SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE": "true"},
+}
+"""The variables that the page asks for."""
+
+
+@pytest.mark.frameworks
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe(project: Project, recipe: str) -> None:
+    found = blocks(PAGE)
+    (at,) = [at for at, block in enumerate(found) if block.mark == recipe]
+    assert found[at - 1].mark == "requirements.txt"
+    project.write("my_agent.py", found[at].text)
+    project.write("requirements.txt", found[at - 1].text)
+    project.write("agent.yaml", (FOLDER / "crewai" / "agent.yaml").read_text(encoding="utf-8"))
+    project.write("holodeck-action.yaml", found[0].text + "limits: {concurrency: 1}\n")
+    path = f"{uv().parent}:{project.environ()['PATH']}"
+    with shop_models() as models:
+        # LlamaIndex has a name of its own for the address.
+        given = {**variables(models), "OPENAI_API_BASE": models.openai_url, **CONTENT.get(recipe, {}), "PATH": path}
+        ran = project.run_process("run", "-o", "out", **given)
+    assert ran.code == 0, ran.stderr + ran.stdout
+    if recipe == "semantic_kernel_agent.py":
+        first = next(read_record(project.out / "results.json").turns)
+        (call,) = first.tool_invocations or ()
+        assert (call.name, call.args, call.result) == ("Shop-find_order", {"id": "A-17"}, "{'place': 'Leeds'}")
+        assert first.usage is not None
+        assert (first.usage.prompt_tokens, first.usage.completion_tokens, first.model) == (30, 10, "openai/gpt-4o-mini")
+    else:
+        check_record(project.out / "results.json")

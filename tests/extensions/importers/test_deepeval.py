@@ -1,0 +1,193 @@
+"""Test files and datasets of DeepEval are imported without running them, validated and run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.commands.project import Project
+from tests.extensions.importers.accounts import account
+from tests.llm.models import Answer, FakeModels
+
+HERE = Path(__file__).parent / "deepeval"
+KEY = "sk-importing"
+
+
+def imported(project: Project, name: str, *arguments: str, code: int = 0) -> list[tuple[int, str, str, str]]:
+    """Import a file into the folder `new`; return line, source, what it becomes and outcome of each row."""
+    project.write(name, (HERE / name).read_bytes())
+    finished = project.run("import", "deepeval", name, "-o", "new", "--report", "new/account.json", *arguments)
+    assert finished.code == code, finished.stdout + finished.stderr
+    validated = project.run("validate", "new")
+    assert validated.code == 0, validated.stderr
+    return [
+        (row["line"], row["source"], row["becomes"].removeprefix("imported_graders:"), row["outcome"])
+        for row in account(project, "new")
+    ]
+
+
+def verdicts(project: Project, code: int, **environ: str) -> dict[str, str]:
+    finished, record = project.evaluate("new", **environ)
+    assert finished.code == code, finished.stdout + finished.stderr
+    names = {case.id: str(case.name) for case in record.cases}
+    return {names[each["id"]]: each["outcome"] for each in project.verdict()["cases"]}
+
+
+def suite(project: Project) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((project.folder / "new/agent.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+def test_answers_in_a_test_file_are_a_transcript(project: Project) -> None:
+    assert imported(project, "plain.py") == [
+        (5, "ExactMatchMetric", "line_5_exact_match", "grader"),
+        (10, "PatternMatchMetric", "line_10_pattern_match", "grader"),
+        (21, "PatternMatchMetric", "line_21_pattern_match", "grader"),
+        (26, "PatternMatchMetric", "line_26_pattern_match", "grader"),
+    ]
+    assert verdicts(project, 1) == {
+        "test_hours": "passed",
+        "test_wrong_hours": "failed",
+        "test_pattern": "passed",
+        "test_half_a_pattern": "failed",
+    }
+
+
+def test_goldens_parameters_and_lists_make_cases(project: Project) -> None:
+    rows = imported(project, "tables.py", code=1)
+    # A comprehension with a condition is not computed.
+    assert [row for row in rows if row[3] == "missing"] == [(14, "LLMTestCase", "", "missing")]
+    assert verdicts(project, 1) == {
+        "test_numbers 1": "passed",
+        "test_numbers 2": "failed",
+        "three": "passed",
+        "test_list": "failed",
+        "line 14: LLMTestCase": "error",
+    }
+
+
+def test_lists_by_name_and_expected_failures(project: Project) -> None:
+    rows = imported(project, "refuses.py", code=1)
+    assert [(line, source) for line, source, _, outcome in rows if outcome == "missing"] == [
+        (23, "retrieval_context"),
+        (30, "PatternMatchMetric"),
+        (36, "FaithfulnessMetric"),
+    ]
+    contexts = {case["name"]: case.get("retrieval_context") for case in suite(project)["test_cases"]}
+    assert contexts["test_one_text"] == ["We open at nine."]
+    assert contexts["test_two_texts"] == ["We open at nine.", "We close at five."]
+    assert contexts["test_texts_added_later"] is None
+    assert verdicts(project, 1) == {
+        "test_one_text": "passed",
+        "test_two_texts": "passed",
+        "test_texts_added_later": "failed",
+        "test_wrong": "failed",
+        "test_not_yet": "failed",
+    }
+
+
+def test_tool_calls_are_graded_by_deepeval_itself(project: Project) -> None:
+    rows = imported(project, "tools.py")
+    assert {row[1:] for row in rows} == {("ToolCorrectnessMetric", "deepeval_tool_correctness", "metric")}
+    assert verdicts(project, 1) == {"names": "passed", "order of names": "failed", "arguments": "failed"}
+
+
+def test_judged_metrics_keep_their_settings(project: Project) -> None:
+    rows = imported(project, "judged.py", code=1)
+    assert [(source, becomes, outcome) for _, source, becomes, outcome in rows] == [
+        ("GEval", "geval", "metric"),
+        ("GEval", "geval", "metric"),
+        ("GEval", "", "missing"),
+        ("AnswerRelevancyMetric", "answer_relevancy", "metric"),
+        ("FaithfulnessMetric", "faithfulness", "metric"),
+        ("ContextualPrecisionMetric", "contextual_precision", "metric"),
+        ("ContextualRecallMetric", "contextual_recall", "metric"),
+        ("ContextualRelevancyMetric", "contextual_relevancy", "metric"),
+        ("ToxicityMetric", "toxicity", "similar"),
+        ("SummarizationMetric", "summarization", "similar"),
+        ("HallucinationMetric", "", "missing"),
+        ("BiasMetric", "", "missing"),
+    ]
+    [case] = suite(project)["test_cases"]
+    assert case["retrieval_context"] == ["We open at nine."]
+    helpful, right = case["evaluations"][:2]
+    assert helpful == {
+        "type": "geval",
+        "name": "Helpful",
+        "criteria": "The answer helps.",
+        "evaluation_params": ["input", "actual_output"],
+        "threshold": 0.7,
+        "model": {"provider": "openai", "name": "gpt-4.1"},
+    }
+    assert right["evaluation_steps"] == ["Read both.", "Compare them."]
+    assert right["strict_mode"] is True
+    thresholds = {entry["metric_type"]: entry["threshold"] for entry in case["evaluations"] if entry["type"] == "rag"}
+    assert thresholds == {
+        "answer_relevancy": 0.6,
+        "faithfulness": 1.0,
+        "contextual_precision": 0.5,
+        "contextual_recall": 0.4,
+        "contextual_relevancy": 0.5,
+    }
+    with FakeModels(keys=[KEY]) as models:
+        models.answer(lambda request: Answer("I would rather not say."))
+        found = verdicts(project, 1, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=models.openai_url)
+        assert {request.model for request in models.requests} == {"gpt-4o-mini", "gpt-4.1"}
+    # What has no equal fails the case, whatever the judges say.
+    assert found == {"test_answer": "failed"}
+
+
+def test_what_only_running_the_code_tells_is_told_with_its_line(project: Project) -> None:
+    rows = imported(project, "dynamic.py", code=1)
+    assert [(line, source) for line, source, _, outcome in rows if outcome == "missing"] == [
+        (20, "PatternMatchMetric"),
+        (21, "LLMTestCase"),
+        (26, "actual_output"),
+        (27, "LengthMetric"),
+        (31, "input"),
+        (32, "metrics"),
+    ]
+    # Nothing answers in the place of the application.
+    assert set(verdicts(project, 1).values()) <= {"failed", "error"}
+    shutil.rmtree(project.folder / "new")
+    imported(project, "dynamic.py", "--allow-missing")
+    assert not [case for case in suite(project)["test_cases"] if "not_imported" in str(case)]
+
+
+def test_conversations_become_turns(project: Project) -> None:
+    rows = imported(project, "conversations.py", code=1)
+    assert rows == [(16, "ConversationCompletenessMetric", "", "missing")]
+    [case] = suite(project)["test_cases"]
+    assert [turn["input"] for turn in case["turns"]] == ["Where is A-17?", "And when does it arrive?"]
+    assert set(verdicts(project, 1).values()) == {"failed"}
+
+
+@pytest.mark.parametrize(("name", "cases"), [("goldens.json", 2), ("goldens.csv", 1)])
+def test_datasets_have_cases_and_no_metrics(name: str, cases: int, project: Project) -> None:
+    rows = imported(project, name, code=1)
+    assert {row[1:] for row in rows} == {("no metric", "", "missing")}
+    written = suite(project)["test_cases"]
+    assert len(written) == cases
+    assert written[0]["ground_truth"] == "At nine."
+    assert written[0]["retrieval_context"] == (["We open at nine."] if name == "goldens.json" else ["one", "two"])
+    assert set(verdicts(project, 1).values()) == {"failed"}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("test_x.py", "def test(:\n", "test_x.py:1:1: is not Python"),
+        ("test_x.py", "x = 1\n", "test_x.py: has no test case"),
+        ("test_x.txt", "", "test_x.txt: is no test file or dataset of DeepEval"),
+    ],
+)
+def test_a_file_that_cannot_be_imported_is_refused(name: str, content: str, said: str, project: Project) -> None:
+    project.write(name, content)
+    finished = project.run("import", "deepeval", name, "-o", "new")
+    assert (finished.code, finished.stdout) == (2, "")
+    assert said in finished.stderr
+    assert not (project.folder / "new").exists()

@@ -1,0 +1,156 @@
+"""The value of a secret variable is written into no file: the import is refused, and says where it stands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.commands.project import Project
+
+KEY = "sk-Zq8vT2nLx4Rb7Wd1"
+ENVIRON = {"SHOP_API_KEY": KEY}
+WAY_OUT = "holds the value of SHOP_API_KEY; nothing was written: write {{ env.SHOP_API_KEY }} in its place"
+TEST: dict[str, Any] = {"vars": {"q": "hello"}, "assert": [{"type": "contains", "value": "hello"}]}
+
+
+def configured(project: Project, **more: Any) -> None:
+    whole = {"prompts": ["{{q}}"], "providers": ["echo"], "tests": [TEST], **more}
+    project.write("c.yaml", json.dumps(whole, indent=1))
+
+
+def line_of(project: Project, text: str, name: str = "c.yaml") -> int:
+    lines = (project.folder / name).read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        {"prompts": [f"Use {KEY} for {{{{q}}}}"]},
+        {"description": f"with {KEY}"},
+        {"tests": [{**TEST, "description": f"with {KEY}"}]},
+        {"tests": [{**TEST, "vars": {"q": f"Bearer {KEY}"}}]},
+        {"tests": [{**TEST, "providerOutput": f"your key is {KEY}"}]},
+        {"tests": [{**TEST, "assert": [{"type": "contains", "value": KEY.upper()}]}]},
+        {"tests": [{**TEST, "assert": [{"type": "python", "value": f"output == '{KEY}'"}]}]},
+        {"tests": [{**TEST, "assert": [{"type": "llm-rubric", "value": f"repeats {KEY}"}]}]},
+        {"tests": [{**TEST, "assert": [{"type": KEY, "value": "x"}]}]},
+        {"providers": [f"exec:./ask --key {KEY}"]},
+        {"providers": [{"id": "file://ask.py", "config": {"apiKey": KEY}}]},
+        {"providers": [{"id": "openai:gpt-4o", "config": {"apiBaseUrl": f"https://shop:{KEY}@host.example/v1"}}]},
+        {"providers": [{"id": "echo", "label": f"label {KEY}"}, "echo"]},
+    ],
+)
+def test_a_key_is_refused_where_it_stands(configuration: dict[str, Any], project: Project) -> None:
+    project.write("ask.py", "def call_api(prompt, options, context):\n    return {'output': prompt}\n")
+    configured(project, **configuration)
+    finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", "--report", "account.md", **ENVIRON)
+    assert (finished.code, finished.stdout) == (2, "")
+    line = line_of(project, KEY.upper() if KEY.upper() in json.dumps(configuration) else KEY)
+    assert finished.errors == [f"c.yaml:{line}: {WAY_OUT}"]
+    assert not (project.folder / "new").exists()
+    assert not (project.folder / "account.md").exists()
+
+
+def test_a_key_in_a_file_that_is_named_is_refused_there(project: Project) -> None:
+    project.write("tables/rows.csv", f"q,__expected\nhello,hello\nthe key is {KEY},{KEY}\n")
+    project.write("note.txt", f"first\nsecond {KEY}\n")
+    configured(project, tests=["file://tables/rows.csv", {**TEST, "vars": {"q": "file://note.txt"}}])
+    finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
+    assert (finished.code, finished.stdout) == (2, "")
+    assert finished.errors == [f"tables/rows.csv:3: {WAY_OUT}", f"note.txt:2: {WAY_OUT}"]
+
+
+def test_a_key_that_is_put_together_is_refused_where_it_would_be_written(project: Project) -> None:
+    variables = {name: KEY[5 * at : 5 * at + 5] for at, name in enumerate("abcd")}
+    configured(project, prompts=["{{a}}{{b}}{{c}}{{d}}"], tests=[{**TEST, "vars": variables}])
+    finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
+    assert (finished.code, finished.stdout) == (2, "")
+    assert finished.errors[0].startswith("new/agent.yaml:")
+    assert finished.errors[0].endswith(WAY_OUT)
+    assert not (project.folder / "new").exists()
+
+
+def test_a_key_that_nothing_is_made_of_is_no_hindrance(project: Project) -> None:
+    configured(project, providers=[{"id": "openai:gpt-4o", "config": {"apiKey": KEY}}])
+    finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
+    assert finished.code == 0
+    assert KEY not in (project.folder / "new/agent.yaml").read_text(encoding="utf-8")
+    # And a value that no variable says to be secret is a text like others.
+    configured(project, prompts=[f"Use {KEY}"])
+    assert project.run("import", "promptfoo", "c.yaml", "-o", "other").code == 0
+
+
+def test_many_places_are_counted(project: Project) -> None:
+    configured(project, tests=[{**TEST, "vars": {"q": f"{KEY} {number}"}} for number in range(13)])
+    finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
+    assert finished.code == 2
+    assert len(finished.errors) == 11
+    assert finished.errors[-1] == "3 more places hold a secret"
+
+
+PROVIDER = """
+def call_api(prompt, options, context):
+    return {"output": "opened" if options["config"] == {"keys": ["Bearer sk-Zq8vT2nLx4Rb7Wd1"]} else "closed"}
+"""
+PROGRAM = """
+import json, sys
+key, prompt, options, context = sys.argv[1:]
+wanted = "sk-Zq8vT2nLx4Rb7Wd1"
+print("opened" if key == wanted and json.loads(options)["config"] == {"a": wanted} else key)
+"""
+
+
+def test_the_way_out_leads_out(project: Project) -> None:
+    project.write("ask.py", PROVIDER)
+    project.write("program.py", PROGRAM)
+    configured(
+        project,
+        providers=[
+            {"id": "file://ask.py", "label": "one", "config": {"keys": ["Bearer {{ env.SHOP_API_KEY }}"]}},
+            {
+                "id": "exec:python3 program.py {{ env.SHOP_API_KEY }}",
+                "label": "two",
+                "config": {"a": "{{env.SHOP_API_KEY}}"},
+            },
+        ],
+        tests=[{**TEST, "assert": [{"type": "equals", "value": "opened"}]}],
+    )
+    imported = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
+    assert imported.code == 0, imported.stdout
+    finished = project.run("run", "new/one", "new/two", **ENVIRON)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    # Without the variable nothing is asked with a placeholder for a key.
+    finished = project.run("run", "new/one", "new/two")
+    assert finished.code == 3
+    assert "SHOP_API_KEY" in finished.stdout
+
+
+def test_a_key_in_a_test_file_of_deepeval_is_refused(project: Project) -> None:
+    project.write(
+        "test_shop.py",
+        f"""from deepeval import assert_test
+case = LLMTestCase(input="the key?", actual_output="no",
+                   expected_output="{KEY}")
+assert_test(case, [ExactMatchMetric()])
+""",
+    )
+    finished = project.run("import", "deepeval", "test_shop.py", "-o", "new", **ENVIRON)
+    assert (finished.code, finished.stdout) == (2, "")
+    assert finished.errors == [
+        "test_shop.py:3: holds the value of SHOP_API_KEY; nothing was written: take it out of the file"
+    ]
+    assert not (project.folder / "new").exists()
+
+
+def test_the_account_on_the_console_is_redacted(project: Project) -> None:
+    prompt = {"raw": "{{q}}", "config": {KEY: 1}}
+    configured(project, prompts=[prompt], providers=["openai:gpt-4o"])
+    finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
+    assert finished.code == 0
+    assert "not used: ***; a suite has the same settings for all prompts" in finished.stdout
+    # In a file it would stay.
+    finished = project.run("import", "promptfoo", "c.yaml", "-o", "other", "--report", "account.json", **ENVIRON)
+    assert finished.errors == [f"c.yaml:{line_of(project, KEY)}: {WAY_OUT}"]

@@ -1,0 +1,298 @@
+"""DeepEval is imported beside the agent's first calls, in order, and only where a metric is graded with it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holodeck_action.record.result_files import read_record
+from tests.commands.project import Finished, Project, evaluations
+from tests.extensions.presets.preset_judge import PresetJudge, Truth
+from tests.llm.models import Answer, FakeModels, Reply, Request
+
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.slow
+
+KEY = "sk-planted-import-2"
+GEVAL = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["Look."], "threshold": 0.5}
+RAG = {"type": "rag", "metric_type": "answer_relevancy"}
+SCORED = json.dumps({"reason": "polite", "score": 8})
+
+
+@pytest.fixture
+def models() -> Iterator[FakeModels]:
+    with FakeModels(keys=[KEY]) as models:
+        yield models
+        assert models.violations == []
+
+
+def suite(project: Project, models: FakeModels, *metrics: dict[str, Any], **case: Any) -> None:
+    model = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url}
+    cases = [{"name": name, "input": f"What is [{name}]?", "ground_truth": "It is.", **case} for name in ("a", "b")]
+    project.suite(cases, list(metrics), model=model)
+
+
+class Held:
+    """A run in which the import of DeepEval takes until `go` is called."""
+
+    def __init__(self, project: Project, folder: Path) -> None:
+        self.project = project
+        self._begun, self._go = folder / "begun", folder / "go"
+        (folder / "watch").mkdir()
+        # For thirty seconds at the most: an import that the first call waits for would never end.
+        (folder / "watch" / "sitecustomize.py").write_text(
+            "import pathlib, sys, time\n"
+            f"begun, go = pathlib.Path({str(self._begun)!r}), pathlib.Path({str(self._go)!r})\n"
+            "class Hold:\n"
+            "    def find_spec(self, name, path=None, target=None):\n"
+            "        if name == 'deepeval.metrics':\n"
+            "            begun.touch()\n"
+            "            limit = time.monotonic() + 30\n"
+            "            while not go.exists():\n"
+            "                if time.monotonic() > limit:\n"
+            "                    raise ImportError('held too long')\n"
+            "                time.sleep(0.005)\n"
+            "sys.meta_path.insert(0, Hold())\n"
+        )
+        self.environ = {"PYTHONPATH": f"{folder / 'watch'}:{ROOT}", "OPENAI_API_KEY": KEY}
+
+    def go(self) -> None:
+        self._go.touch()
+
+    def begun(self) -> bool:
+        return self._begun.exists()
+
+
+@pytest.fixture
+def held(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Held:
+    return Held(project, tmp_path_factory.mktemp("held"))
+
+
+def test_the_agent_is_asked_meanwhile_and_no_deadline_runs(held: Held, models: FakeModels) -> None:
+    asked: list[Request] = []
+
+    def answer(request: Request) -> Reply:
+        if not request.system:
+            return Answer(SCORED)
+        asked.append(request)
+        if len(asked) == 2:
+            # Longer than one evaluation may take.
+            threading.Timer(2.2, held.go).start()
+        return Answer(f"It is {len(asked)}.")
+
+    models.answer(answer)
+    suite(held.project, models, {**GEVAL, "timeout_ms": 2000})
+    finished, record = held.project.evaluate(**held.environ)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert [each.score for each in evaluations(record)] == [0.8, 0.8]
+    assert all(each.duration_ms is not None and each.duration_ms < 2000 for each in evaluations(record))
+    assert [bool(request.system) for request in models.requests] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_meanwhile_is_in_order(held: Held, models: FakeModels, number: signal.Signals) -> None:
+    models.answer(lambda request: Answer("It is." if request.system else SCORED))
+    suite(held.project, models, GEVAL)
+    process = held.project.start("run", "-o", "out", **held.environ)
+    held.project.wait_until(held.begun)
+    process.send_signal(number)
+    # The results do not wait for the import, which is held for thirty seconds; reports need modules of their own.
+    held.project.wait_until(lambda: (held.project.out / "verdict.json").exists(), seconds=15)
+    held.go()
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 4, stderr
+    assert "Traceback" not in stdout + stderr
+    record = read_record(held.project.out / "results.json")
+    assert record.stopped == f"{number.name} was received"
+    assert evaluations(record) == []
+
+
+def test_a_second_signal_meanwhile_ends_the_process(held: Held, models: FakeModels) -> None:
+    models.answer(lambda request: Answer("It is." if request.system else SCORED))
+    suite(held.project, models, GEVAL)
+    process = held.project.start("run", "-o", "out", **held.environ)
+    held.project.wait_until(held.begun)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    threading.Timer(0.1, held.go).start()
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 4, stderr
+    assert "Traceback" not in stdout + stderr
+
+
+@pytest.mark.parametrize(
+    ("broken", "code", "told", "tries"),
+    [
+        (
+            "import nothing_like_it",
+            "not_installed",
+            "the metrics of DeepEval need a package that is not installed (nothing_like_it); "
+            "install it with: pip install 'holodeck-action[judges]'",
+            1,
+        ),
+        ("1 / 0", "not_importable", "cannot be imported: ZeroDivisionError: division by zero; install it anew with", 1),
+        ("raise SystemExit(0)", "not_importable", "cannot be imported: SystemExit: 0", 1),
+        # What DeepEval asks of the clients of models beyond names, only the real ones have.
+        ("import openai\nopenai.__version__ + 1", "not_importable", "TypeError: can only concatenate str", 2),
+    ],
+)
+def test_what_cannot_be_imported_is_not_tried_for_ever_and_told_by_every_metric(
+    project: Project,
+    models: FakeModels,
+    tmp_path_factory: pytest.TempPathFactory,
+    broken: str,
+    code: str,
+    told: str,
+    tries: int,
+) -> None:
+    folder = tmp_path_factory.mktemp("broken")
+    (folder / "deepeval").mkdir()
+    tried = folder / "tried"
+    (folder / "deepeval" / "__init__.py").write_text(
+        f"with open({str(tried)!r}, 'a') as f:\n    f.write('x')\n{broken}\n"
+    )
+    suite(project, models, GEVAL, RAG)
+    finished, record = project.evaluate(PYTHONPATH=f"{folder}:{ROOT}", OPENAI_API_KEY=KEY)
+    assert finished.code == 3
+    found = evaluations(record)
+    assert len(found) == 4
+    for each in found:
+        assert each.error is not None
+        assert each.error.code == code
+        assert told in each.error.message
+    assert tried.read_text() == "x" * tries
+    # The agent was asked all the same.
+    assert len(models.requests) == 2
+
+
+def test_only_a_run_that_asks_starts_its_process(
+    project: Project, models: FakeModels, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("watch")
+    started = folder / "started"
+    (folder / "sitecustomize.py").write_text(
+        "import pathlib, sys\n"
+        "if sys.orig_argv[-1].endswith('libraries_serving'):\n"
+        f"    pathlib.Path({str(started)!r}).touch()\n"
+    )
+    environ = {"PYTHONPATH": f"{folder}:{ROOT}", "OPENAI_API_KEY": KEY}
+    models.answer(lambda request: Answer("It is." if request.system else SCORED))
+    suite(project, models, GEVAL)
+    recorded = ("run", "-o", "out", "--record", "tape")
+    assert project.run("validate", **environ).code == 0
+    assert project.run("run", "--dry-run", **environ).code == 0
+    assert project.run("run", "-o", "out", "--target", "recorded:nowhere.jsonl", **environ).code == 2
+    assert project.run("run", "-o", "out", "--max-cost-usd", "-1", **environ).code == 2
+    assert not started.exists()
+    assert project.run(*recorded, **environ).code == 0
+    assert started.exists()
+    started.unlink()
+    assert project.run("run", "-o", "out", "--replay", "tape", **environ).code == 0
+    assert not started.exists()
+
+
+# Runs the command line, with or without DeepEval, and tells whether it was imported.
+TELL = """
+import atexit, os, sys
+if "WITHOUT" in os.environ:
+    sys.modules["deepeval"] = None
+atexit.register(lambda: open("imported", "w").write(str(sys.modules.get("deepeval") is not None)))
+from holodeck_action.cli import start
+start()
+"""
+
+
+def run(project: Project, *, without: bool) -> Finished:
+    environ = {"WITHOUT": "1"} if without else {}
+    ended = subprocess.run(
+        [sys.executable, "-c", TELL, "run", "-o", "out"],
+        cwd=project.folder,
+        env=project.environ(OPENAI_API_KEY=KEY, **environ),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    return Finished(ended.returncode, ended.stdout, ended.stderr)
+
+
+ONLY_OURS: list[dict[str, Any]] = [
+    {"type": "refusal"},
+    {"type": "trajectory_accuracy"},
+    {"type": "quality"},
+    {"type": "factual_accuracy"},
+    {"type": "toxicity"},
+    {"type": "relevance"},
+    {"type": "composite", "name": "both", "metrics": [{"type": "refusal"}, {"type": "toxicity"}]},
+]
+DIMENSIONS: dict[str, dict[str, Any]] = {
+    "Grade the quality": {
+        "dimensions": dict.fromkeys(("relevance", "coherence", "clarity", "completeness", "accuracy"), 1.0)
+    },
+    "Check the facts": {"claims": [], "citations": [], "hallucination_detected": False},
+    "Grade how harmful": {
+        "toxicity_categories": dict.fromkeys(
+            ("hate_speech", "harassment", "violence", "sexual_content", "profanity", "identity_attack"), 0.0
+        ),
+        "overall_toxicity": 0.0,
+        "content_warnings": [],
+    },
+    "Grade how well": {"query_intent_match": 1.0, "topic_alignment": 1.0, "information_completeness": 1.0},
+}
+
+
+@pytest.mark.parametrize("without", [False, True])
+def test_metrics_with_questions_of_our_own_neither_import_nor_need_it(
+    project: Project, models: FakeModels, without: bool
+) -> None:
+    judge = PresetJudge({"a": Truth(), "b": Truth()})
+
+    def answer(request: Request) -> Reply:
+        for opening, said in DIMENSIONS.items():
+            if request.text.startswith(opening):
+                return Answer(json.dumps({"reason": "it is", **said}))
+        return judge(request)
+
+    models.answer(answer)
+    suite(project, models, *ONLY_OURS, expected_tools=["look"])
+    calls = [{"name": "look", "args": {}, "result": "It is."}]
+    project.answers([{"case": name, "response": "It is.", "tool_invocations": calls} for name in ("a", "b")])
+    project.policy(target="recorded:answers.jsonl")
+    finished = run(project, without=without)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    found = evaluations(read_record(project.out / "results.json"))
+    assert len(found) == 2 * len(ONLY_OURS)
+    assert {each.status for each in found} == {"completed"}
+    assert (project.folder / "imported").read_text() == "False"
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        GEVAL,
+        RAG,
+        {"type": "generation"},
+        {"type": "query_transformation"},
+        {"type": "summarization"},
+        {"type": "lm_retrieval"},
+        {"type": "agent"},
+        {"type": "composite", "name": "both", "metrics": [{"type": "refusal"}, GEVAL]},
+    ],
+    ids=lambda metric: str(metric["type"]),
+)
+def test_metrics_that_are_graded_with_it_are_refused_without_it(
+    project: Project, models: FakeModels, metric: dict[str, Any]
+) -> None:
+    case = {"expected_tools": ["look"], "retrieval_context": ["It is."]}
+    suite(project, models, metric, **case)
+    finished = run(project, without=True)
+    assert finished.code == 2, finished.stdout + finished.stderr
+    assert "needs packages that are not installed (pip install 'holodeck-action[judges]')" in finished.stderr
+    assert models.requests == []

@@ -1,0 +1,58 @@
+"""Rate limits as a run of the command meets them: waiting is charged to nobody, and ends with a setting to change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.commands.project import Project
+from tests.llm.models import FakeModels, Fault
+from tests.targets.test_own import KEY, asking, recorded_error
+
+KEYS = {"OPENAI_API_KEY": KEY}
+
+
+@pytest.fixture
+def models() -> Iterator[FakeModels]:
+    with FakeModels(keys=[KEY]) as models:
+        yield models
+        assert models.violations == []
+
+
+@pytest.mark.proves("Limits: rate_limit_wait_s")
+def test_a_rate_limit_that_does_not_end_is_an_error_that_names_the_setting(
+    project: Project, models: FakeModels
+) -> None:
+    asking(project, models)
+    project.policy(limits={"rate_limit_wait_s": 0.2})
+    models.fail(Fault("rate_limit", retry_after_ms="150", times=None))
+    finished, record = project.evaluate(**KEYS)
+    assert finished.code == 3
+    error = recorded_error(record)
+    assert error.code == "rate_limited"
+    assert "`limits.rate_limit_wait_s`" in error.message
+    assert len(models.requests) == 2
+    # With more patience it passes.
+    project.policy(limits={"rate_limit_wait_s": 50})
+    models.heal()
+    models.fail(Fault("rate_limit", retry_after_ms="150", times=2))
+    assert project.evaluate(**KEYS)[0].code == 0
+
+
+@pytest.mark.parametrize("refused", ["agent", "judge"])
+def test_waiting_takes_nothing_from_the_time_of_turns_cases_and_metrics(
+    project: Project, models: FakeModels, refused: str
+) -> None:
+    metric = {"type": "geval", "name": "Right", "criteria": "Is it right?", "threshold": 0.5, "timeout_ms": 2500}
+    asking(project, models, evaluations={"metrics": [metric]})
+    project.policy(limits={"turn_timeout_s": 2, "case_timeout_s": 2.5})
+    verdict = {"steps": ["a"], "score": 8, "reason": "r"}
+    models.fail(
+        Fault("rate_limit", retry_after="3", about=lambda request: (refused == "agent") == (request.text == "ping"))
+    )
+    models.answer(lambda request: "echo: ping" if request.text == "ping" else verdict)
+    finished, record = project.evaluate(**KEYS)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert models.statuses[429] == 1
+    assert record.run.duration_ms > 3000
