@@ -14,7 +14,8 @@ from bench.processes import PROGRAM, best, in_another
 from bench.records import made_record
 from holodeck_action.commands.program import collect_rarely
 from holodeck_action.decide.decision import decide
-from holodeck_action.record.result_files import RESULTS_FILE, write_results
+from holodeck_action.decide.written_results import write_results
+from holodeck_action.record.result_files import RESULTS_FILE
 
 SIZES = (5_000, 50_000)
 

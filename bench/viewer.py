@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from bench.processes import PROGRAM, best
 from bench.records import made_record
 from holodeck_action.decide.decision import decide
+from holodeck_action.decide.written_results import write_results
 from holodeck_action.record.record import CaseRecord, Record
-from holodeck_action.record.result_files import RESULTS_FILE, write_results
+from holodeck_action.record.result_files import RESULTS_FILE
 from scripts.render_comment_picture import BROWSER_OPTIONS, browser
 
 SIZES = (1_000, 10_000, 100_000)

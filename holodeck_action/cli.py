@@ -44,8 +44,8 @@ from holodeck_action.commands.program import (
     report_error,
 )
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.extensions.frameworks.frameworks import FRAMEWORKS, SPANNED
 from holodeck_action.run.options.input_kinds import AT_LEAST_ONE, RATE
+from holodeck_action.suite.model.frameworks import FRAMEWORKS, SPANNED
 
 if TYPE_CHECKING:
     from holodeck_action.record.disk import Disk

@@ -101,5 +101,7 @@ class Caller:
     def job(self) -> Job:
         """Return the job that a run of this caller is part of, to be closed when the run is done."""
         from holodeck_action.github.job import Job
+        from holodeck_action.run.options.action_inputs import accepts_forks, given_token
 
-        return Job(self.environ, self.pause, lambda: datetime.now(UTC))
+        environ = self.environ
+        return Job(environ, given_token(environ), lambda: accepts_forks(environ), self.pause, lambda: datetime.now(UTC))

@@ -12,10 +12,12 @@ from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.survey import Survey
+from holodeck_action.decide.written_results import write_verdict
+from holodeck_action.extensions.history.earlier_runs import read_earlier
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.folder import Claims
 from holodeck_action.record.record import Record
-from holodeck_action.record.result_files import VERDICT_FILE, read_earlier, read_results, write_verdict
+from holodeck_action.record.result_files import VERDICT_FILE, read_results
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.terminal.console import show
 from holodeck_action.run.loading import policy_of, writable_folder

@@ -16,6 +16,7 @@ from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.extensions.calibration.cards import read_card
 from holodeck_action.extensions.calibration.labelled_answers import read_labels
 from holodeck_action.extensions.calibration.matching import match_record
+from holodeck_action.extensions.history.earlier_runs import read_earlier
 from holodeck_action.extensions.history.history_layout import HISTORY_FILE
 from holodeck_action.extensions.history.history_store import HistoryFolder
 from holodeck_action.extensions.history.results_history import HistoryLine, history_line, in_order, suite_of
@@ -28,7 +29,7 @@ from holodeck_action.record.base_results import read_base
 from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.record import Record
-from holodeck_action.record.result_files import read_earlier, read_record, read_results, sealed_record
+from holodeck_action.record.result_files import read_record, read_results, sealed_record
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath

@@ -12,9 +12,9 @@ from pydantic_core import PydanticCustomError
 
 from holodeck_action.commands.caller import Caller
 from holodeck_action.extensions.frameworks.framework_agents import FoundAgent, find_agents
-from holodeck_action.extensions.frameworks.frameworks import Framework
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.environments import Environment
+from holodeck_action.suite.model.frameworks import Framework
 from holodeck_action.suite.model.targets import FORMS, parse_target
 from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.plain import one_line

@@ -9,6 +9,7 @@ from typing import Any
 from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Done, Output, report_suite, report_together
 from holodeck_action.decide.decision import Terms
+from holodeck_action.decide.written_results import Beside
 from holodeck_action.record.base_results import read_base_results
 from holodeck_action.record.folder import PREVIOUS_FOLDER, Claims, is_inside, suite_folders
 from holodeck_action.record.found_results import results_name
@@ -20,7 +21,6 @@ from holodeck_action.record.result_files import (
     TABLES_FOLDER,
     VERDICT_FILE,
     BaseResults,
-    Beside,
     read_results,
     results_place,
 )

@@ -13,16 +13,10 @@ from msgspec.structs import replace
 from holodeck_action.commands.caller import Caller
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.verdict import CombinedVerdict, SuiteVerdict, Verdict
+from holodeck_action.decide.written_results import Beside, write_combined, write_results, write_verdict
 from holodeck_action.record.disk import DISK, Disk
 from holodeck_action.record.folder import Claims, suite_folders
-from holodeck_action.record.result_files import (
-    RESULTS_FILE,
-    VERDICT_FILE,
-    Beside,
-    write_combined,
-    write_results,
-    write_verdict,
-)
+from holodeck_action.record.result_files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.terminal.console import show
 from holodeck_action.reports.terminal.progress import Following

@@ -19,6 +19,7 @@ from holodeck_action.commands.output import Done, SuiteDone
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.verdict import SuiteVerdict
+from holodeck_action.extensions.history.earlier_runs import read_earlier
 from holodeck_action.github.channels import lines
 from holodeck_action.github.event import Target, given_target
 from holodeck_action.github.publisher import Findings, open_publisher
@@ -28,7 +29,7 @@ from holodeck_action.record.base_results import read_base
 from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.found_results import results_name
 from holodeck_action.record.record import Record
-from holodeck_action.record.result_files import BASE_FOLDER, RESULTS_FILE, TABLES_FOLDER, read_earlier, read_record
+from holodeck_action.record.result_files import BASE_FOLDER, RESULTS_FILE, TABLES_FOLDER, read_record
 from holodeck_action.record.stored_cases import MappedCases, RecordError
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.run.journal import JOURNAL_FILE

@@ -13,10 +13,11 @@ from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.survey import Survey
+from holodeck_action.extensions.history.earlier_runs import read_earlier
 from holodeck_action.github.job import links_of
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.disk import write_atomically, write_through
-from holodeck_action.record.result_files import read_earlier, read_results
+from holodeck_action.record.result_files import read_results
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.formats import readable, render
 from holodeck_action.reports.page.viewer import View, page_of

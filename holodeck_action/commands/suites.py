@@ -15,13 +15,15 @@ from holodeck_action.commands.output import Done, Output, SuiteDone, report_suit
 from holodeck_action.commands.running import Ran, Side, run_sides
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
+from holodeck_action.decide.written_results import Beside
+from holodeck_action.extensions.history.earlier_runs import earlier_lines
 from holodeck_action.extensions.history.histories import Histories
 from holodeck_action.extensions.history.results_history import HistoryLines
 from holodeck_action.extensions.tracing.traces import FlushTime, traced_run
 from holodeck_action.record.base_results import results_of
 from holodeck_action.record.folder import Claims, suite_folders
 from holodeck_action.record.record import Record
-from holodeck_action.record.result_files import BASE_FOLDER, Beside
+from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.run.bases.base_suites import BaseSuite, suites_against
 from holodeck_action.run.bases.baselines import Base, FoundBase, MissingBase, compared, find_bases
@@ -123,7 +125,7 @@ def _evaluate(
         record, results = compared(done.record, head.ready.item, _ran_beside(head.ready, done.base) or base)
         terms = Terms.against(None if results is None else results.results)
         concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=HistoryLines(past))
-        beside = Beside(results, past)
+        beside = Beside(results, earlier_lines(past))
         reported = report_suite(concluded, head.ready.folder, output, beside, journaled=head.journal is not None)
         finished.append(reported)
         if reported.written and not sharded:

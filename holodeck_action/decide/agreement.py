@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from holodeck_action.decide.statistics import MANY_ENOUGH, Z_95, quantile, wilson_lower_bound
 from holodeck_action.decide.verdict import CaseVerdict, PanelSummary
-from holodeck_action.extensions.calibration.judge_card import NOTHING, Confusion, Estimate
+from holodeck_action.record.judge_card import NOTHING, Confusion, Estimate
 from holodeck_action.record.record import CaseRecord
 
 RESAMPLES = 2000

@@ -25,7 +25,7 @@ from holodeck_action.decide.exam_changes import (
 )
 from holodeck_action.decide.survey import expired
 from holodeck_action.decide.terms import EXPIRES, REACTIONS, compared_fields
-from holodeck_action.extensions.calibration.judge_card import Configuration
+from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import BaseRun, CaseRecord, Record
 from holodeck_action.suite.model.base_sources import MERGE_BASE
 from holodeck_action.suite.model.policy import Baseline, GateMetric, Gates, GateSummary, Reaction

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from holodeck_action.extensions.calibration.judge_card import Configuration
 from holodeck_action.record.evaluation import Criteria
+from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.suite.model.policy import Baseline, GateMetric, Gates, GateSummary, QuarantineEntry, Reaction
 

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from holodeck_action.github.rest.payload import is_repository
-from holodeck_action.run.options.action_inputs import accepts_forks, given_token
 from holodeck_action.suite.checkout import origin, repository_root
 from holodeck_action.workers.permission import OUTSIDE, CodeAllowed
 
@@ -44,12 +43,22 @@ class Job:
 
     Attributes:
         environ: of the job, or of whoever runs the program.
+        token: to ask GitHub with; empty for none.
+        accepts_forks: tells whether the workflow's author takes the responsibility for code of forks; it may raise a
+            `ConfigurationError`.
         pause: waits for seconds.
         now: the time, with its zone.
     """
 
-    def __init__(self, environ: Mapping[str, str], pause: Callable[[float], None], now: Callable[[], datetime]) -> None:
-        self.environ, self.pause, self.now = environ, pause, now
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        token: str,
+        accepts_forks: Callable[[], bool],
+        pause: Callable[[float], None],
+        now: Callable[[], datetime],
+    ) -> None:
+        self.environ, self.token, self.accepts_forks, self.pause, self.now = environ, token, accepts_forks, pause, now
         self._apis: dict[str, Api] = {}
         self._wanted: dict[tuple[str | None, Path], Wanted | NoCommit] = {}
         self._branches: dict[tuple[Api, str], Sequence[TreeEntry] | None] = {}
@@ -80,13 +89,12 @@ class Job:
 
         repository = self._repository(folder)
         if repository not in self._apis:
-            token = given_token(self.environ)
-            if not token:
+            if not self.token:
                 raise ApiError(_NO_TOKEN, "invalid", None)
             if not is_repository(repository):
                 raise ApiError("it is not known which repository to ask: set GITHUB_REPOSITORY", "invalid", None)
             address = self.environ.get("GITHUB_API_URL") or _PUBLIC
-            self._apis[repository] = connect(token, address, repository, pause=self.pause)
+            self._apis[repository] = connect(self.token, address, repository, pause=self.pause)
         return self._apis[repository]
 
     def permission(self, folder: Path) -> CodeAllowed:
@@ -105,7 +113,7 @@ class Job:
         from holodeck_action.github.lookup import find, permission
 
         target = event_target(self.environ)
-        return permission(target, lambda: find(target, self.api(folder)), accepted=accepts_forks(self.environ))
+        return permission(target, lambda: find(target, self.api(folder)), accepted=self.accepts_forks())
 
     def wanted(self, evaluated: str | None, folder: Path) -> Wanted | NoCommit:
         """Return the commit to compare with; see `wanted_commit`.
@@ -133,7 +141,7 @@ class Job:
         Raises:
             ApiError: GitHub did not tell.
         """
-        from holodeck_action.extensions.history.data_branch import entries_of
+        from holodeck_action.github.bases.branches import entries_of
 
         if (api, name) not in self._branches:
             self._branches[api, name] = entries_of(api, name)

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from holodeck_action.extensions.calibration.judge_card import Configuration
 from holodeck_action.record.evaluation import Criteria
+from holodeck_action.record.judge_card import Configuration
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import Baseline, Gates
 from holodeck_action.suite.values import Case

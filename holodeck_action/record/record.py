@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holodeck_action.extensions.calibration.judge_card import CardSummary, Configuration
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation
 from holodeck_action.record.facts import Amount, Count, Fact, Known, Measured, Rating, Unknown, listed, measured
+from holodeck_action.record.judge_card import CardSummary, Configuration
 from holodeck_action.record.own_terms import OwnTerms
 from holodeck_action.record.sequences import OneByOne
 from holodeck_action.record.serialization import written

@@ -1,4 +1,4 @@
-"""`results.json` and `verdict.json`: written atomically, read strictly, and bound to each other by digests.
+"""`results.json` and `verdict.json`: read strictly, and bound to each other by digests.
 
 The last line of results.json is the SHA-256 of everything before it, which verdict.json repeats. It tells what was cut
 short, edited or mixed up; it is no signature.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, overload
@@ -17,21 +17,10 @@ from typing import Any, BinaryIO, overload
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.verdict import CombinedVerdict, Verdict
-from holodeck_action.decide.verdict_file import verdict_head, written_cases
-from holodeck_action.extensions.history.results_history import (
-    NO_LINES,
-    HistoryLine,
-    HistoryLines,
-    dump_line,
-    parse_lines,
-)
 from holodeck_action.record.canonical import chosen_cases, head_of
-from holodeck_action.record.disk import DISK, Disk, staged, write_atomically
 from holodeck_action.record.parsed_record import examined, parsed_once
 from holodeck_action.record.record import FIRST_VERSION, Record
-from holodeck_action.record.sealing import DIGEST, END, RECORD_DIGEST, Sealed, lines_of
-from holodeck_action.record.serialization import to_json
+from holodeck_action.record.sealing import DIGEST, RECORD_DIGEST, Sealed, lines_of
 from holodeck_action.record.stored_cases import (
     INDEXED_FROM,
     RecordError,
@@ -39,7 +28,7 @@ from holodeck_action.record.stored_cases import (
     check_weight,
     indexed,
 )
-from holodeck_action.text.foreign import ForeignError, RefusedFileError, open_file, read_file
+from holodeck_action.text.foreign import ForeignError, open_file, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 RESULTS_FILE = "results.json"
@@ -50,9 +39,6 @@ BASE_FOLDER = "base"
 """Where the results of the base are, beside those of the run that is compared with it."""
 EARLIER_FILE = "earlier-runs.jsonl"
 """The earlier runs of a history, beside the results of the run that was added to it or only read it."""
-EARLIER_RUNS = 50
-"""So many of them: more than a trend shows, as some take no part."""
-_EARLIER_BYTES = 8 * 1024 * 1024
 _LINE_BYTES = 128
 _LARGEST_VERDICT = 1 << 30
 _AGAIN = "use the file as the run wrote it"
@@ -77,71 +63,6 @@ class BaseResults(Struct, frozen=True):
 
     content: Iterable[bytes]
     results: Results
-
-
-class Beside(Struct, frozen=True):
-    """What stands beside a run's results: those of its base (None: none), and the runs that its report shows."""
-
-    base: BaseResults | None = None
-    earlier: Sequence[HistoryLine] = ()
-
-
-NOTHING_BESIDE = Beside()
-
-
-def write_results(
-    folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK, beside: Beside = NOTHING_BESIDE
-) -> Path:
-    """Write a record and its verdict, which names the record's digest, into a folder, and what a report needs besides.
-
-    The verdict is put in place last: where it stands, so do the results that it is about.
-
-    Args:
-        folder: where they go.
-        record: what a run did.
-        verdict: on it.
-        disk: what is written with.
-        beside: what else stands there.
-
-    Returns:
-        Where the record is.
-
-    Raises:
-        OSError: one of them cannot be written; nothing was replaced unless the verdict alone is missing.
-    """
-    base, earlier = beside.base, beside.earlier
-    if base is not None:
-        below = folder / BASE_FOLDER
-        below.mkdir(exist_ok=True)
-        write_atomically(below / RESULTS_FILE, base.content, disk=disk)
-    if earlier:
-        write_atomically(folder / EARLIER_FILE, map(dump_line, earlier[-EARLIER_RUNS:]), disk=disk)
-    results, judged = folder / RESULTS_FILE, folder / VERDICT_FILE
-    sealed = sealed_record(record, verdict.record_digest)
-    with staged(results, sealed, disk) as new:
-        bound = replace(verdict, results_digest=sealed.digest)
-        with staged(judged, _verdict_lines(bound), disk) as new_verdict:
-            disk.replace(new, results)
-            disk.replace(new_verdict, judged)
-    return results
-
-
-def write_verdict(path: Path, verdict: Verdict, disk: Disk = DISK) -> None:
-    """Write a verdict to `path`, one case per line, replacing it in one step.
-
-    Raises:
-        OSError: the file cannot be written; what stood there before is untouched.
-    """
-    write_atomically(path, _verdict_lines(verdict), disk=disk)
-
-
-def write_combined(path: Path, verdict: CombinedVerdict, disk: Disk = DISK) -> None:
-    """Write the verdict of several suites to `path`, replacing it in one step.
-
-    Raises:
-        OSError: the file cannot be written; what stood there before is untouched.
-    """
-    write_atomically(path, [to_json(verdict, 1), b"\n"], disk=disk)
 
 
 @overload
@@ -224,21 +145,6 @@ def verdict_values(folder: os.PathLike[str]) -> dict[str, Any]:
         return {}
 
 
-def read_earlier(path: Path | GivenPath) -> HistoryLines:
-    """Return the earlier runs of which the report of a results file tells; what cannot be read is skipped and noted."""
-    file = Path(results_place(path)).absolute().with_name(EARLIER_FILE)
-    try:
-        # An artifact may hold a pipe by that name, or a link to anything.
-        if file.is_symlink():
-            raise RefusedFileError("is a link")
-        content = read_file(file, _EARLIER_BYTES)
-    except FileNotFoundError:
-        return NO_LINES
-    except OSError as error:
-        return HistoryLines((), (f"{EARLIER_FILE}: is not read: {error.strerror}",))
-    return content.parse(lambda data: parse_lines(data, EARLIER_FILE))
-
-
 def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
     """Validate the content of a results file.
 
@@ -300,8 +206,3 @@ def sealed_record(record: Record, record_digest: str) -> Sealed:
         record_digest: of its canonical form.
     """
     return Sealed(lambda: lines_of(head_of(record), case_lines(record.cases)), record_digest)
-
-
-def _verdict_lines(verdict: Verdict) -> Iterator[bytes]:
-    yield from lines_of(verdict_head(verdict), map(to_json, written_cases(verdict.cases)))
-    yield END

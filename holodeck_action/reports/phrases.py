@@ -11,7 +11,7 @@ from holodeck_action.decide.figures import counted
 from holodeck_action.decide.gates import gate_sentence
 from holodeck_action.decide.trials import CaseTrials, Ends, PassRates, SuiteTrials
 from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary, VerdictOutcome
-from holodeck_action.extensions.calibration.judge_card import CardSummary, Estimate
+from holodeck_action.record.judge_card import CardSummary, Estimate
 from holodeck_action.record.record import ModelCalls
 from holodeck_action.reports.report_views import CaseView, MetricView, Report, ToolCallView
 from holodeck_action.suite.errors import SourceMark

@@ -11,7 +11,6 @@ from msgspec.json import schema_components
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.compare.comparison_report import ComparisonReport
 from holodeck_action.decide.verdict_file import VerdictHead, WrittenCase
-from holodeck_action.extensions.calibration.judge_card import JudgeCard
 from holodeck_action.extensions.history.results_history import HistoryLine
 from holodeck_action.extensions.honeyhive.results_honeyhive import (
     KINDS,
@@ -19,6 +18,7 @@ from holodeck_action.extensions.honeyhive.results_honeyhive import (
     HoneyHiveExport,
     MultiEvaluationResult,
 )
+from holodeck_action.record.judge_card import JudgeCard
 from holodeck_action.record.record import Record
 from holodeck_action.record.sequences import OneByOne
 from holodeck_action.reports.report_views import Report

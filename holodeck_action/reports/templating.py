@@ -14,7 +14,7 @@ from holodeck_action.decide.consumption import Spend, Total
 from holodeck_action.decide.figures import at_most, figures
 from holodeck_action.decide.trials import Ends, PassRates
 from holodeck_action.decide.verdict import GateState, GateVerdict, PanelSummary
-from holodeck_action.extensions.calibration.judge_card import Estimate
+from holodeck_action.record.judge_card import Estimate
 from holodeck_action.record.record import ModelCalls
 from holodeck_action.reports.comparison_filters import FILTERS
 from holodeck_action.reports.phrases import (

@@ -46,7 +46,7 @@ from holodeck_action.workers.permission import CodeAllowed, CodeRefusedError
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from holodeck_action.extensions.calibration.judge_card import JudgeCard
+    from holodeck_action.record.judge_card import JudgeCard
 
 
 class Surroundings(Struct, frozen=True):

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from holodeck_action.extensions.calibration.judge_card import Configuration
 from holodeck_action.metrics.tools.tool_assertions import check_tools
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.facts import Nothing
+from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.own_terms import OwnCase, OwnPlan, OwnTerms, OwnTurn, text_digest
 from holodeck_action.record.record import Record
 from holodeck_action.run.suite_run import case_record

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from holodeck_action.extensions.calibration.cards import Applied, summarise_card
-from holodeck_action.extensions.calibration.judge_card import Configuration, JudgeCard
 from holodeck_action.llm.providers import ModelConfigError
 from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.judge_card import Configuration, JudgeCard
 from holodeck_action.record.record import Record
 from holodeck_action.scoring.judges import plans_of
 from holodeck_action.scoring.reuse import digest_of, judge_identity, library_of

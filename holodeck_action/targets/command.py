@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.extensions.frameworks.traced_session import TracedSession
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.protocol import Agent, Conversation, Reply
 from holodeck_action.targets.streams import Pieces
+from holodeck_action.targets.traced_session import TracedSession
 from holodeck_action.targets.warm_up import warm_up_request, warmed_up
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.json_values import JSON_EXPANSION

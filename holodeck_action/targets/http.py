@@ -15,7 +15,6 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from msgspec.structs import replace
 
 from holodeck_action import __version__
-from holodeck_action.extensions.frameworks.traced_session import TracedSession
 from holodeck_action.llm.headers import check_header
 from holodeck_action.llm.limits.pauses import apart
 from holodeck_action.record.agent_errors import AgentError
@@ -28,6 +27,7 @@ from holodeck_action.targets.streams import DONE, EventParser, Pieces
 from holodeck_action.targets.templates.computing import Computing
 from holodeck_action.targets.templates.jsonpaths import ReplyPaths
 from holodeck_action.targets.templates.templates import RequestTemplate
+from holodeck_action.targets.traced_session import TracedSession
 from holodeck_action.targets.warm_up import warm_up_request, warmed_up
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.json_values import JSON_EXPANSION

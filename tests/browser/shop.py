@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
+from holodeck_action.decide.written_results import write_results
 from holodeck_action.record.evaluation import ErrorInfo
 from holodeck_action.record.record import (
     CaseRecord,
@@ -21,7 +22,6 @@ from holodeck_action.record.record import (
     TurnRecord,
     Usage,
 )
-from holodeck_action.record.result_files import write_results
 from holodeck_action.suite.model.policy import Gates, QuarantineEntry
 from tests.commands.project import Project
 from tests.record.records import case, case_of, evaluation, record, turn

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
+from holodeck_action.decide.written_results import write_results
 from holodeck_action.record.record import CaseRecord, Record, TurnRecord
-from holodeck_action.record.result_files import write_results
 from holodeck_action.record.stored_cases import INDEXED_FROM
 from holodeck_action.reports.result_schema import result_schema
 from holodeck_action.suite.model.policy import QuarantineEntry

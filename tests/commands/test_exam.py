@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import Terms, decide
-from holodeck_action.record.result_files import read_record, write_results
+from holodeck_action.decide.written_results import write_results
+from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project
 from tests.github.repositories import commit, repository, run
 from tests.reports.parsing import check_inert

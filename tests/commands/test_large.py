@@ -13,9 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
+from holodeck_action.decide.written_results import write_results
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import CaseRecord, TurnRecord
-from holodeck_action.record.result_files import read_record, write_results
+from holodeck_action.record.result_files import read_record
 from holodeck_action.record.stored_cases import StoredCases
 from tests.commands.project import Finished, Project
 from tests.record.records import resealed

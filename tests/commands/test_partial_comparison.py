@@ -10,9 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
+from holodeck_action.decide.written_results import write_results
 from holodeck_action.record.canonical import chosen_cases
 from holodeck_action.record.record import CaseRecord, Record
-from holodeck_action.record.result_files import write_results
 from tests.commands.project import Finished, Project
 from tests.record.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
 

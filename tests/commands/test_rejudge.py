@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
+from holodeck_action.decide.written_results import write_results
 from holodeck_action.record.canonical import canonical_json, record_digest
 from holodeck_action.record.record import CaseRecord, Record
-from holodeck_action.record.result_files import read_record, write_results
+from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project, evaluations
 from tests.llm.models import Answer, FakeModels, Request
 

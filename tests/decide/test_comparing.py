@@ -15,8 +15,8 @@ from holodeck_action.decide.compare.comparing import compare
 from holodeck_action.decide.compare.comparison import Comparison, Difference, MetricComparison
 from holodeck_action.decide.statistics import Z_95
 from holodeck_action.decide.survey import judge_cases
-from holodeck_action.extensions.calibration.judge_card import Configuration
 from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import (
     BaseRun,
     CaseRecord,

@@ -24,8 +24,8 @@ from holodeck_action.decide.decision import Terms, decide
 from holodeck_action.decide.exam_changes import ExamChange, ExamChanges, sentence
 from holodeck_action.decide.survey import judge_cases
 from holodeck_action.decide.terms import DECLARED, Aside, Fewer, Given, Higher, Joint, Lower, Ordered, Other, Parts
-from holodeck_action.extensions.calibration.judge_card import Configuration
 from holodeck_action.record.evaluation import Criteria
+from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import (
     BaseRun,
     CaseRecord,

@@ -21,7 +21,7 @@ from holodeck_action.decide.agreement import (
     spearman,
     wilson,
 )
-from holodeck_action.extensions.calibration.judge_card import NOTHING, Confusion, Estimate
+from holodeck_action.record.judge_card import NOTHING, Confusion, Estimate
 
 TABLES = st.builds(Confusion, *[st.integers(0, 60)] * 4)
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from holodeck_action.action import main
 from holodeck_action.commands import publish as publication
 from holodeck_action.decide.decision import decide
+from holodeck_action.decide.written_results import write_results
 from holodeck_action.extensions.history.results_history import MetricPoint, dump_line
-from holodeck_action.record.result_files import read_record, write_results
+from holodeck_action.record.result_files import read_record
 from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError, StoredCases
 from tests.action.runner import read_pairs
 from tests.action.step import Ended

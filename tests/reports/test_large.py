@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
+from holodeck_action.decide.written_results import write_results
 from holodeck_action.record.record import Record, SuiteIdentity
-from holodeck_action.record.result_files import read_record, write_results
+from holodeck_action.record.result_files import read_record
 from holodeck_action.record.stored_cases import INDEXED_FROM, StoredCases
 from holodeck_action.suite.model.policy import QuarantineEntry
 from tests.commands.project import Project

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holodeck_action.decide.written_results import NOTHING_BESIDE, write_results
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record, Shard
-from holodeck_action.record.result_files import NOTHING_BESIDE, read_record, write_results
+from holodeck_action.record.result_files import read_record
 from holodeck_action.record.stored_cases import INDEXED_FROM
 from holodeck_action.reports.conclusion import conclude
 from tests.commands.project import Project

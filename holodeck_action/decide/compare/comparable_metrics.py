@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from holodeck_action.decide.compare.pairing import SameCase, decides_alike
-from holodeck_action.extensions.calibration.judge_card import Configuration
 from holodeck_action.record.evaluation import Criteria, Evaluation, Polarity
+from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import CaseRecord, Record
 
 _DIGESTS = {

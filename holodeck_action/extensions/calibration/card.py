@@ -21,7 +21,10 @@ from holodeck_action.decide.agreement import (
 )
 from holodeck_action.decide.case_verdicts import judge_evaluation
 from holodeck_action.decide.statistics import MANY_ENOUGH
-from holodeck_action.extensions.calibration.judge_card import (
+from holodeck_action.extensions.calibration.labelled_answers import LabelError, Labels
+from holodeck_action.extensions.calibration.matching import Compared, Matched, judges_of
+from holodeck_action.record.evaluation import Criteria, Evaluation
+from holodeck_action.record.judge_card import (
     CARD_VERSION,
     Agreement,
     Configuration,
@@ -34,9 +37,6 @@ from holodeck_action.extensions.calibration.judge_card import (
     PassRates,
     Scores,
 )
-from holodeck_action.extensions.calibration.labelled_answers import LabelError, Labels
-from holodeck_action.extensions.calibration.matching import Compared, Matched, judges_of
-from holodeck_action.record.evaluation import Criteria, Evaluation
 from holodeck_action.reports.phrases import estimate_text
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.plain import one_line

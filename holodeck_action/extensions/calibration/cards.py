@@ -13,7 +13,8 @@ from msgspec import ValidationError
 from holodeck_action.decide.agreement import cohen_kappa, corrected_rate, wilson
 from holodeck_action.decide.case_verdicts import judge_evaluation
 from holodeck_action.decide.verdict import Outcome
-from holodeck_action.extensions.calibration.judge_card import (
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.judge_card import (
     CARD_VERSION,
     NOTHING,
     CardSummary,
@@ -21,7 +22,6 @@ from holodeck_action.extensions.calibration.judge_card import (
     Estimate,
     JudgeCard,
 )
-from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.serialization import from_json, problem_of, to_json
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError

@@ -13,7 +13,6 @@ from msgspec import Struct, structs
 
 from holodeck_action import __version__
 from holodeck_action.extensions.calibration.card import NO_THRESHOLD
-from holodeck_action.extensions.calibration.judge_card import Configuration
 from holodeck_action.extensions.calibration.labelled_answers import (
     LabelError,
     LabelledAnswer,
@@ -24,6 +23,7 @@ from holodeck_action.extensions.calibration.labelled_answers import (
 from holodeck_action.extensions.calibration.matching import Compared, Matched
 from holodeck_action.extensions.tracing.traces import FlushTime, traced_run
 from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import (
     SCHEMA_VERSION,
     Provenance,

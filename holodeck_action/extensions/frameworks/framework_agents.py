@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holodeck_action.extensions.frameworks.frameworks import Framework
+from holodeck_action.suite.model.frameworks import Framework
 from holodeck_action.text.foreign import read_file
 
 _MOST_FILES = 20_000

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from holodeck_action.extensions.history.data_branch import MOST_PACKED, head_of
+from holodeck_action.extensions.history.data_branch import MOST_PACKED
 from holodeck_action.extensions.history.history_layout import HISTORY_FILE, RECORDS_FOLDER
 from holodeck_action.extensions.history.history_store import HistoryEntry, HistoryError, pack
 from holodeck_action.extensions.history.results_history import (
@@ -21,6 +21,7 @@ from holodeck_action.extensions.history.results_history import (
     outdated_places,
     parse_lines,
 )
+from holodeck_action.github.bases.branches import head_of
 from holodeck_action.github.bases.stored_results import shown
 from holodeck_action.github.job import Job
 from holodeck_action.github.rest.api import Api

@@ -33,7 +33,6 @@ from holodeck_action.github.bases.stored_results import (
     shown,
 )
 from holodeck_action.github.rest.api import Api
-from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.github.rest.stored_objects import TreeEntry
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.stored_cases import RecordError
@@ -108,30 +107,6 @@ def _of_suite(entries: Sequence[TreeEntry], commit: str, suite: SuitePlace) -> I
     form = re.compile(re.escape(record_path(commit, key)[: -len(RECORD_ENDING)]) + _VARIANT)
     named = [entry for entry in entries if form.fullmatch(entry.path)]
     yield from sorted(named, key=lambda entry: (entry.path != own, entry.path))
-
-
-def head_of(api: Api, name: str) -> str | None:
-    """Return the commit that a branch names; None where there is no branch.
-
-    Raises:
-        ApiError: GitHub did not tell.
-    """
-    try:
-        return api.branch(name)
-    except ApiError as error:
-        if error.kind == "not_found":
-            return None
-        raise
-
-
-def entries_of(api: Api, name: str) -> Sequence[TreeEntry] | None:
-    """Return everything that stands on a branch; None where there is no branch.
-
-    Raises:
-        ApiError: GitHub did not tell, or it is too much for one answer.
-    """
-    head = head_of(api, name)
-    return None if head is None else api.tree(api.tree_of(head))
 
 
 _ADDED = "a run of a push to the default branch with the same baseline and `contents: write` adds them"

@@ -25,10 +25,10 @@ from holodeck_action.decide.statistics import (
 )
 from holodeck_action.decide.summaries import MetricTally, case_means
 from holodeck_action.decide.verdict import CaseVerdict, MetricSummary, Outcome, Verdict, VerdictOutcome
-from holodeck_action.extensions.calibration.judge_card import Configuration
 from holodeck_action.extensions.history.history_layout import kept_commits, record_path, suite_key, variant_of
 from holodeck_action.record.asker import Asker
 from holodeck_action.record.evaluation import Polarity
+from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.record.serialization import from_json, problem_of, to_plain
 from holodeck_action.suite.configuration_errors import ConfigurationError

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from holodeck_action.decide.compare.comparison import Comparison, Difference
-from holodeck_action.extensions.calibration.judge_card import CardSummary, JudgeCard
 from holodeck_action.extensions.history.results_history import HistoryLine, configuration_digest
 from holodeck_action.extensions.honeyhive.results_honeyhive import (
     ABTestEvaluation,
@@ -23,6 +22,7 @@ from holodeck_action.extensions.honeyhive.results_honeyhive import (
     TemporalEvaluation,
 )
 from holodeck_action.record.evaluation import Polarity
+from holodeck_action.record.judge_card import CardSummary, JudgeCard
 from holodeck_action.record.record import Record
 from holodeck_action.reports.report_views import MetricView, Report
 

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.extensions.frameworks.frameworks import FRAMEWORKS
 from holodeck_action.suite.model.base import FormatModel, NonBlank, SecretText
 from holodeck_action.suite.model.cases import FreeMapping
+from holodeck_action.suite.model.frameworks import FRAMEWORKS
 
 _WORD = r"[^\W\d]\w*"
 _NAMED = "|".join(FRAMEWORKS)

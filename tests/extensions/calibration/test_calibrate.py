@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.decide.agreement import cohen_kappa, corrected_rate, wilson
-from holodeck_action.extensions.calibration.judge_card import Confusion
+from holodeck_action.record.judge_card import Confusion
 from tests.commands.project import Project
 from tests.extensions.calibration.labelling import GEVAL, KEY, QUESTIONED, Bench
 from tests.llm.models import FakeModels, Fault

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from holodeck_action.extensions.calibration.judge_card import NOTHING, CardSummary, Estimate
+from holodeck_action.record.judge_card import NOTHING, CardSummary, Estimate
 from holodeck_action.record.record import Record
 from holodeck_action.reports.comment.size_limit import JOB_SUMMARY, SizeLimit
 from holodeck_action.reports.custom import CustomTemplate, custom_markdown

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from holodeck_action.decide.agreement import cohen_kappa, corrected_rate, wilson
-from holodeck_action.extensions.calibration.judge_card import NOTHING, CardSummary, Confusion
+from holodeck_action.record.judge_card import NOTHING, CardSummary, Confusion
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project

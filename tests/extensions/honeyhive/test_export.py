@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 from msgspec.structs import fields, replace
 
 from holodeck_action.decide.decision import decide
+from holodeck_action.decide.written_results import write_results
 from holodeck_action.extensions.history.results_history import history_line
 from holodeck_action.extensions.honeyhive.honeyhive import with_facts
 from holodeck_action.extensions.honeyhive.honeyhive_patterns import temporal
 from holodeck_action.extensions.honeyhive.results_honeyhive import KINDS, HoneyHiveExport, LengthEvaluation
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import Record
-from holodeck_action.record.result_files import read_record, write_results
+from holodeck_action.record.result_files import read_record
 from holodeck_action.record.serialization import from_plain, to_json
 from tests.commands.project import Finished, Project, evaluations
 from tests.extensions.calibration.labelling import GEVAL, KEY, Bench

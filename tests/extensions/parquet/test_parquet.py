@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
+from holodeck_action.decide.written_results import write_results
 from holodeck_action.extensions.parquet.parquet_tables import Column, tables
 from holodeck_action.record.canonical import chosen_cases
 from holodeck_action.record.evaluation import Criteria, ErrorInfo, Evaluation
@@ -31,7 +32,6 @@ from holodeck_action.record.record import (
     TurnRecord,
     Usage,
 )
-from holodeck_action.record.result_files import write_results
 from holodeck_action.record.stored_cases import case_lines
 from holodeck_action.suite.errors import SourceMark
 from tests.commands.project import Finished, Project

@@ -11,9 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
+from holodeck_action.decide.written_results import write_results
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import TurnRecord
-from holodeck_action.record.result_files import read_record, write_results
+from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project
 
 TRUTH = "The kettles are shipped from Leeds, usually within two days."

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import fields
 
-from holodeck_action.extensions.calibration.judge_card import Configuration
+from holodeck_action.record.judge_card import Configuration
 from holodeck_action.scoring.configurations import configuration_of
 from holodeck_action.text.redaction import Redactor
 from tests.suite.folders import load
