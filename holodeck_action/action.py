@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.program import (
     collect_rarely,
     current_folder,
@@ -21,6 +20,7 @@ from holodeck_action.commands.program import (
 )
 from holodeck_action.commands.step import run_step
 from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.run.caller import Caller
 
 
 def start() -> None:

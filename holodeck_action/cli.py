@@ -15,9 +15,19 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from holodeck_action.commands.caller import Caller
-from holodeck_action.commands.help import Door
-from holodeck_action.commands.options import (
+from holodeck_action.commands.door import Program
+from holodeck_action.commands.program import (
+    collect_rarely,
+    current_folder,
+    hide_tokens,
+    lasting_streams,
+    leave,
+    look_for_no_plugins,
+)
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.error_reports import report_error
+from holodeck_action.run.options.flags import (
     CALLS,
     CHANGES,
     DOCUMENTS,
@@ -34,17 +44,7 @@ from holodeck_action.commands.options import (
     VERSION,
     settings,
 )
-from holodeck_action.commands.program import (
-    collect_rarely,
-    current_folder,
-    hide_tokens,
-    lasting_streams,
-    leave,
-    look_for_no_plugins,
-    report_error,
-)
-from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.run.options.input_kinds import AT_LEAST_ONE, RATE
+from holodeck_action.run.options.input_kinds import AT_LEAST_ONE
 from holodeck_action.suite.model.frameworks import FRAMEWORKS, SPANNED
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from holodeck_action.text.given_paths import GivenPath
 
 
-@click.group(cls=Door, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]}, epilog=EPILOG)
 @VERSION
 def cli() -> None:
     """Evaluate agent.yaml suites and fail when a threshold is violated."""
@@ -190,43 +190,6 @@ def rejudge(caller: Caller, /, results: GivenPath, suite: str, **given: Any) -> 
     return rejudge_record(results, suite, given, caller)
 
 
-@cli.command(epilog=EPILOG)
-@click.argument("labels", type=PATH, metavar="LABELS.csv")
-@click.argument("suite", required=False, metavar="[SUITE]")
-@click.option("--metric", help="Name of the metric that the labels are about [default: the only one with a judge].")
-@click.option("--results", type=PATH, help="Take answers and verdicts from this results.json; call no model.")
-@click.option("--threshold", type=TYPES[RATE], help="Passing score for people and judge [default: the metric's].")
-@click.option(
-    "--format", "form", type=click.Choice(["console", "markdown", "json"]), default="console", show_default=True
-)
-@settings("output-dir", helps={"output-dir": "Write judge-card.json here."})
-@click.option(
-    "--min-agreement-lower-bound",
-    type=TYPES[RATE],
-    help="Lowest accepted lower end of the agreement's 95 % interval.",
-)
-@click.option("--min-kappa-lower-bound", type=TYPES[RATE], help="Lowest accepted lower end of κ's 95 % interval.")
-@settings(
-    *("concurrency", "max-cost-usd", "max-tokens", *CALLS),
-    helps={**JUDGES_ONLY, "concurrency": "Number of answers judged at the same time [default: 10]."},
-)
-@click.pass_obj
-def calibrate(caller: Caller, /, **given: Any) -> int:
-    """Compare a judge with the labels of people in LABELS.csv, and report how well they agree.
-
-    A metric of SUITE (default: agent.yaml) judges the labelled answers. With --results the verdicts come from a record,
-    and no model is called.
-
-    \b
-    Examples:
-      holodeck-action calibrate labels.csv --results results/results.json --metric faithfulness
-      holodeck-action calibrate labels.csv agent.yaml -o card --min-kappa-lower-bound 0.6
-    """
-    from holodeck_action.extensions.calibration.calibrate import calibrate_judge
-
-    return calibrate_judge(given, caller)
-
-
 @cli.command()
 @click.argument("results", type=PATH, required=False)
 @click.option(
@@ -258,27 +221,6 @@ def report(caller: Caller, /, **given: Any) -> int:
 
 
 @cli.command()
-@click.argument("results", nargs=-1, type=PATH)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Listen on this port [default: a free one].")
-@click.option("--browser/--no-browser", default=True, help="Open a browser [default: yes].")
-@click.pass_obj
-def view(caller: Caller, /, results: tuple[GivenPath, ...], port: int, browser: bool) -> int:
-    """Serve the viewer's pages of RESULTS (results.json files, folders of them, histories) on this machine.
-
-    Without RESULTS: the runs in .holodeck/last, holodeck-results and the folders beside it. The newest is first; a run
-    that goes on is shown as far as it is. Nothing is sent anywhere. Ctrl-C ends with exit code 0.
-
-    \b
-    Examples:
-      holodeck-action view
-      holodeck-action view results --no-browser
-    """
-    from holodeck_action.extensions.view.view import view_runs
-
-    return view_runs(results, port, browser, caller)
-
-
-@cli.command()
 @click.argument("results", type=PATH)
 @click.option(
     "--format",
@@ -307,21 +249,6 @@ def export(caller: Caller, /, format: str, **given: Any) -> int:
 
     asked = Exporting(**given)
     return export_record(asked, caller) if format == "honeyhive" else convert_record(asked, format, caller)
-
-
-@cli.command()
-@click.argument("results", nargs=-1, required=True, type=PATH)
-@click.pass_obj
-def verify(caller: Caller, results: tuple[GivenPath, ...]) -> int:
-    """Recompute the text scores of RESULTS (results.json files, or folders of them) with the reference libraries.
-
-    BLEU with sacreBLEU, ROUGE with rouge-score, METEOR with NLTK. Each score that differs by more than 1e-12 is listed.
-
-    Exit code 0: all are equal; 1: one differs, or none could be computed again; 2: RESULTS cannot be used.
-    """
-    from holodeck_action.extensions.reference.verify import verify_scores
-
-    return verify_scores(results, caller)
 
 
 @cli.command(epilog=PUBLISH_EPILOG)
@@ -374,72 +301,6 @@ def init(caller: Caller, folder: GivenPath, framework: str | None) -> int:
     from holodeck_action.commands.init import start_suite
 
     return start_suite(folder, framework, caller)
-
-
-@cli.command(name="import", epilog=EPILOG)
-@click.argument("program", type=click.Choice(["promptfoo", "deepeval"]))
-@click.argument("file", type=PATH)
-@click.option("-o", "--output-dir", "folder", type=PATH, metavar="DIR", help="Write here [default: FILE's folder].")
-@click.option("--report", type=PATH, metavar="FILE", help="Write the account here, too: JSON or Markdown by its name.")
-@click.option("--allow-missing", is_flag=True, help="Leave comments for what has no equal, and end with exit code 0.")
-@click.option("--prove", is_flag=True, help="Write nothing; compare with promptfoo, which must be installed.")
-@click.option("--answers", type=PATH, metavar="FILE", help="With --prove: more answers, each a line of JSON.")
-@click.pass_obj
-def import_(caller: Caller, /, *, prove: bool, answers: GivenPath | None, **given: Any) -> int:
-    """Write the suite in FILE, of another PROGRAM, as agent.yaml with its policy file and graders.
-
-    Prints what became of every assertion. No code of FILE is run, and no existing file is changed.
-
-    Exit code 0: everything was imported; 1: something has no equal; 2: FILE cannot be used. With --prove 0: both
-    programs give equal verdicts on the recorded answers; 1: they differ; 2: that cannot be told.
-
-    \b
-    Examples:
-      holodeck-action import promptfoo promptfooconfig.yaml
-      holodeck-action import promptfoo promptfooconfig.yaml --prove
-      holodeck-action import deepeval tests/test_support.py -o evaluation
-    """
-    from holodeck_action.extensions.importers.import_suite import Importing, import_suite
-    from holodeck_action.extensions.importers.prove import Proving, prove_import
-
-    if prove or answers:
-        return prove_import(Proving(prove=prove, answers=answers, program=given["program"], file=given["file"]), caller)
-    return import_suite(Importing(**given), caller)
-
-
-@cli.group(cls=Door)
-def history() -> None:
-    """Show what earlier runs tell together: trends, flaky cases, drift."""
-
-
-@history.command(name="show")
-@click.argument("folder", type=PATH, default=".", metavar="[DIR]")
-@click.option(
-    "--format", "form", type=click.Choice(["console", "markdown", "json"]), default="console", show_default=True
-)
-@click.pass_obj
-def show_history(caller: Caller, /, folder: GivenPath, form: str) -> int:
-    """Show the history in DIR (default: here): the last 20 runs of each suite, and what they tell together.
-
-    Exit code 0: shown; 2: there is no history, or it cannot be read.
-    """
-    from holodeck_action.extensions.history.history import show_history
-
-    return show_history(folder, form, caller)
-
-
-@history.command(name="import")
-@click.argument("results", nargs=-1, required=True, type=PATH)
-@click.option("--into", type=PATH, required=True, metavar="DIR", help="Folder of the history.")
-@click.pass_obj
-def import_history(caller: Caller, /, results: tuple[GivenPath, ...], into: GivenPath) -> int:
-    """Take RESULTS (results.json files, or folders of them) into a history; runs that it has are skipped.
-
-    Exit code 0: imported; 2: RESULTS or the history cannot be used.
-    """
-    from holodeck_action.extensions.history.history import import_runs
-
-    return import_runs(results, into, caller)
 
 
 @cli.command()

@@ -8,9 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
-from holodeck_action.commands.options import LAST_RESULTS
 from holodeck_action.commands.report import write_pieces
 from holodeck_action.decide.compare.comparing import NO_DIGESTS, Digests, compare
 from holodeck_action.decide.compare.comparison_report import ComparisonReport, report_comparison
@@ -27,7 +25,9 @@ from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer import View, page_of
 from holodeck_action.reports.page.viewer_index import ViewedSuite
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import policy_of
+from holodeck_action.run.options.flags import LAST_RESULTS
 from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline, merge_gates
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Baseline

@@ -8,7 +8,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.survey import Survey
@@ -20,6 +19,7 @@ from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import VERDICT_FILE, read_results
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.terminal.console import show
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import policy_of, writable_folder
 from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline, merge_gates
 from holodeck_action.suite.checks import wrong_bounds

@@ -8,7 +8,6 @@ from datetime import datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.report import write_pieces
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.decision import Terms, decide
@@ -31,6 +30,7 @@ from holodeck_action.record.disk import DISK
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record, read_results, sealed_record
 from holodeck_action.reports.conclusion import conclude
+from holodeck_action.run.caller import Caller
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line

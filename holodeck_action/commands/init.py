@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.init_target import asked_target, environment_of, framework_agent, policy_with, quoted
 from holodeck_action.commands.last_run import IGNORE_FILE, IGNORED
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.record.disk import DISK, staged
+from holodeck_action.run.caller import Caller
 from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.frameworks import FRAMEWORKS, SPANNED

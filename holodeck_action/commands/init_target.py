@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.extensions.frameworks.framework_agents import FoundAgent, find_agents
+from holodeck_action.run.caller import Caller
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.environments import Environment
 from holodeck_action.suite.model.frameworks import Framework

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from holodeck_action.commands.caller import Caller
-from holodeck_action.commands.options import LAST_RESULTS
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.record.folder import Claims, combined_suites
 from holodeck_action.record.result_files import RESULTS_FILE, results_place
 from holodeck_action.record.stored_cases import RecordError
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import writable_folder
+from holodeck_action.run.options.flags import LAST_RESULTS
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Done, Output, report_suite, report_together
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.written_results import Beside
@@ -26,6 +25,7 @@ from holodeck_action.record.result_files import (
 )
 from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError
 from holodeck_action.reports.conclusion import conclude
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
 from holodeck_action.run.loading import writable_folder
 from holodeck_action.run.request import request_from, template_of

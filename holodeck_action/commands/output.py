@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TextIO
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.verdict import CombinedVerdict, SuiteVerdict, Verdict
 from holodeck_action.decide.written_results import Beside, write_combined, write_results, write_verdict
@@ -20,6 +19,7 @@ from holodeck_action.record.result_files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.terminal.console import show
 from holodeck_action.reports.terminal.progress import Following
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import shown_folder
 from holodeck_action.run.request import Request
 from holodeck_action.text.given_paths import GivenPath

@@ -14,7 +14,6 @@ from typing import Any, TextIO
 
 from msgspec.structs import replace
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Done, SuiteDone
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
@@ -32,6 +31,7 @@ from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER, RESULTS_FILE, TABLES_FOLDER, read_record
 from holodeck_action.record.stored_cases import MappedCases, RecordError
 from holodeck_action.reports.conclusion import conclude
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
 from holodeck_action.run.options.action_inputs import anchored, read_inputs
 from holodeck_action.run.request import request_from, template_of

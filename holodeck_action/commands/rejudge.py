@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import structs
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.output import Output
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.record.folder import Claims, is_inside
 from holodeck_action.record.result_files import read_results, results_place
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.case_choice import check_reachable
 from holodeck_action.run.loading import Loaded, Surroundings, load_one, shown_folder, suite_place, with_lines
 from holodeck_action.run.open_suites import secrets_of

@@ -8,22 +8,16 @@ from typing import TextIO
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import results_or_last
-from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.decide.survey import Survey
-from holodeck_action.extensions.history.earlier_runs import read_earlier
 from holodeck_action.github.job import links_of
-from holodeck_action.record.base_results import read_base
 from holodeck_action.record.disk import write_atomically, write_through
-from holodeck_action.record.result_files import read_results
-from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.formats import readable, render
+from holodeck_action.reports.page.viewed import read_viewed
 from holodeck_action.reports.page.viewer import View, page_of
-from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.report_views import Report, canonical_report, in_suite_order
 from holodeck_action.reports.terminal.console import show
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.case_choice import matching
 from holodeck_action.run.request import template_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -100,20 +94,6 @@ def show_record(showing: Showing, caller: Caller) -> int:
         # A table has no place for it.
         note(f"the table holds outcomes, scores and reasons; what was asked and answered is in {results}")
     return ExitCode.PASSED
-
-
-def read_viewed(results: GivenPath) -> ViewedSuite:
-    """Read a record with what it is compared with, and judge it.
-
-    Raises:
-        RecordError: the file is no record, or its base is not beside it.
-    """
-    stored = read_results(results)
-    record = stored.record
-    base = read_base(results, record)
-    surveyed = Survey(record, stored.record_digest)
-    concluded = conclude(record, Terms.against(base), surveyed=surveyed, earlier=read_earlier(results))
-    return ViewedSuite(concluded, None if base is None else base.record)
 
 
 def _chosen(globs: Sequence[str], report: Report) -> Callable[[str, str], bool] | None:

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import structs
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.last_run import place_for_results
 from holodeck_action.commands.output import Output, set_aside_earlier
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import Claims
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_suites
 from holodeck_action.run.options.action_inputs import anchored, output_dir_of, read_inputs
 from holodeck_action.run.preflight import prepare

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.reports.result_schema import result_schema
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.metrics import installed_metrics
 from holodeck_action.suite.suite_schemas import suite_schema
 from holodeck_action.targets.reply import reply_schema

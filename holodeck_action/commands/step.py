@@ -13,10 +13,8 @@ from typing import TextIO, TypeVar
 
 from msgspec import Struct, structs
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.commands.merge import merge_folders
 from holodeck_action.commands.output import Done, Output, set_aside_earlier
-from holodeck_action.commands.program import explained
 from holodeck_action.commands.publish import read_runs
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.decide.exit_codes import ExitCode
@@ -44,6 +42,8 @@ from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.first_lines import first_notices
 from holodeck_action.reports.formats import REPORT_FILE, readable
 from holodeck_action.reports.page.viewer import PAGE_FILE
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.error_reports import explained
 from holodeck_action.run.loading import Loaded, Surroundings, load_suites, permitted
 from holodeck_action.run.options.action_inputs import anchored, output_dir_of, read_action_inputs
 from holodeck_action.run.preflight import prepare

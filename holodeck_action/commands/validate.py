@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_suites, suite_place
 from holodeck_action.run.preflight import check_targets
 from holodeck_action.run.request import Allowed

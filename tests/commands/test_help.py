@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.cli import cli
-from holodeck_action.commands.help import COMMAND_GROUPS, OPTION_GROUPS
+from holodeck_action.run.options.command_help import COMMAND_GROUPS, OPTION_GROUPS
 from tests.commands.project import Project
 
 PROGRAM = Path(sys.executable).with_name("holodeck-action")

@@ -10,7 +10,6 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.structs import fields
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.extensions.calibration.card import console_lines, make_card, markdown_lines
 from holodeck_action.extensions.calibration.cards import card_json
@@ -21,6 +20,7 @@ from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.record.judge_card import CARD_FILE, Estimate, JudgeCard
 from holodeck_action.record.result_files import read_results
+from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_one, writable_folder
 from holodeck_action.run.model_calls import budget_of
 from holodeck_action.run.request import Allowed, request_from

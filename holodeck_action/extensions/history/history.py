@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.decide.decision import Terms, decide
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.extensions.history.history_layout import HISTORY_FILE
@@ -20,6 +19,7 @@ from holodeck_action.record.found_results import results_below
 from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.record.serialization import to_plain
 from holodeck_action.record.stored_cases import RecordError
+from holodeck_action.run.caller import Caller
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.extensions.importers.accounting import as_json, markdown, missing, table
 from holodeck_action.extensions.importers.conversion import Conversion, converted
 from holodeck_action.extensions.importers.secret_places import secret_problems
 from holodeck_action.record.disk import write_atomically
+from holodeck_action.run.caller import Caller
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor

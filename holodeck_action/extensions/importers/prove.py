@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.extensions.importers.conversion import Conversion, proved
 from holodeck_action.extensions.importers.proof import equality_table
 from holodeck_action.record.disk import write_atomically
+from holodeck_action.run.caller import Caller
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.given_paths import GivenPath

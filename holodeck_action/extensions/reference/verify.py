@@ -8,7 +8,6 @@ from typing import Any, TextIO
 
 from msgspec import Struct, field
 
-from holodeck_action.commands.caller import Caller
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.record.evaluation import Evaluation
@@ -16,6 +15,7 @@ from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.found_results import results_below
 from holodeck_action.record.record import Record, TurnRecord
 from holodeck_action.record.result_files import read_record
+from holodeck_action.run.caller import Caller
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line

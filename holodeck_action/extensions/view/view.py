@@ -20,13 +20,13 @@ from msgspec import Struct
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from holodeck_action.commands.caller import Caller
-from holodeck_action.commands.program import explained
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.extensions.view.shown_runs import ShownRun, progress_of, shown_runs
 from holodeck_action.reports.page.viewer import asset, page_of, page_policy, style_policy
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.error_reports import explained
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line

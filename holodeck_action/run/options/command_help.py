@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -10,13 +10,6 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-COMMAND_GROUPS = {
-    "Run": ("init", "import", "validate", "run", "merge"),
-    "Look": ("report", "history", "export"),
-    "Compare": ("compare", "decide"),
-    "Judge": ("rejudge", "calibrate", "verify"),
-    "Repository": ("publish", "schema"),
-}
 OPTION_GROUPS = {
     "Cases": ("case_globs", "tags", "limit", "shard", "failed_from", "repeat", "min_pass", "allow_empty", "resume"),
     "Agent and limits": (
@@ -49,7 +42,7 @@ OPTION_GROUPS = {
     ),
     "Output": ("output_dir", "html", "template", "form", "format", "file", "help"),
 }
-_OTHERS = "Other"
+OTHERS = "Other"
 _FEW = 12
 """Options that need no groups."""
 
@@ -78,13 +71,13 @@ class HelpfulCommand(click.Command):
         if len(shown) <= _FEW:
             super().format_options(ctx, formatter)
             return
-        for title, names in _grouped([name for name, _ in shown], OPTION_GROUPS):
-            with formatter.section(f"{title} options" if title == _OTHERS else title):
+        for title, names in grouped([name for name, _ in shown], OPTION_GROUPS):
+            with formatter.section(f"{title} options" if title == OTHERS else title):
                 formatter.write_dl([record for name, record in shown if name in names])
 
 
 class Door(HelpfulCommand, click.Group):
-    """The program: a group of such commands."""
+    """The program, or a group of commands."""
 
     command_class = HelpfulCommand
 
@@ -94,12 +87,23 @@ class Door(HelpfulCommand, click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in groups, each with the whole first sentence of its help."""
-        names = self.list_commands(ctx)
-        texts = {name: _first_sentence(command) for name in names if (command := self.get_command(ctx, name))}
-        groups = _grouped(names, COMMAND_GROUPS)
-        for title, grouped in groups:
+        texts = self.texts(ctx)
+        groups = grouped(list(texts), self.groups())
+        for title, names in groups:
             with formatter.section(title if len(groups) > 1 else "Commands"):
-                formatter.write_dl([(name, texts[name]) for name in grouped])
+                formatter.write_dl([(name, texts[name]) for name in names])
+
+    def groups(self) -> dict[str, list[str]]:
+        """Return the names of commands by the title above them."""
+        return {}
+
+    def texts(self, ctx: click.Context) -> dict[str, str]:
+        """Return the first sentence of each command's help."""
+        return {
+            name: command.get_short_help_str(limit=1000)
+            for name in self.list_commands(ctx)
+            if (command := self.get_command(ctx, name))
+        }
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -118,16 +122,12 @@ class Door(HelpfulCommand, click.Group):
             raise
 
 
-def _grouped(names: Sequence[str], groups: dict[str, tuple[str, ...]]) -> list[tuple[str, list[str]]]:
+def grouped(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
     """Return the names by title, in the order of the groups; what no group has comes last."""
     found = [(title, [name for name in members if name in names]) for title, members in groups.items()]
     known = {name for members in groups.values() for name in members}
-    found.append((_OTHERS, [name for name in names if name not in known]))
+    found.append((OTHERS, [name for name in names if name not in known]))
     return [(title, members) for title, members in found if members]
-
-
-def _first_sentence(command: click.Command) -> str:
-    return command.get_short_help_str(limit=1000)
 
 
 def completed_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:

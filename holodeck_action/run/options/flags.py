@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holodeck_action import __version__
-from holodeck_action.commands.help import completed_files
 from holodeck_action.run.options.action_inputs import BOTH, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, Input
+from holodeck_action.run.options.command_help import completed_files
 from holodeck_action.run.options.input_kinds import (
     AT_LEAST_ONE,
     BASE,

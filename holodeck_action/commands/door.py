@@ -1,0 +1,53 @@
+"""The program's commands: those of the core, and those of its extensions, which are imported when they are called."""
+
+from __future__ import annotations
+
+import click
+
+from holodeck_action.run.options.command_help import Door
+from holodeck_action.seam import registry
+
+COMMAND_GROUPS = {
+    "Run": ("init", "validate", "run", "merge"),
+    "Look": ("report", "export"),
+    "Compare": ("compare", "decide"),
+    "Judge": ("rejudge",),
+    "Repository": ("publish", "schema"),
+}
+"""Those of extensions come after them."""
+
+
+class Program(Door):
+    """The program: to its own commands it adds those of the extensions, of which `--help` imports none."""
+
+    def groups(self) -> dict[str, list[str]]:
+        """Return the names of commands by the title above them."""
+        found = {title: list(names) for title, names in COMMAND_GROUPS.items()}
+        for command in registry.commands().values():
+            found.setdefault(command.group, []).append(command.name)
+        return found
+
+    def texts(self, ctx: click.Context) -> dict[str, str]:
+        """Return the first sentence of each command's help."""
+        own = {name: command.get_short_help_str(limit=1000) for name, command in self.commands.items()}
+        return own | {name: command.help for name, command in registry.commands().items()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands that come with this package."""
+        return sorted({*self.commands, *registry.commands()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command; see `click.Group.get_command`.
+
+        Raises:
+            click.UsageError: it is looked for in an extension that cannot be used.
+        """
+        own = self.commands.get(cmd_name)
+        if own is not None:
+            return own
+        try:
+            found = registry.find_command(cmd_name)
+        except registry.ExtensionError as error:
+            raise click.UsageError(str(error), ctx) from error
+        command: click.Command | None = None if found is None else registry.resolve(found.to)
+        return command

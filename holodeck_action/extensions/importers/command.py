@@ -1,0 +1,45 @@
+"""The command `import`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.options.command_help import HelpfulCommand
+from holodeck_action.run.options.flags import EPILOG, PATH
+
+if TYPE_CHECKING:
+    from holodeck_action.text.given_paths import GivenPath
+
+
+@click.command(name="import", cls=HelpfulCommand, epilog=EPILOG)
+@click.argument("program", type=click.Choice(["promptfoo", "deepeval"]))
+@click.argument("file", type=PATH)
+@click.option("-o", "--output-dir", "folder", type=PATH, metavar="DIR", help="Write here [default: FILE's folder].")
+@click.option("--report", type=PATH, metavar="FILE", help="Write the account here, too: JSON or Markdown by its name.")
+@click.option("--allow-missing", is_flag=True, help="Leave comments for what has no equal, and end with exit code 0.")
+@click.option("--prove", is_flag=True, help="Write nothing; compare with promptfoo, which must be installed.")
+@click.option("--answers", type=PATH, metavar="FILE", help="With --prove: more answers, each a line of JSON.")
+@click.pass_obj
+def import_(caller: Caller, /, *, prove: bool, answers: GivenPath | None, **given: Any) -> int:
+    """Write the suite in FILE, of another PROGRAM, as agent.yaml with its policy file and graders.
+
+    Prints what became of every assertion. No code of FILE is run, and no existing file is changed.
+
+    Exit code 0: everything was imported; 1: something has no equal; 2: FILE cannot be used. With --prove 0: both
+    programs give equal verdicts on the recorded answers; 1: they differ; 2: that cannot be told.
+
+    \b
+    Examples:
+      holodeck-action import promptfoo promptfooconfig.yaml
+      holodeck-action import promptfoo promptfooconfig.yaml --prove
+      holodeck-action import deepeval tests/test_support.py -o evaluation
+    """
+    from holodeck_action.extensions.importers.import_suite import Importing, import_suite
+    from holodeck_action.extensions.importers.prove import Proving, prove_import
+
+    if prove or answers:
+        return prove_import(Proving(prove=prove, answers=answers, program=given["program"], file=given["file"]), caller)
+    return import_suite(Importing(**given), caller)

@@ -1,0 +1,1 @@
+"""What an extension declares, and how the core finds it."""

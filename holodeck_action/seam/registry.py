@@ -1,0 +1,84 @@
+"""The extensions of this installation, and what a name of theirs stands for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.seam.manifest import Command, Extension
+
+ENTRY_POINTS = "holodeck_action.extensions"
+"""The group in which a package installed beside this one names its `Extension`, as `module:name`."""
+_FOLDER = Path(__file__).parent.parent / "extensions"
+_PACKAGE = "holodeck_action.extensions"
+_MANIFEST = "manifest"
+
+
+class ExtensionError(Exception):
+    """An extension cannot be used; the message is one sentence."""
+
+
+@cache
+def own_extensions() -> tuple[Extension, ...]:
+    """Return the extensions that came with this package, by name."""
+    try:
+        folders = sorted(entry.name for entry in os.scandir(_FOLDER) if entry.is_dir())
+    except FileNotFoundError:
+        return ()
+    names = [name for name in folders if (_FOLDER / name / f"{_MANIFEST}.py").is_file()]
+    return tuple(import_module(f"{_PACKAGE}.{name}.{_MANIFEST}").EXTENSION for name in names)
+
+
+@cache
+def foreign_extensions() -> tuple[Extension, ...]:
+    """Return the extensions of other packages, by name; they are looked for only where a name is not known.
+
+    Raises:
+        ExtensionError: one of them cannot be imported, is no `Extension`, or has a name that another one has.
+    """
+    # Reading what is installed takes longer than most commands.
+    from importlib.metadata import entry_points
+
+    found: dict[str, Extension] = {}
+    for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda point: (point.name, point.value)):
+        package = "" if point.dist is None else f" of the package {point.dist.name}"
+        try:
+            extension = point.load()
+        except Exception as error:
+            raise ExtensionError(f"the extension {point.name}{package} cannot be imported: {error}") from error
+        if not isinstance(extension, Extension) or extension.name != point.name:
+            raise ExtensionError(f"the extension {point.name}{package} is no Extension of that name: {point.value}")
+        if extension.name in found or any(extension.name == own.name for own in own_extensions()):
+            raise ExtensionError(f"the extension {point.name}{package} has a name that another extension has")
+        found[extension.name] = extension
+    return tuple(found.values())
+
+
+def commands() -> dict[str, Command]:
+    """Return the commands of the extensions that came with this package, by name."""
+    return {command.name: command for extension in own_extensions() for command in extension.commands}
+
+
+def find_command(name: str) -> Command | None:
+    """Return the command of a name, of any extension; None for none.
+
+    Raises:
+        ExtensionError: an extension of another package cannot be used.
+    """
+    known = commands().get(name)
+    return known or next((command for command in _foreign_commands() if command.name == name), None)
+
+
+def _foreign_commands() -> Iterator[Command]:
+    for extension in foreign_extensions():
+        yield from extension.commands
+
+
+def resolve(to: str) -> Any:
+    """Return what `module:name` names."""
+    module, _, name = to.partition(":")
+    return getattr(import_module(module), name)
