@@ -46,8 +46,8 @@ from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
     from holodeck_action.extensions.cluster.trials import Shipment
-    from holodeck_action.extensions.knowledge.searching import PlannedCalls
     from holodeck_action.github.job import Job
+    from holodeck_action.targets.own_model.toolbox import PlannedCalls
 
 
 def evaluate(
@@ -304,7 +304,7 @@ def _plan(suites: Sequence[Opened], flags: Flags) -> str:
 
     def searching(at: int) -> Sequence[PlannedCalls]:
         own = sides[at].own
-        return () if own is None or not own.searches else asyncio.run(own.planned())
+        return () if own is None or not own.plans_calls else asyncio.run(own.planned())
 
     return "".join(f"{line}\n" for line in plan_lines([side.item for side in sides], flags, searching))
 

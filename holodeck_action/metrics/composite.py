@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.extensions.presets.preset import Member, PresetEvaluator
 from holodeck_action.metrics.base import BaseEvaluator, Building, DeterministicEvaluator, EvaluationResult
+from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.metrics.params import CONVERSATION, UNKNOWN
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.suite.model.base import Flag, UnitInterval

@@ -31,6 +31,7 @@ from holodeck_action.run.model_calls import (
     wire_of,
 )
 from holodeck_action.run.preflight import Prepared, untold_gates
+from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, target_problems, through
 from holodeck_action.suite.model.targets import AnyTarget, HttpTarget, ModelTarget, RecordedTarget
@@ -211,9 +212,9 @@ def secrets_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | Non
     if isinstance(target, HttpTarget):
         found |= set(credentials_in(target.url))
     if suite.agent.tools:
-        from holodeck_action.extensions.mcp.mcp_settings import server_secrets
-
-        found |= server_secrets(suite.agent.tools, suite.checkout)
+        for tool in registry.tools().values():
+            if tool.secrets:
+                found |= registry.resolve(tool.secrets)(suite.agent.tools, suite.checkout)
     return found
 
 

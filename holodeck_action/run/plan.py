@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct, field
 
-from holodeck_action.extensions.knowledge.searching import PlannedCalls
 from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.limits.budget import COMPLETION_GUESS, IMAGE_TOKENS, dollars, text_tokens
 from holodeck_action.llm.usage import cost_usd
@@ -28,6 +27,7 @@ from holodeck_action.suite.panels import panel_of
 from holodeck_action.suite.values import Case, Suite, Turn
 from holodeck_action.targets.factory import describe
 from holodeck_action.targets.own_model.own import instructions_of
+from holodeck_action.targets.own_model.toolbox import PlannedCalls
 from holodeck_action.text.plain import one_line
 
 _PER_UNIT = 1_000

@@ -25,6 +25,21 @@ class Command(NamedTuple):
     group: str
 
 
+class Tool(NamedTuple):
+    """A type of the tools of the suite's own model.
+
+    Attributes:
+        type: as agent.yaml writes it.
+        build: makes a `Toolkit` of all tools of the type from `ToolSurroundings`, as `module:name`.
+        secrets: finds the secrets that its entries hold, from the agent's tools and the suite's `Checkout`; empty where
+            they hold none but substituted variables.
+    """
+
+    type: str
+    build: str
+    secrets: str = ""
+
+
 class Extension(NamedTuple):
     """What an extension is, and what it adds.
 
@@ -33,9 +48,11 @@ class Extension(NamedTuple):
         help: what it is for, one sentence.
         needs: extensions that it imports.
         commands: that it adds.
+        tools: whose types it adds.
     """
 
     name: str
     help: str
     needs: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
+    tools: tuple[Tool, ...] = ()

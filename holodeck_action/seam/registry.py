@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.seam.manifest import Command, Extension
+from holodeck_action.seam.manifest import Command, Extension, Tool
 
 ENTRY_POINTS = "holodeck_action.extensions"
 """The group in which a package installed beside this one names its `Extension`, as `module:name`."""
@@ -61,6 +61,17 @@ def foreign_extensions() -> tuple[Extension, ...]:
 def commands() -> dict[str, Command]:
     """Return the commands of the extensions that came with this package, by name."""
     return {command.name: command for extension in own_extensions() for command in extension.commands}
+
+
+def tools() -> dict[str, Tool]:
+    """Return the types of tools of the extensions that came with this package."""
+    return {tool.type: tool for extension in own_extensions() for tool in extension.tools}
+
+
+def unknown() -> str:
+    """Say that something is not known here, as the end of a sentence that names it."""
+    names = ", ".join(extension.name for extension in own_extensions()) or "none"
+    return f"is not known to this installation, which has these extensions: {names}"
 
 
 def find_command(name: str) -> Command | None:

@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.cli import cli
-from holodeck_action.run.options.command_help import COMMAND_GROUPS, OPTION_GROUPS
+from holodeck_action.commands.door import COMMAND_GROUPS
+from holodeck_action.run.options.command_help import OPTION_GROUPS
+from holodeck_action.seam import registry
 from tests.commands.project import Project
 
 PROGRAM = Path(sys.executable).with_name("holodeck-action")
@@ -33,7 +35,11 @@ def sections(text: str) -> dict[str, list[str]]:
 def test_help_shows_commands_and_options_in_groups(project: Project) -> None:
     shown = sections(project.run("--help").stdout)
     commands = {title: tuple(names) for title, names in shown.items() if title in COMMAND_GROUPS}
-    assert commands == COMMAND_GROUPS
+    added = registry.commands().values()
+    assert commands == {
+        title: (*names, *(command.name for command in added if command.group == title))
+        for title, names in COMMAND_GROUPS.items()
+    }
     # A command that no group names is shown, too.
     assert set(cli.commands) <= {name for names in shown.values() for name in names}
     # Sentences are whole.
@@ -46,7 +52,8 @@ def test_help_shows_commands_and_options_in_groups(project: Project) -> None:
     assert {"--case", "--tag", "--failed-from", "--resume"} <= set(options["Cases"])
     assert {"--min-pass-rate", "--max-flaky"} <= set(options["Gates"])
     # No name is in a group for nothing, and none in two.
-    known = {parameter.name for command in cli.commands.values() for parameter in command.params}
+    of_extensions = [registry.resolve(command.to) for command in added]
+    known = {parameter.name for command in (*cli.commands.values(), *of_extensions) for parameter in command.params}
     grouped = [name for names in OPTION_GROUPS.values() for name in names if name != "help"]
     assert set(grouped) <= known
     assert len(grouped) == len(set(grouped))

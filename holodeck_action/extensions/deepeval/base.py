@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
-from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig, native_model
 from holodeck_action.extensions.deepeval.entities import EvaluationInput
 from holodeck_action.extensions.deepeval.library import module
 from holodeck_action.extensions.deepeval.model import Problem, deepeval_model
@@ -19,6 +19,7 @@ from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.llm.spans import Scope
 from holodeck_action.metrics.base import EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
+from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
 from holodeck_action.metrics.judging.libraries import AskedJudge, LibraryError, LocalJudge, evaluated
 from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
 from holodeck_action.metrics.judging.own_judge import TRANSIENT, own_judge
@@ -173,7 +174,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         """The metric's name in results."""
         return self.METRIC
 
-    def graded_by(self, model_config: DeepEvalModelConfig, timeout: float | None) -> Self:
+    def graded_by(self, model_config: JudgeModelConfig, timeout: float | None) -> Self:
         """Return a copy that another model grades, `timeout` seconds at most."""
         found = super().graded_by(model_config, timeout)
         found._native_model = None
@@ -194,7 +195,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         if judge is not None:
             return deepeval_model(judge, self._problem)
         if self._native_model is None:
-            self._native_model = self._configured().to_deepeval_model()
+            self._native_model = native_model(self._configured())
         return self._native_model
 
     def _create_metric(self) -> Any:

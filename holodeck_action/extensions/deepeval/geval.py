@@ -17,6 +17,7 @@ from holodeck_action.extensions.deepeval.rubric import Level, check_rubric, scor
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import EvaluationResult, RetryConfig
+from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
 from holodeck_action.metrics.judging.libraries import AskedJudge, LocalJudge, evaluated
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.record.evaluation import Polarity
@@ -110,7 +111,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
             **options,
         )
 
-    def graded_by(self, model_config: DeepEvalModelConfig, timeout: float | None) -> Self:
+    def graded_by(self, model_config: JudgeModelConfig, timeout: float | None) -> Self:
         """Return a copy that another model grades; it writes its own steps unless they were given."""
         found = super().graded_by(model_config, timeout)
         found._steps = self._evaluation_steps

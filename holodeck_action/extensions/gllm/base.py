@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from holodeck_action.extensions.gllm.graded import BaseMetric, aggregates, check_given, contract, metric_of
 from holodeck_action.extensions.gllm.inputs import given_inputs, shown_name
 from holodeck_action.extensions.gllm.judging import DefaultValues, Grading, Models, check_reach
-from holodeck_action.extensions.presets.preset import Member, PresetEvaluator
 from holodeck_action.metrics.aggregation import Part, aggregate_explanation, aggregate_score, aggregate_success
 from holodeck_action.metrics.base import BaseEvaluator as Evaluator
+from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.metrics.params import aggregate_fields
 
 CHECK_S, CHECKS = DefaultValues.BATCH_STATUS_CHECK_INTERVAL, DefaultValues.BATCH_MAX_ITERATIONS

@@ -43,9 +43,9 @@ from holodeck_action.extensions.presets.agent import TOOL_CORRECTNESS
 from holodeck_action.extensions.presets.generation import GenerationEvaluator
 from holodeck_action.extensions.presets.lm_retrieval import LMBasedRetrievalEvaluator as RetrievalPreset
 from holodeck_action.extensions.presets.parts import CriterionPart
-from holodeck_action.extensions.presets.preset import Member, PresetEvaluator, TextEvaluator
 from holodeck_action.extensions.presets.query_transformation import QueryTransformationMetric
 from holodeck_action.metrics.aggregation import Part, aggregate_explanation
+from holodeck_action.metrics.metric_sets import Member, PresetEvaluator, TextEvaluator
 from holodeck_action.metrics.params import EvalParam, one_of
 from holodeck_action.metrics.retrieval import RetrievalName
 

@@ -10,10 +10,10 @@ from typing import Any, Self
 from holodeck_action.extensions.azure.base import AzureAIEvaluator
 from holodeck_action.extensions.gllm.inputs import given_inputs, has, shown_name
 from holodeck_action.extensions.gllm.judging import Grading
-from holodeck_action.extensions.presets.preset import Member, Outcome
 from holodeck_action.metrics.base import BaseEvaluator, Building
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
+from holodeck_action.metrics.metric_sets import Member, Outcome
 from holodeck_action.metrics.params import EvalParam
 from holodeck_action.suite.model.metric_base import Metric
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.base import BaseEvaluator, OfJudge, RetryConfig
+from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
 from holodeck_action.metrics.judging.panel import PanelEvaluator, seats_of
 from holodeck_action.metrics.params import one_of
 from holodeck_action.suite.model.judging import Aggregation
@@ -61,10 +62,10 @@ class Grading(Struct, frozen=True):
         fallbacks: stand in for a judge that gives no verdict, in this order; none if nobody decides.
     """
 
-    models: tuple[DeepEvalModelConfig, ...] | None = None
+    models: tuple[JudgeModelConfig, ...] | None = None
     aggregation: Aggregation | None = None
     at_once: int | None = None
-    fallbacks: tuple[DeepEvalModelConfig, ...] | None = None
+    fallbacks: tuple[JudgeModelConfig, ...] | None = None
 
     def or_else(self, other: Grading) -> Grading:
         """Return these options, and those of `other` for what is left open."""
@@ -81,7 +82,7 @@ class Grading(Struct, frozen=True):
         )
 
     def evaluator(
-        self, build: Callable[[DeepEvalModelConfig | None, float | None], BaseEvaluator], timeout: float | None
+        self, build: Callable[[JudgeModelConfig | None, float | None], BaseEvaluator], timeout: float | None
     ) -> BaseEvaluator:
         """Return what asks one model, or a panel of several.
 
@@ -92,7 +93,7 @@ class Grading(Struct, frozen=True):
         models = self.models or ()
         if len(models) < 2 and not (models and self.fallbacks):
             return build(models[0] if models else None, timeout)
-        known: dict[DeepEvalModelConfig, _Judge] = {}
+        known: dict[JudgeModelConfig, _Judge] = {}
         judges, fallbacks = (
             [known.setdefault(config, _Judge(config)) for config in configs]
             for configs in (models, self.fallbacks or ())
@@ -103,7 +104,7 @@ class Grading(Struct, frozen=True):
 
 
 class _Judge(Struct, frozen=True):
-    config: DeepEvalModelConfig
+    config: JudgeModelConfig
 
     @property
     def label(self) -> str:

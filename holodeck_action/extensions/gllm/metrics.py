@@ -12,10 +12,10 @@ from holodeck_action.extensions.presets import generation, summarization
 from holodeck_action.extensions.presets.agent import TOOL_CORRECTNESS, TRAJECTORY
 from holodeck_action.extensions.presets.lm_retrieval import LmRetrievalMetric
 from holodeck_action.extensions.presets.parts import Criterion, CriterionPart
-from holodeck_action.extensions.presets.preset import PresetEvaluator
 from holodeck_action.metrics.base import BaseEvaluator
 from holodeck_action.metrics.judging.refusal import RefusalMetric
 from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyMetric
+from holodeck_action.metrics.metric_sets import PresetEvaluator
 from holodeck_action.metrics.retrieval import RetrievalEvaluator, RetrievalMetric, RetrievalName
 
 _ANY_PRESET = generation.GenerationMetric()

@@ -18,7 +18,6 @@ from holodeck_action.extensions.knowledge.searching import (
     QUERIES,
     RERANKING,
     DocumentTools,
-    PlannedCalls,
     at_tool,
     check_name,
     checked_files,
@@ -42,7 +41,7 @@ from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.model.tools import HierarchicalDocumentTool
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.documents.reader import DocumentReader
-from holodeck_action.targets.own_model.toolbox import ToolResult
+from holodeck_action.targets.own_model.toolbox import PlannedCalls, ToolResult, ToolSurroundings
 
 _OF_MEANING = ("embedding_model", "context_model", "context_max_tokens", "context_concurrency")
 _OF_CONTEXT = ("context_model", "context_max_tokens", "context_concurrency")
@@ -347,3 +346,12 @@ def _unused(entry: HierarchicalDocumentTool) -> Iterator[str]:
         given = [name for name in unused if name in written and getattr(entry, name) is not None]
         if given:
             yield f"tools.{entry.name}: {', '.join(given)} {'are' if len(given) > 1 else 'is'} not used {reason}"
+
+
+def build(given: ToolSurroundings) -> HierarchicalDocuments:
+    """Build the tools.
+
+    Raises:
+        TargetError: an entry cannot be used.
+    """
+    return HierarchicalDocuments(given.suite, given.plan, given.environ, given.wire)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Extension
+from holodeck_action.seam.manifest import Extension, Tool
 
 EXTENSION = Extension(
     name="knowledge",
     help="Search in documents as a tool of the suite's own model.",
+    tools=(
+        Tool(type="vectorstore", build="holodeck_action.extensions.knowledge.vectorstore:build"),
+        Tool(type="hierarchical_document", build="holodeck_action.extensions.knowledge.hierarchical:build"),
+    ),
 )

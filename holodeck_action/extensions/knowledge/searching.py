@@ -11,22 +11,19 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from msgspec import Struct
-
 from holodeck_action.extensions.knowledge.records import KINDS
 from holodeck_action.extensions.knowledge.source_files import SourceFile, needs_reader, source_files, unread_files
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, resolve_embedding
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.messages import ToolDefinition
-from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.errors import Problem, quoted
 from holodeck_action.suite.model.tools import Database, HierarchicalDocumentTool, VectorstoreTool
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.documents.kinds import kind_of
 from holodeck_action.targets.documents.reader import DocumentReader, missing_packages
-from holodeck_action.targets.own_model.toolbox import ToolError, Toolkit, ToolResult
+from holodeck_action.targets.own_model.toolbox import PlannedCalls, ToolError, Toolkit, ToolResult
 from holodeck_action.text.foreign import Redact
 
 if TYPE_CHECKING:
@@ -42,28 +39,10 @@ QUERIES = "embedding of the query"
 RERANKING = "reranking"
 
 
-class PlannedCalls(Struct, frozen=True):
-    """Calls of one model for one purpose, before the first case.
-
-    Attributes:
-        purpose: such as `contexts of chunks`.
-        model: who is asked.
-        calls: the least and the most.
-        prompt_tokens: of all calls together, the least and the most.
-        answer_tokens: of all answers together, at most; 0 for embeddings.
-        per_search: whether they are made for each search of the agent instead, whose number nobody can foretell.
-    """
-
-    purpose: str
-    model: ModelPlan
-    calls: tuple[int, int]
-    prompt_tokens: tuple[int, int] = (0, 0)
-    answer_tokens: int = 0
-    per_search: bool = False
-
-
 class DocumentTools(Toolkit):
     """The tools of one type that search documents, with what reads and embeds the documents."""
+
+    plans_calls = True
 
     def __init__(self, suite: Suite, environ: Mapping[str, str], redact: Redact) -> None:
         """Prepare what all of them need; nothing is read or started.

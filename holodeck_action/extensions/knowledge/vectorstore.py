@@ -18,7 +18,6 @@ from holodeck_action.extensions.knowledge.searching import (
     EMBEDDINGS,
     QUERIES,
     DocumentTools,
-    PlannedCalls,
     at_tool,
     check_name,
     checked_files,
@@ -41,7 +40,7 @@ from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.model.tools import VectorstoreTool
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.documents.reader import DocumentReader
-from holodeck_action.targets.own_model.toolbox import ToolResult
+from holodeck_action.targets.own_model.toolbox import PlannedCalls, ToolResult, ToolSurroundings
 
 _RECORDS_ONLY = (
     "meta_fields",
@@ -258,3 +257,12 @@ def _of_records(file: SourceFile, text: str, entry: VectorstoreTool, alone: bool
 def _hit(passage: Passage, score: float) -> dict[str, Any]:
     hit: dict[str, Any] = {"id": passage.id, "text": passage.text, "score": score, "source": passage.source}
     return {**hit, "metadata": dict(passage.metadata)} if passage.metadata else hit
+
+
+def build(given: ToolSurroundings) -> VectorStores:
+    """Build the tools.
+
+    Raises:
+        TargetError: an entry cannot be used.
+    """
+    return VectorStores(given.suite, given.environ, given.wire)

@@ -19,7 +19,15 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.model.tools import HierarchicalDocumentTool, MCPTool, ToolModel, VectorstoreTool
 from holodeck_action.targets.own_model.schemas import JsonSchema
-from holodeck_action.targets.own_model.toolbox import Tool, ToolError, Toolkit, ToolResult, plain_result, text_result
+from holodeck_action.targets.own_model.toolbox import (
+    Tool,
+    ToolError,
+    Toolkit,
+    ToolResult,
+    ToolSurroundings,
+    plain_result,
+    text_result,
+)
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import cut, excerpt, storable, storable_text, whole
@@ -338,3 +346,19 @@ def _fitting(name: str) -> str:
 def _digested(clean: str, name: str) -> str:
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
     return f"{clean[: _LONGEST_NAME - _DIGEST - 1]}_{digest}"
+
+
+def build(given: ToolSurroundings) -> McpServers:
+    """Build the tools.
+
+    Raises:
+        TargetError: an entry cannot be used.
+    """
+    suite = given.suite
+    return McpServers(
+        suite.agent.tools or (),
+        checkout=suite.checkout,
+        environ=given.environ,
+        code=given.code,
+        redactor=given.redactor,
+    )

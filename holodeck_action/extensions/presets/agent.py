@@ -13,9 +13,9 @@ from holodeck_action.extensions.deepeval.deepeval_tool_correctness import (
 )
 from holodeck_action.extensions.presets.generation import GenerationParts, generation_evaluator
 from holodeck_action.extensions.presets.parts import PresetMetric, PresetPart
-from holodeck_action.extensions.presets.preset import Member, PresetEvaluator
 from holodeck_action.metrics.base import Building
 from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyEvaluator
+from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.suite.model.base import Flag, FormatModel, UnitInterval
 from holodeck_action.suite.model.metric_base import NOTHING, TOOLS, Metric, Role
 

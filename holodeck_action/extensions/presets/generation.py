@@ -15,9 +15,9 @@ from holodeck_action.extensions.presets.parts import (
     PresetMetric,
     PresetPart,
 )
-from holodeck_action.extensions.presets.preset import Member, PresetResult, TextEvaluator
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult
 from holodeck_action.metrics.judging.refusal import RefusalEvaluator, worded
+from holodeck_action.metrics.metric_sets import Member, PresetResult, TextEvaluator
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, Role
 
 _COMPLETENESS = Criterion(

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from holodeck_action.extensions.presets.parts import PresetMetric, PresetParts, ScoredPart
-from holodeck_action.extensions.presets.preset import Member, Outcome, PresetEvaluator, PresetResult
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvaluationResult
+from holodeck_action.metrics.metric_sets import Member, Outcome, PresetEvaluator, PresetResult
 from holodeck_action.metrics.params import EvalParam
 from holodeck_action.suite.model.base import Flag
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, Role

@@ -14,8 +14,8 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.deepeval.metrics_geval import ANSWER_IS_SHOWN, check_params
-from holodeck_action.extensions.presets.preset import EitherEvaluator, Member
 from holodeck_action.metrics.base import BaseEvaluator, Building
+from holodeck_action.metrics.metric_sets import EitherEvaluator, Member
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.suite.model.base import Flag, FormatModel, NonBlank, UnitInterval, given
 from holodeck_action.suite.model.judging import Judges

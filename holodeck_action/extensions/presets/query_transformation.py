@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.presets.parts import COMPARED, AnswerParts, Criterion, CriterionPart, PresetMetric
-from holodeck_action.extensions.presets.preset import Member, TextEvaluator
 from holodeck_action.metrics.base import Building
+from holodeck_action.metrics.metric_sets import Member, TextEvaluator
 from holodeck_action.suite.model.base import FormatModel, Integer, Number, UnitInterval
 from holodeck_action.suite.model.metric_base import Role
 

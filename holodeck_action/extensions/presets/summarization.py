@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from holodeck_action.extensions.presets.parts import ANSWERED, Criterion, CriterionPart, PresetMetric, PresetParts
-from holodeck_action.extensions.presets.preset import TextEvaluator
 from holodeck_action.metrics.base import Building
+from holodeck_action.metrics.metric_sets import TextEvaluator
 from holodeck_action.suite.model.metric_base import Role
 
 CRITERIA = (

@@ -10,7 +10,10 @@ EXTENSION = Extension(
     commands=(
         Command(
             name="verify",
-            help="Recompute the text scores of RESULTS (results.json files, or folders of them) with the reference libraries.",
+            help=(
+                "Recompute the text scores of RESULTS (results.json files, or folders of them) with the reference "
+                "libraries."
+            ),
             to="holodeck_action.extensions.reference.command:verify",
             group="Judge",
         ),

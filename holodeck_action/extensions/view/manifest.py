@@ -11,7 +11,9 @@ EXTENSION = Extension(
     commands=(
         Command(
             name="view",
-            help="Serve the viewer's pages of RESULTS (results.json files, folders of them, histories) on this machine.",
+            help=(
+                "Serve the viewer's pages of RESULTS (results.json files, folders of them, histories) on this machine."
+            ),
             to="holodeck_action.extensions.view.command:view",
             group="Look",
         ),

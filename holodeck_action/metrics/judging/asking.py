@@ -16,8 +16,8 @@ from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
 from holodeck_action.metrics.result import check_threshold
 
 if TYPE_CHECKING:
-    from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
     from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
+    from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
 
 _SHORTEST_FENCE = 8
 _RUN = re.compile("~+")
@@ -40,7 +40,7 @@ class AskingEvaluator(ModelJudgedEvaluator):
 
     def __init__(
         self,
-        model_config: DeepEvalModelConfig | None = None,
+        model_config: JudgeModelConfig | None = None,
         timeout: float | None = 60.0,
         retry_config: RetryConfig | None = None,
         *,
@@ -92,7 +92,7 @@ class ThresholdEvaluator(AskingEvaluator):
     def __init__(
         self,
         threshold: float | None = None,
-        model_config: DeepEvalModelConfig | None = None,
+        model_config: JudgeModelConfig | None = None,
         timeout: float | None = 60.0,
         retry_config: RetryConfig | None = None,
         *,

@@ -10,9 +10,9 @@ from holodeck_action.metrics.base import BaseEvaluator, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 
 if TYPE_CHECKING:
-    from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
     from holodeck_action.llm.judge import JudgeModel
     from holodeck_action.llm.providers import ModelPlan
+    from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
 
 
 class ModelJudgedEvaluator(BaseEvaluator):
@@ -20,7 +20,7 @@ class ModelJudgedEvaluator(BaseEvaluator):
 
     def __init__(
         self,
-        model_config: DeepEvalModelConfig | None,
+        model_config: JudgeModelConfig | None,
         timeout: float | None,
         retry_config: RetryConfig | None,
         judge: JudgeModel | None,
@@ -30,7 +30,7 @@ class ModelJudgedEvaluator(BaseEvaluator):
         self._judge = judge
 
     @property
-    def model_config(self) -> DeepEvalModelConfig | None:
+    def model_config(self) -> JudgeModelConfig | None:
         """The model that grades; None without one, and if a judge was given."""
         return self._model_config if self._judge is None else None
 
@@ -39,7 +39,7 @@ class ModelJudgedEvaluator(BaseEvaluator):
         """Whether it has a judge on a shared wire, which no other model replaces."""
         return self._judge is not None
 
-    def graded_by(self, model_config: DeepEvalModelConfig, timeout: float | None) -> Self:
+    def graded_by(self, model_config: JudgeModelConfig, timeout: float | None) -> Self:
         """Return a copy that another model grades, `timeout` seconds at most."""
         found = copy(self)
         found._model_config = model_config
@@ -60,11 +60,11 @@ class ModelJudgedEvaluator(BaseEvaluator):
 
         Raises:
             EvaluationError: there is none (code `no_judge`).
-            ModelConfigError: see `DeepEvalModelConfig.plan`.
+            ModelConfigError: see `JudgeModelConfig.plan`.
         """
         return self._configured().plan(environ)
 
-    def _configured(self) -> DeepEvalModelConfig:
+    def _configured(self) -> JudgeModelConfig:
         if self._model_config is None:
             raise EvaluationError(
                 f"{self.name} has no model: give it a model_config, such as "

@@ -19,8 +19,8 @@ from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NOTHING, Judge
 from holodeck_action.suite.model.providers import LLMProvider
 
 if TYPE_CHECKING:
-    from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
     from holodeck_action.llm.judge import JudgeModel
+    from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
 
 Expected = Literal["answer", "refusal", "as_expected_output"]
 
@@ -97,7 +97,7 @@ class RefusalEvaluator(AskingEvaluator):
     def __init__(
         self,
         expect: Expected = "answer",
-        model_config: DeepEvalModelConfig | None = None,
+        model_config: JudgeModelConfig | None = None,
         timeout: float | None = 60.0,
         retry_config: RetryConfig | None = None,
         *,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import cast, get_args
 
 from msgspec.structs import replace
 
@@ -21,6 +21,7 @@ from holodeck_action.llm.providers import Keyless, MissingKeyError, ModelConfigE
 from holodeck_action.llm.usage import list_price
 from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.seam import registry
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.model.targets import ModelTarget
 from holodeck_action.suite.model.tools import (
@@ -34,15 +35,15 @@ from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.own_model.case_files import CaseFiles
 from holodeck_action.targets.own_model.model_agent import ModelAgent, ModelSession, answer_format
 from holodeck_action.targets.own_model.runner_block import RunnerSettings, runner_settings
-from holodeck_action.targets.own_model.toolbox import Tool, Toolkit, ToolSet
+from holodeck_action.targets.own_model.toolbox import PlannedCalls, Tool, Toolkit, ToolSet, ToolSurroundings
 from holodeck_action.targets.protocol import Told
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.worker_process import Imported
 
-if TYPE_CHECKING:
-    from holodeck_action.extensions.knowledge.searching import DocumentTools, PlannedCalls
+_OF_EXTENSIONS = (MCPTool, VectorstoreTool, HierarchicalDocumentTool)
+"""Tools that extensions build, in the order in which a model is given them."""
 
 
 class OwnAgent:
@@ -91,27 +92,17 @@ class OwnAgent:
         return await agent.open(case, trial)
 
     @property
-    def searches(self) -> bool:
-        """Whether a tool searches documents."""
-        return bool(self._documents())
+    def plans_calls(self) -> bool:
+        """Whether a tool calls models."""
+        return any(toolkit.plans_calls for toolkit in self._toolkits)
 
     async def planned(self) -> tuple[PlannedCalls, ...]:
-        """Return the calls that searching documents takes; the documents are read now, and not again.
+        """Return the calls of models that the tools take; what they need for it is read now, and not again.
 
         Raises:
             AgentError: `tool_unavailable`, a document cannot be read.
         """
-        found: list[PlannedCalls] = []
-        for toolkit in self._documents():
-            found += await toolkit.planned()
-        return tuple(found)
-
-    def _documents(self) -> list[DocumentTools]:
-        if not self._toolkits:
-            return []
-        from holodeck_action.extensions.knowledge.searching import DocumentTools
-
-        return [toolkit for toolkit in self._toolkits if isinstance(toolkit, DocumentTools)]
+        return tuple([calls for toolkit in self._toolkits for calls in await toolkit.planned()])
 
     async def end(self, session: str) -> None:
         """Release what the tools held for a conversation."""
@@ -338,18 +329,11 @@ def _toolkits(
                 interpreter=interpreter,
             )
         )
-    if any(isinstance(tool, MCPTool) for tool in tools):
-        from holodeck_action.extensions.mcp.mcp_tools import McpServers
-
-        yield McpServers(tools, checkout=suite.checkout, environ=environ, code=code, redactor=redactor)
-    if any(isinstance(tool, VectorstoreTool) for tool in tools):
-        from holodeck_action.extensions.knowledge.vectorstore import VectorStores
-
-        yield VectorStores(suite, environ, wire)
-    if any(isinstance(tool, HierarchicalDocumentTool) for tool in tools):
-        from holodeck_action.extensions.knowledge.hierarchical import HierarchicalDocuments
-
-        yield HierarchicalDocuments(suite, plan, environ, wire)
+    given = ToolSurroundings(suite, plan, wire, environ, redactor, code)
+    for kind in _OF_EXTENSIONS:
+        named = next((tool.name for tool in tools if isinstance(tool, kind)), None)
+        if named is not None:
+            yield _of_extension(get_args(kind.model_fields["type"].annotation)[0], named, given)
     if any(_prompts(suite)):
         from holodeck_action.targets.own_model.prompt_tools import PromptTools
 
@@ -361,6 +345,19 @@ def _toolkits(
             clients=wire,
             marks=suite.tool_marks,
         )
+
+
+def _of_extension(kind: str, named: str, given: ToolSurroundings) -> Toolkit:
+    """Return the tools of a type that an extension knows.
+
+    Raises:
+        TargetError: no extension of this installation knows it.
+    """
+    declared = registry.tools().get(kind)
+    if declared is None:
+        raise TargetError(f"tools.{named}.type: {kind} {registry.unknown()}")
+    build = cast(Callable[[ToolSurroundings], Toolkit], registry.resolve(declared.build))
+    return build(given)
 
 
 async def _opened(toolkit: Toolkit, redact: Redact) -> Sequence[Tool]:

@@ -11,15 +11,20 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from holodeck_action.llm.messages import ToolDefinition
+from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.llm.spans import Span, span
+from holodeck_action.llm.wire import Wire
 from holodeck_action.record.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.values import Suite
 from holodeck_action.targets.own_model.schemas import JsonSchema
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.json_values import kind_of, parse_json, unknown_key
 from holodeck_action.text.plain import MARK, excerpt, storable
+from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.code_errors import CallError
 from holodeck_action.workers.json_values import Plain
+from holodeck_action.workers.permission import CodeAllowed
 
 
 class ToolResult(Struct, frozen=True):
@@ -90,14 +95,44 @@ class Tool(Protocol):
         ...
 
 
+class PlannedCalls(Struct, frozen=True):
+    """Calls of one model for one purpose, before the first case.
+
+    Attributes:
+        purpose: such as `contexts of chunks`.
+        model: who is asked.
+        calls: the least and the most.
+        prompt_tokens: of all calls together, the least and the most.
+        answer_tokens: of all answers together, at most; 0 for embeddings.
+        per_search: whether they are made for each search of the agent instead, whose number nobody can foretell.
+    """
+
+    purpose: str
+    model: ModelPlan
+    calls: tuple[int, int]
+    prompt_tokens: tuple[int, int] = (0, 0)
+    answer_tokens: int = 0
+    per_search: bool = False
+
+
 class Toolkit(Protocol):
     """All tools of one kind that a suite has, with what they hold: processes, connections, indexes.
 
     Attributes:
         notices: what the reader should know about them, each one sentence; known once they are built.
+        plans_calls: whether they call models, so that the plan of a run asks for them.
     """
 
     notices: tuple[str, ...] = ()
+    plans_calls: bool = False
+
+    async def planned(self) -> Sequence[PlannedCalls]:
+        """Return the calls of models that they take, before they are opened.
+
+        Raises:
+            AgentError: `tool_unavailable`, that cannot be told.
+        """
+        return ()
 
     async def open(self) -> Sequence[Tool]:
         """Start what the tools need; called once, in the loop in which they are used, before the first turn.
@@ -114,6 +149,26 @@ class Toolkit(Protocol):
     async def close(self) -> None:
         """Release everything; safe after a failed or cancelled `open`."""
         ...
+
+
+class ToolSurroundings(Struct, frozen=True):
+    """What the tools of one kind are built with.
+
+    Attributes:
+        suite: which holds their entries.
+        plan: the suite's own model.
+        wire: over which models are asked.
+        environ: the job's environment.
+        redactor: takes the suite's secrets out of texts.
+        code: the permission to start code of the checkout.
+    """
+
+    suite: Suite
+    plan: ModelPlan
+    wire: Wire
+    environ: Mapping[str, str]
+    redactor: Redactor
+    code: CodeAllowed
 
 
 _ID_LENGTH = 16

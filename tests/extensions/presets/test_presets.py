@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 from holodeck_action.extensions.deepeval.rubric import Level, check_rubric, rubric_of, score_at
-from holodeck_action.extensions.presets.preset import Member, PresetEvaluator
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvaluationResult, RetryConfig
 from holodeck_action.metrics.composite import CompositeEvaluator
@@ -23,6 +22,7 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.asking import fenced
 from holodeck_action.metrics.judging.refusal import RefusalEvaluator
 from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyEvaluator
+from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.record.record import ToolInvocation

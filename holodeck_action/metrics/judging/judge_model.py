@@ -1,0 +1,83 @@
+"""Which model grades, for an evaluator that is used by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from holodeck_action.llm.judge import TEMPERATURE, judge_plan
+from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.suite.model.providers import LLMProvider, ProviderEnum
+
+AZURE_VERSION = "2024-02-15-preview"
+
+
+_OF_AZURE = ("api_version", "deployment_name")
+
+
+class JudgeModelConfig(BaseModel):
+    """The model that grades; written without arguments it is Ollama's gpt-oss:20b on this machine, as in HoloDeck.
+
+    Raises:
+        ValidationError: a provider other than Ollama without model_name, Azure OpenAI without endpoint, deployment_name
+            or api_key, or another provider with a field of Azure OpenAI alone.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
+
+    provider: ProviderEnum = ProviderEnum.OLLAMA
+    model_name: str = Field(default="gpt-oss:20b", min_length=1)
+    """Required for every provider except Ollama."""
+    api_key: str | None = Field(default=None, repr=False)
+    """OpenAI and Anthropic take OPENAI_API_KEY and ANTHROPIC_API_KEY where it is absent."""
+    endpoint: str | None = None
+    """Required for Azure OpenAI."""
+    api_version: str | None = None
+    """Azure OpenAI only; 2024-02-15-preview where it is absent."""
+    deployment_name: str | None = None
+    """Azure OpenAI only."""
+    temperature: float = Field(default=TEMPERATURE, ge=0.0, le=2.0)
+
+    @model_validator(mode="after")
+    def _azure_is_complete(self) -> Self:
+        azure = self.provider == ProviderEnum.AZURE_OPENAI
+        for name in ("endpoint", "deployment_name", "api_key") if azure else ():
+            if not getattr(self, name):
+                raise ValueError(f"{name} is required for Azure OpenAI")
+        for name in () if azure else _OF_AZURE:
+            if getattr(self, name) is not None:
+                raise ValueError(f"{name} has no effect: only Azure OpenAI has it, not {self.provider.value}")
+        return self
+
+    @model_validator(mode="after")
+    def _the_model_is_named(self) -> Self:
+        if self.provider != ProviderEnum.OLLAMA and "model_name" not in self.model_fields_set:
+            raise ValueError(f"model_name is required for {self.provider.value}")
+        return self
+
+    def plan(self, environ: Mapping[str, str]) -> ModelPlan:
+        """Return how the model is reached and asked.
+
+        Args:
+            environ: where keys and addresses are that the configuration omits.
+
+        Raises:
+            ModelConfigError: no key, or an address that is none.
+        """
+        azure = self.provider == ProviderEnum.AZURE_OPENAI
+        given: dict[str, Any] = {
+            "provider": self.provider.value,
+            "name": self.deployment_name if azure else self.model_name,
+            "endpoint": self.endpoint,
+            "api_key": self.api_key,
+            "temperature": self.temperature,
+        }
+        if azure:
+            given["api_version"] = self.api_version or AZURE_VERSION
+        return judge_plan(
+            LLMProvider(**{name: value for name, value in given.items() if value is not None}),
+            environ,
+            where="model_config",
+        )
