@@ -24,8 +24,9 @@ _ROOT = "holodeck"
 _GLLM_ROOT = "gllm_evals"
 
 _EVALUATORS = "holodeck_action.metrics"
-_GLLM = f"{_EVALUATORS}.gllm"
-_DEEPEVAL = f"{_EVALUATORS}.deepeval"
+_AZURE = "holodeck_action.extensions.azure"
+_GLLM = "holodeck_action.extensions.gllm"
+_DEEPEVAL = "holodeck_action.extensions.deepeval"
 
 _GLLM_EVALUATORS = {
     "BaseEvaluator": f"{_GLLM}.base:BaseEvaluator",
@@ -82,13 +83,13 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "holodeck.lib": {},
     "holodeck.lib.evaluators": {},
     "holodeck.lib.evaluators.azure_ai": {
-        "AzureAIEvaluator": f"{_EVALUATORS}.azure.base:AzureAIEvaluator",
-        "CoherenceEvaluator": f"{_EVALUATORS}.azure.metrics:CoherenceEvaluator",
-        "FluencyEvaluator": f"{_EVALUATORS}.azure.metrics:FluencyEvaluator",
-        "GroundednessEvaluator": f"{_EVALUATORS}.azure.metrics:GroundednessEvaluator",
-        "ModelConfig": f"{_EVALUATORS}.azure.base:ModelConfig",
-        "RelevanceEvaluator": f"{_EVALUATORS}.azure.metrics:RelevanceEvaluator",
-        "SimilarityEvaluator": f"{_EVALUATORS}.azure.metrics:SimilarityEvaluator",
+        "AzureAIEvaluator": f"{_AZURE}.base:AzureAIEvaluator",
+        "CoherenceEvaluator": f"{_AZURE}.metrics:CoherenceEvaluator",
+        "FluencyEvaluator": f"{_AZURE}.metrics:FluencyEvaluator",
+        "GroundednessEvaluator": f"{_AZURE}.metrics:GroundednessEvaluator",
+        "ModelConfig": f"{_AZURE}.base:ModelConfig",
+        "RelevanceEvaluator": f"{_AZURE}.metrics:RelevanceEvaluator",
+        "SimilarityEvaluator": f"{_AZURE}.metrics:SimilarityEvaluator",
     },
     "holodeck.lib.evaluators.base": {
         "BaseEvaluator": f"{_EVALUATORS}.base:BaseEvaluator",

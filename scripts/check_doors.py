@@ -20,14 +20,14 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = ("holodeck_action", "runner")
 CODE = "TID251"
 _READ = "read with `text/foreign.py` or a `Checkout`"
-_WRITE = "write with `results/disk.py`"
+_WRITE = "write with `record/disk.py`"
 _METHODS = {
     "read_text": _READ,
     "read_bytes": _READ,
     "write_text": _WRITE,
     "write_bytes": _WRITE,
     "create_connection": "connections are made by `llm/connections.py`",
-    "create_server": "`targets/spans/receiver.py` serves",
+    "create_server": "`extensions/frameworks/spans/receiver.py` serves",
     "subprocess_exec": "start programs with `workers/processes.py`",
     "subprocess_shell": "start programs with `workers/processes.py`",
 }

@@ -155,7 +155,7 @@ def _write(path: GivenPath, content: bytes) -> None:
         with staged(path.path, [content]) as temporary:
             if path.path.exists():
                 shutil.copymode(path, temporary)
-            DISK.replace(temporary, path.path)
+            DISK.replace((temporary, path.path))
     except OSError as error:
         raise ConfigurationError(
             [f"{path}: cannot be written: {error.strerror}; give a folder that is yours to write to"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from msgspec import Struct
@@ -59,15 +60,20 @@ def write_results(
         below = folder / BASE_FOLDER
         below.mkdir(exist_ok=True)
         write_atomically(below / RESULTS_FILE, base.content, disk=disk)
-    if earlier:
-        write_atomically(folder / EARLIER_FILE, earlier, disk=disk)
     results, judged = folder / RESULTS_FILE, folder / VERDICT_FILE
     sealed = sealed_record(record, verdict.record_digest)
-    with staged(results, sealed, disk) as new:
-        bound = replace(verdict, results_digest=sealed.digest)
-        with staged(judged, _verdict_lines(bound), disk) as new_verdict:
-            disk.replace(new, results)
-            disk.replace(new_verdict, judged)
+    with ExitStack() as stack:
+        new: list[tuple[Path, Path]] = []
+
+        def stage(path: Path, chunks: Iterable[bytes]) -> None:
+            new.append((stack.enter_context(staged(path, chunks, disk)), path))
+
+        if earlier:
+            stage(folder / EARLIER_FILE, earlier)
+        stage(results, sealed)
+        # The digest is known once the record is written.
+        stage(judged, _verdict_lines(replace(verdict, results_digest=sealed.digest)))
+        disk.replace(*new)
     return results
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -147,21 +148,59 @@ def price_of_named(model: str, tokens: Tokens) -> float | None:
     return _price(known, name if slash else model, tokens.prompt, tokens.completion, tokens.cached or 0, 0)
 
 
-@lru_cache(maxsize=4096)
+_PER = 1_000_000
+_RATES = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
+"""The prices of most models; those of others depend on more, such as the time or how many tokens there are."""
+
+
 def _price(
     provider: str | None, model: str, prompt: int, completion: int, cache_read: int, cache_write: int
 ) -> float | None:
     """Return the list price; without a provider that of the one whose models have such names."""
-    from genai_prices import Usage, calc_price
-
-    usage = Usage(
-        input_tokens=prompt,
-        output_tokens=completion,
-        cache_read_tokens=cache_read,
-        cache_write_tokens=cache_write,
-    )
-    try:
-        return float(calc_price(usage, model, provider_id=provider).total_price)
-    except (LookupError, ValueError):
-        # No such model in the list, or counts that contradict each other.
+    known = _listed(provider, model)
+    if known is None:
         return None
+    seller, listed = known
+    rates = _rates(provider, model)
+    try:
+        if rates is None:
+            from genai_prices import Usage
+
+            usage = Usage(
+                input_tokens=prompt,
+                output_tokens=completion,
+                cache_read_tokens=cache_read,
+                cache_write_tokens=cache_write,
+            )
+            return float(listed.calc_price(usage, seller).total_price)
+        given, answered, read, written = rates
+        # What the cache gave or took has the price of other tokens unless it has one of its own.
+        plain = prompt - (0 if read is None else cache_read) - (0 if written is None else cache_write)
+        if given is not None and plain < 0:
+            return None
+        counted = ((given, plain), (answered, completion), (read, cache_read), (written, cache_write))
+        return float(sum((rate * count / _PER for rate, count in counted if rate is not None), Decimal(0)))
+    except (LookupError, ValueError):
+        # Counts that contradict each other.
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _listed(provider: str | None, model: str) -> tuple[Any, Any] | None:
+    """Return the provider and the model as the price list has them; None where it does not have them."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    try:
+        return get_snapshot().find_provider_model(model, None, provider, None)
+    except LookupError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def _rates(provider: str | None, model: str) -> tuple[Decimal | None, ...] | None:
+    """Return US dollars a million tokens for each of `_RATES`; None where the price depends on more."""
+    known = _listed(provider, model)
+    prices = {} if known is None or isinstance(known[1].prices, list) else vars(known[1].prices)
+    found = {name: price for name, price in prices.items() if price is not None}
+    plain = all(name in _RATES and isinstance(price, Decimal) for name, price in found.items())
+    return tuple(found.get(name) for name in _RATES) if found and plain else None

@@ -1,4 +1,4 @@
-"""The metrics of this package: one for each module beside this one that defines one."""
+"""The metrics of this package: those of the modules beside and below this one, and those of its extensions."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from functools import cache, cached_property
 from types import ModuleType
 
 import holodeck_action.metrics
+from holodeck_action.seam import registry
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import MetricTypes
 from holodeck_action.text.foreign import read_file
+
+_ROOMS = ("", "judging", "tools")
+_MARK = b"Role.KIND] = "
+"""In the source of each module that defines a metric; a test imports all others, too."""
 
 
 @cache
@@ -43,21 +48,18 @@ class _BuiltIn(Mapping[str, type[Metric]]):
         return len(self._all)
 
     def _likely(self, kind: str) -> Iterator[type[Metric]]:
-        """Yield the metrics of the modules whose source gives this type as a default; none where there is no source."""
-        written = f' = "{kind}"\n'.encode("utf-8", "replace")
-        folder = os.path.dirname(__file__)
-        for file in sorted(os.listdir(folder)):
-            name, ending = os.path.splitext(file)
-            if ending == ".py" and written in _content(os.path.join(folder, file)):
-                yield from _defined_in(_imported(name))
+        """Yield the metric that an extension declares, or those of modules whose source has this type as a default."""
+        declared = registry.metrics().get(kind)
+        if declared is not None:
+            yield registry.resolve(declared.to)
+            return
+        for name in _modules(f' = "{kind}"\n'.encode("utf-8", "replace")):
+            yield from _defined_in(_imported(name))
 
     @cached_property
     def _all(self) -> Mapping[str, type[Metric]]:
-        import pkgutil
-
-        modules = pkgutil.iter_modules(holodeck_action.metrics.__path__)
-        names = sorted(found.name for found in modules if not found.ispkg)
-        return in_order(metric for name in names for metric in _defined_in(_imported(name))).classes
+        own = [metric for name in _modules(_MARK) for metric in _defined_in(_imported(name))]
+        return in_order([*own, *(registry.resolve(metric.to) for metric in registry.metrics().values())]).classes
 
 
 def in_order(metrics: Iterable[type[Metric]]) -> MetricTypes:
@@ -69,6 +71,17 @@ def in_order(metrics: Iterable[type[Metric]]) -> MetricTypes:
 def type_of(metric: type[Metric]) -> str:
     """Return the value of `type`."""
     return str(metric.model_fields["type"].default)
+
+
+def _modules(written: bytes) -> Iterator[str]:
+    """Yield the modules whose source holds this, by their names below this package."""
+    root = os.path.dirname(__file__)
+    for room in _ROOMS:
+        folder = os.path.join(root, room)
+        for file in sorted(os.listdir(folder)):
+            name, ending = os.path.splitext(file)
+            if ending == ".py" and written in _content(os.path.join(folder, file)):
+                yield f"{room}.{name}" if room else name
 
 
 def _content(path: str) -> bytes:

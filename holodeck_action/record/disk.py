@@ -30,15 +30,24 @@ class Disk:
         """Wait until what was written is on the disk."""
         os.fsync(file.fileno())
 
-    def replace(self, source: Path, target: Path) -> None:
-        """Give a file or folder another name, replacing one that has it, and wait until that is on the disk.
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file or folder another name, replacing one that has it.
 
         Files are replaced in one step; for folders no system has one.
         """
         if source.is_dir() and target.is_dir():
             self.remove_folder(target)
         os.replace(source, target)
-        self.sync_folder(target.parent)
+
+    def replace(self, *renamed: tuple[Path, Path]) -> None:
+        """Rename files or folders, each given with its new place, one after the other.
+
+        Wait once for each folder of a new place, until its names are on the disk.
+        """
+        for source, target in renamed:
+            self.rename(source, target)
+        for folder in dict.fromkeys(target.parent for _, target in renamed):
+            self.sync_folder(folder)
 
     def remove(self, path: Path) -> None:
         """Delete a file, if it is there."""
@@ -99,7 +108,7 @@ def write_atomically(path: Path, chunks: Iterable[bytes], *, disk: Disk = DISK) 
         OSError: nothing was replaced.
     """
     with staged(path, chunks, disk) as temporary:
-        disk.replace(temporary, path)
+        disk.replace((temporary, path))
 
 
 def write_new(path: Path, chunks: Iterable[bytes], disk: Disk = DISK) -> None:

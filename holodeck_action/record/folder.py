@@ -140,8 +140,7 @@ def _set_aside(folder: Path, disk: Disk) -> None:
     for pattern in _LEFT:
         for file in previous.glob(pattern):
             _remove(file, disk)
-    for file in files:
-        disk.replace(file, previous / file.name)
+    disk.replace(*((file, previous / file.name) for file in files))
 
 
 def _remove(path: Path, disk: Disk) -> None:

@@ -18,7 +18,7 @@ from html import escape
 from msgspec.structs import replace
 
 from holodeck_action.decide.verdict import TurnVerdict
-from holodeck_action.record.disk import DISK, Disk, write_atomically
+from holodeck_action.record.disk import DISK, Disk, staged
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.comment.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
@@ -177,11 +177,16 @@ def write_reports(
     """
     for name, make in made.items():
         try:
-            write_atomically(folder.path / name, make(), disk=disk)
+            with staged(folder.path / name, make(), disk) as new:
+                disk.rename(new, folder.path / name)
         except OSError as error:
             note(f"{folder / name}: could not be written: {error.strerror}; the verdict stands")
         except Exception as error:  # noqa: BLE001 - a report never hides the verdict
             note(f"{name} has a defect and was not written: {type(error).__name__}: {error}; please report it")
+    try:
+        disk.sync_folder(folder.path)
+    except OSError as error:
+        note(f"{folder}: could not be flushed to the disk: {error.strerror}; the verdict stands")
 
 
 def readable(

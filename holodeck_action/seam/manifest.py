@@ -25,6 +25,30 @@ class Command(NamedTuple):
     group: str
 
 
+class Metric(NamedTuple):
+    """A type of metric.
+
+    Attributes:
+        type: as a suite writes it.
+        to: its class, as `module:name`.
+    """
+
+    type: str
+    to: str
+
+
+class Library(NamedTuple):
+    """A library of metrics that runs in a process of its own.
+
+    Attributes:
+        name: as metrics name it.
+        measuring: the module whose `evaluate` measures with it; that process alone imports it.
+    """
+
+    name: str
+    measuring: str
+
+
 class Tool(NamedTuple):
     """A type of the tools of the suite's own model.
 
@@ -48,6 +72,8 @@ class Extension(NamedTuple):
         help: what it is for, one sentence.
         needs: extensions that it imports.
         commands: that it adds.
+        metrics: that it adds.
+        libraries: of metrics that it adds.
         tools: whose types it adds.
     """
 
@@ -55,4 +81,6 @@ class Extension(NamedTuple):
     help: str
     needs: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+    libraries: tuple[Library, ...] = ()
     tools: tuple[Tool, ...] = ()

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.seam.manifest import Command, Extension, Tool
+from holodeck_action.seam.manifest import Command, Extension, Library, Metric, Tool
 
 ENTRY_POINTS = "holodeck_action.extensions"
 """The group in which a package installed beside this one names its `Extension`, as `module:name`."""
@@ -66,6 +66,16 @@ def commands() -> dict[str, Command]:
 def tools() -> dict[str, Tool]:
     """Return the types of tools of the extensions that came with this package."""
     return {tool.type: tool for extension in own_extensions() for tool in extension.tools}
+
+
+def metrics() -> dict[str, Metric]:
+    """Return the metrics of the extensions that came with this package, by type."""
+    return {metric.type: metric for extension in own_extensions() for metric in extension.metrics}
+
+
+def libraries() -> dict[str, Library]:
+    """Return the libraries of metrics of the extensions that came with this package, by name."""
+    return {library.name: library for extension in own_extensions() for library in extension.libraries}
 
 
 def unknown() -> str:

@@ -376,10 +376,10 @@ def test_a_run_that_was_stopped_blesses_nobody(project: Project, models: FakeMod
 class Refusing(Disk):
     """A disk on which one file cannot be put into place."""
 
-    def replace(self, source: Path, target: Path) -> None:
+    def rename(self, source: Path, target: Path) -> None:
         if target.name == "base.json":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        super().replace(source, target)
+        super().rename(source, target)
 
 
 def test_a_file_that_cannot_be_blessed_is_no_pass(project: Project, models: FakeModels) -> None:

@@ -12,21 +12,29 @@ import holodeck_action
 ROOT = Path(holodeck_action.__file__).parent
 RAW = {"tool_invocations", "retrieved_chunks", "retrieval_context", "timing", "usage"}
 """Fields of turns and replies in which None is unknown, and empty is known to be none."""
-MAKERS = {"llm", "suite", "targets", "tools", "workers"}
+MAKERS = (
+    "llm/",
+    "suite/",
+    "targets/",
+    "workers/",
+    "extensions/frameworks/",
+    "extensions/knowledge/",
+    "extensions/mcp/",
+)
 """Rooms in which an answer comes about, before there are facts of it; every other one is held to the rule."""
 READERS = {
-    "calibration/labelled_answers.py": "of labelled rows",
-    "commands/shown_runs.py": "of trials, to show their order",
-    "importers/checks.py": "of a grader's context, which is only given what is known",
-    "importers/readback.py": "of cases in files",
-    "prepare/labelled.py": "of cases in files",
-    "metrics/deepeval/rag.py": "of DeepEval's own test case",
-    "results/report_building.py": "shows calls",
-    "reports/viewer_cases.py": "shows calls, chunks and tokens",
-    "results/consumption.py": "sums up, and counts what is unknown apart",
-    "results/parsed_record.py": "reads a record",
-    "results/record.py": "makes the facts",
-    "runner/trial.py": "makes the facts of a turn that goes on, and its record",
+    "extensions/calibration/labelled_answers.py": "of labelled rows",
+    "extensions/view/shown_runs.py": "of trials, to show their order",
+    "extensions/importers/checks.py": "of a grader's context, which is only given what is known",
+    "extensions/importers/readback.py": "of cases in files",
+    "extensions/calibration/labelled.py": "of cases in files",
+    "extensions/deepeval/rag.py": "of DeepEval's own test case",
+    "reports/report_building.py": "shows calls",
+    "reports/page/viewer_cases.py": "shows calls, chunks and tokens",
+    "decide/consumption.py": "sums up, and counts what is unknown apart",
+    "record/parsed_record.py": "reads a record",
+    "record/record.py": "makes the facts",
+    "run/trial.py": "makes the facts of a turn that goes on, and its record",
     "scoring/evaluations.py": "keeps what an evaluation took",
     "scoring/reuse.py": "keeps what an evaluation took",
     "scoring/scoring.py": "hands on what an evaluation took",
@@ -46,8 +54,8 @@ def reads(source: bytes) -> list[str]:
 
 
 def readers() -> dict[str, list[str]]:
-    files = {file.relative_to(ROOT): file for file in sorted(ROOT.rglob("*.py"))}
-    found = {path.as_posix(): reads(file.read_bytes()) for path, file in files.items() if path.parts[0] not in MAKERS}
+    files = {file.relative_to(ROOT).as_posix(): file for file in sorted(ROOT.rglob("*.py"))}
+    found = {path: reads(file.read_bytes()) for path, file in files.items() if not path.startswith(MAKERS)}
     return {path: names for path, names in found.items() if names}
 
 

@@ -371,8 +371,8 @@ def test_the_table_of_the_page_is_that_of_the_code() -> None:
 
 
 WITHOUT_PERMISSION = {
-    "importers/checks_code.py": "part of an imported suite, which runs in its graders' worker",
-    "importers/providers_code.py": "part of an imported suite, which runs in its target's worker",
+    "extensions/importers/checks_code.py": "part of an imported suite, which runs in its graders' worker",
+    "extensions/importers/providers_code.py": "part of an imported suite, which runs in its target's worker",
     "workers/processes.py": "what all others are started by; it needs the permission",
 }
 """Modules that start processes by themselves."""
@@ -382,7 +382,7 @@ STARTING = re.compile(r"create_subprocess_|(exec|spawn)[lv]|posix_spawn|popen|fo
 MADE_IN = {
     "CodeAllowed": {"github/job.py", "github/lookup.py"},
     # Git has options under which it starts nothing that the repository names.
-    "NO_CODE": {"github/local_git.py", "metrics/judging/libraries.py", "reports/custom.py", "workers/limited.py"},
+    "NO_CODE": {"github/bases/local_git.py", "metrics/judging/libraries.py", "reports/custom.py", "workers/limited.py"},
 }
 """Where the permission is made, and where one is used under which nothing of the checkout runs."""
 

@@ -57,10 +57,10 @@ class FailingDisk(Disk):
             self._fail()
         super().sync(file)
 
-    def replace(self, source: Path, target: Path) -> None:
+    def rename(self, source: Path, target: Path) -> None:
         if self._how != "never" and self._reached(takes_room=False):
             self._fail()
-        super().replace(source, target)
+        super().rename(source, target)
 
     def remove(self, path: Path) -> None:
         # No disk is too full for this.

@@ -39,7 +39,7 @@ GATHERING_S = 0.01
 HEARTBEAT_S = LEASE_S / 5
 ORPHANED_S = 60.0
 """Seconds after which a session whose coordinator says nothing ends."""
-_MOSTLY = ("llm.connections", "llm.leases", "llm.network", "metrics.standard", "targets.own")
+_MOSTLY = ("llm.connections", "llm.limits.leases", "llm.network", "metrics.standard", "targets.own_model.own")
 """Modules below the package that most runs import when they begin."""
 
 

@@ -95,7 +95,7 @@ def write_tables(path: Path, record: Record, disk: Disk = DISK) -> None:
                 write_new(temporary / f"{table}-{number:05}.parquet", [content], disk)
         share(temporary, 0o777)
         disk.sync_folder(temporary)
-        disk.replace(temporary, path)
+        disk.replace((temporary, path))
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

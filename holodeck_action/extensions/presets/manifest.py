@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Extension
+from holodeck_action.seam.manifest import Extension, Metric
 
 EXTENSION = Extension(
     name="presets",
     help="Preset evaluators: named sets of judged metrics.",
     needs=("deepeval",),
+    metrics=(
+        Metric(type="lm_retrieval", to="holodeck_action.extensions.presets.lm_retrieval:LmRetrievalMetric"),
+        Metric(
+            type="query_transformation",
+            to="holodeck_action.extensions.presets.query_transformation:QueryTransformationMetric",
+        ),
+        Metric(type="generation", to="holodeck_action.extensions.presets.generation:GenerationMetric"),
+        Metric(type="summarization", to="holodeck_action.extensions.presets.summarization:SummarizationMetric"),
+        Metric(type="agent", to="holodeck_action.extensions.presets.agent:AgentMetric"),
+    ),
 )

@@ -19,6 +19,7 @@ from holodeck_action.llm.judge import JudgeAnswer
 from holodeck_action.llm.messages import TokenProbability
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.libraries import NoProbabilitiesError
+from holodeck_action.seam import registry
 from holodeck_action.suite.yaml.garbage import without_collections
 from holodeck_action.workers.code_errors import SENT_WORDS
 from holodeck_action.workers.frames import HEADER, pack, unpack
@@ -92,7 +93,7 @@ def _measuring(library: str) -> ModuleType | EvaluationError:
     try:
         # Else up to a quarter of the import would be the search for garbage in what stays.
         with without_collections(to_the_end=True):
-            return import_module(f"holodeck_action.extensions.{library}.measuring")
+            return import_module(registry.libraries()[library].measuring)
     except EvaluationError as error:
         return error
 
