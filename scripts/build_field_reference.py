@@ -193,7 +193,10 @@ def _one_type(part: Schema) -> str:
 
 def commands_below(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
     """Yield the commands of a group by their names, those of groups in it as `group command`."""
-    for name, command in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
         if isinstance(command, click.Group):
             yield from commands_below(command, f"{before}{name} ")
         else:

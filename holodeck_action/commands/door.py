@@ -34,7 +34,7 @@ class Program(Door):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands that come with this package."""
-        return sorted({*self.commands, *registry.commands()})
+        return [*self.commands, *registry.commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command; see `click.Group.get_command`.

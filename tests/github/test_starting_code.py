@@ -252,7 +252,9 @@ def test_every_starter_is_planted_and_every_command_tried() -> None:
 
 
 def _names(group: click.Group, above: str = "") -> Iterator[str]:
-    for name, found in group.commands.items():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
         if isinstance(found, click.Group):
             yield from _names(found, f"{above}{name} ")
         else:
