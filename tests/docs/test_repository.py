@@ -71,9 +71,8 @@ def test_the_architecture_has_a_row_for_every_room_in_the_order_of_the_contract(
     packages = {path.parent.name for path in (ROOT / "holodeck_action").glob("*/__init__.py")}
     assert set.union(*rows) == (modules | packages) - {"extensions"}
     extensions = {path.parent.name for path in (ROOT / "holodeck_action" / "extensions").glob("*/manifest.py")}
-    assert (
-        set(re.findall(r"^\| `(\w+)/` \|", page.partition("| extension |")[2].partition("\n\n")[0], re.M)) == extensions
-    )
+    listed = page.partition("| extension |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)/` \|", listed, re.MULTILINE)) == extensions
 
 
 def test_documents_that_the_code_names_exist() -> None:

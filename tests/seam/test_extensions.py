@@ -39,10 +39,8 @@ def test_every_folder_is_an_extension() -> None:
 
 @each_extension
 def test_an_extension_needs_what_it_imports(extension: Extension) -> None:
-    prefix = "holodeck_action.extensions."
-    others = {
-        name.removeprefix(prefix).partition(".")[0] for name in imported(FOLDER / extension.name) if prefix in name
-    }
+    found = imported(FOLDER / extension.name)
+    others = {name.split(".")[2] for name in found if name.startswith("holodeck_action.extensions.")}
     assert others - {extension.name} == set(extension.needs)
 
 
@@ -79,7 +77,8 @@ def test_start_and_help_import_nothing_of_an_extension(project: Project, argumen
 MANIFEST = """
 from holodeck_action.seam.manifest import Command, Extension
 
-EXTENSION = Extension("hello", "A greeting.", commands=(Command("greet", "Greet SOMEBODY.", "hello_command:greet", "Look"),))
+GREET = Command("greet", "Greet SOMEBODY.", "hello_command:greet", "Look")
+EXTENSION = Extension("hello", "A greeting.", commands=(GREET,))
 """
 COMMAND = '''
 import click
