@@ -66,6 +66,9 @@ class Cluster:
             tell: takes a sentence on workers that come too late to refuse the run.
         """
         self._address, self._run, self._packed = address, run, packed
+        self._files: Future | None = None
+        """The files of the checkout as a worker got them first; others get them from those that have them."""
+        self._sending = asyncio.Lock()
         self._lost, self._tell = lost, tell
         self._client: Client | None = None
         self._limits = SharedLimits(run.settings.concurrency, run.settings.rate_limit_wait_s)
@@ -246,7 +249,7 @@ class Cluster:
                 f"it needs version {__version__} of holodeck-action with the extra `cluster`, as the coordinator has, "
                 f"and has {has}"
             )
-        problem, gone = await self._ask(worker, open_session, self._run, self._packed)
+        problem, gone = await self._open_with_files(worker)
         if isinstance(problem, Exception):
             return f"the suite cannot be opened: {type(problem).__name__}: {one_line(str(problem), 500)}"
         if problem is None and not gone:
@@ -259,6 +262,49 @@ class Cluster:
             if first and self._sent:
                 await self._send_again()
         return None if problem is None else str(problem)
+
+    async def _open_with_files(self, worker: str) -> tuple[str | Exception | None, bool]:
+        """Open the suite on a worker; return why it cannot take part or what was raised, and whether it is gone."""
+        assert self._client is not None
+        while True:
+            try:
+                files = await self._sent_files(worker)
+                future = self._client.submit(
+                    open_session,
+                    self._run,
+                    files,
+                    key=f"holodeck_open-{self._run.id}-{next(self._tokens)}",
+                    workers=[worker],
+                    pure=False,
+                    # Before trials that wait there already.
+                    priority=1,
+                )
+                result = asyncio.ensure_future(future.result())
+                try:
+                    while not (await asyncio.wait([result], timeout=LOOK_S))[0]:
+                        if worker not in await self._client.nthreads():
+                            return None, True
+                    return await result, False
+                finally:
+                    result.cancel()
+                    future.release()
+            except FutureCancelledError:
+                # The last worker with the files is gone.
+                if worker not in await self._client.nthreads():
+                    return None, True
+                await asyncio.sleep(AGAIN_S)
+            except (OSError, ValueError, KilledWorker, ClosedClientError) as error:
+                return error, True
+            except Exception as error:  # noqa: BLE001 - whatever opening raised there
+                return error, False
+
+    async def _sent_files(self, worker: str) -> Future:
+        """Return the files as workers have them; they are sent to this one if none of them has them any more."""
+        assert self._client is not None
+        async with self._sending:
+            if self._files is None or self._files.status in ("cancelled", "error"):
+                self._files = await self._client.scatter(self._packed, workers=[worker], hash=False)
+            return self._files
 
     async def _ask(self, worker: str, function: Callable[..., Any], *arguments: Any) -> tuple[Any, bool]:
         """Call a function on a worker; return its answer or what it raised, and whether the worker is gone."""

@@ -22,17 +22,18 @@ def tool_version() -> str:
     return __version__
 
 
-async def open_session(run: RemoteRun, packed: bytes, dask_worker: Worker) -> str | None:
-    """Open the suite of a run on a worker; return why it cannot run here, None where it can."""
+async def open_session(run: RemoteRun, packed: bytes) -> str | None:
+    """Open the suite of a run on a worker, with the packed files; return why it cannot run here, None where it can."""
     from holodeck_action.extensions.cluster.session import Session
 
-    session = dask_worker.plugins.get(run.name)
+    worker = get_worker()
+    session = worker.plugins.get(run.name)
     if session is None:
         session = Session(run, packed)
-        await dask_worker.plugin_add(session, run.name)
+        await worker.plugin_add(session, run.name)
     problem: str | None = await session.problem()
-    if problem is not None and run.name in dask_worker.plugins:
-        await dask_worker.plugin_remove(name=run.name)
+    if problem is not None and run.name in worker.plugins:
+        await worker.plugin_remove(name=run.name)
     return problem
 
 

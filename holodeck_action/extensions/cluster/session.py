@@ -109,7 +109,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
 
     def _work(self) -> None:
         try:
-            unpack(self._packed, self._folder)
+            unpack(self._packed, self._folder, self._run.files)
             self._packed = b""
             self._ready = open_remotely(self._run, Path(os.path.realpath(self._folder)), os.environ, self._leases)
             self._ready.ready.begin_judging()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import tarfile
@@ -54,13 +55,25 @@ def pack(root: Path, environ: Mapping[str, str], leave_out: Sequence[Path]) -> b
     return packed.getvalue()
 
 
-def unpack(packed: bytes, into: Path) -> None:
+def digest_of(packed: bytes) -> str:
+    """Return what tells packed files apart: SHA-256, hex."""
+    return hashlib.sha256(packed).hexdigest()
+
+
+def unpack(packed: bytes, into: Path, digest: str) -> None:
     """Write what was packed to a new folder; nothing is written outside of it.
 
+    Args:
+        packed: as it came, maybe from another worker.
+        into: the folder.
+        digest: that the coordinator told.
+
     Raises:
-        ShippingError: it is broken.
+        ShippingError: it is broken, or not what the coordinator packed.
         OSError: it cannot be written.
     """
+    if digest_of(packed) != digest:
+        raise ShippingError("they are not those that the coordinator has sent")
     into.mkdir(parents=True)
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.extensions.cluster.opening import identity_of
-from holodeck_action.extensions.cluster.shipping import ShippingError, pack
+from holodeck_action.extensions.cluster.shipping import ShippingError, digest_of, pack
 from holodeck_action.extensions.cluster.values import RemoteRun, RemoteTrial
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.run.open_suites import Opened
@@ -129,6 +129,7 @@ def shipment_of(ready: Opened, request: Request, leave_out: list[Path]) -> Shipm
         in_dollars = any(budget.max_cost_usd is not None for budget in ready.budgets)
         limited = "dollars" if in_dollars else "tokens"
     try:
+        packed = pack(root, item.environ, [Path(os.path.realpath(path)) for path in leave_out])
         run = RemoteRun(
             id=uuid.uuid4().hex,
             suite=os.path.relpath(folder / item.suite.file, root),
@@ -141,8 +142,8 @@ def shipment_of(ready: Opened, request: Request, leave_out: list[Path]) -> Shipm
             identity=identity_of(item),
             code=item.code,
             limited=limited,
+            files=digest_of(packed),
         )
-        packed = pack(root, item.environ, [Path(os.path.realpath(path)) for path in leave_out])
         return Shipment(run, packed, _at_a_time(item))
     except OSError as error:
         raise ConfigurationError([f"{error.filename}: cannot be read: {error.strerror}"]) from error

@@ -35,6 +35,7 @@ class RemoteRun:
         identity: what the suite must be there, too (`runner.identity.run_identity`).
         code: the permission to start the suite's code, which the coordinator has.
         limited: what budgets there are, of which a worker only counts what is spent; None for none.
+        files: SHA-256 of the packed files of the checkout, hex.
     """
 
     id: str
@@ -48,6 +49,7 @@ class RemoteRun:
     identity: Mapping[str, Any]
     code: CodeAllowed
     limited: Literal["tokens", "dollars"] | None
+    files: str
 
     @property
     def name(self) -> str:

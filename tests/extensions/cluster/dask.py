@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
@@ -91,3 +93,53 @@ class Dask:
         self._scope.callback(process.wait)
         self._scope.callback(process.kill)
         return process
+
+
+class CountingProxy:
+    """A way to a scheduler that counts the bytes which a coordinator sends there."""
+
+    def __init__(self, address: str) -> None:
+        self._target = address.removeprefix("tcp://").rsplit(":", 1)
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self.sent = 0
+
+    @property
+    def address(self) -> str:
+        """As `--cluster` takes it."""
+        return f"tcp://127.0.0.1:{self._server.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in (self._server, *self._sockets):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for each in (self._server, *self._sockets):
+            each.close()
+
+    def _start(self, work: Callable[..., None], *arguments: object) -> None:
+        self._threads.append(threading.Thread(target=work, args=arguments, daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                scheduler = socket.create_connection((self._target[0], int(self._target[1])))
+                self._sockets += (client, scheduler)
+                self._start(self._pass_on, client, scheduler, True)
+                self._start(self._pass_on, scheduler, client, False)
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, counts: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(1 << 16):
+                self.sent += len(data) if counts else 0
+                target.sendall(data)
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project
-from tests.extensions.cluster.dask import Dask
+from tests.extensions.cluster.dask import CountingProxy, Dask
 from tests.llm.models import Answer, FakeModels
 from tests.run.test_resume import journaled
 
@@ -119,6 +120,29 @@ def test_a_run_with_a_lost_worker_equals_one_on_this_machine(
     assert 90 * 100 <= (record.run.model_calls.tokens or 0) <= 90 * asked_again
     assert models.statuses[429] == 0
     assert KEY not in cluster.log
+
+
+def test_the_checkout_is_sent_once_for_all_workers(project: Project, models: FakeModels, dask: Started) -> None:
+    """Other workers get it from those that have it, one that comes after its first holder is gone, too."""
+    asking(project, models, 60)
+    large = 3_000_000
+    (project.folder / "data.bin").write_bytes(os.urandom(large))
+    cluster = dask(workers=3, OPENAI_API_KEY=KEY)
+    before = len(models.requests)
+
+    def replace_one() -> None:
+        models.wait_for(lambda found: len(found.requests) > before + 20, seconds=90)
+        cluster.kill()
+        cluster.start_worker(OPENAI_API_KEY=KEY)
+
+    replacing = threading.Thread(target=replace_one)
+    replacing.start()
+    with CountingProxy(cluster.address) as proxy:
+        finished, record = run(project, "out", "--cluster", proxy.address, OPENAI_API_KEY=KEY)
+    replacing.join()
+    assert (finished.code, len(record.cases)) == (1, 60), finished.stderr
+    assert not [case for case in record.cases if any(trial.error for trial in case.trials)]
+    assert large < proxy.sent < 1.5 * large
 
 
 @pytest.mark.slow
