@@ -83,7 +83,8 @@ class Bench:
         (folder / "holodeck-action.yaml").write_text(json.dumps({"limits": {"concurrency": at_once}}))
         cost = measure((*PROGRAM, "run", "-o", "out", *more), folder, self._environ)
         if cost.code not in fine:
-            raise SystemExit(f"the run of {len(suite['test_cases'])} cases ended with exit code {cost.code}")
+            cases = len(suite["test_cases"])
+            raise SystemExit(f"the run of {cases} cases ended with exit code {cost.code}:\n{cost.said}")
         return cost
 
     def record(self) -> dict[str, Any]:

@@ -16,22 +16,29 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_LAST_BYTES = 4_000
+
 PROGRAM = (sys.executable, "-m", "holodeck_action.cli")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Wall and CPU seconds (its children's included), peak resident memory in MiB, exit code, CPU without children."""
+    """What a process cost, and its end.
+
+    Wall and CPU seconds (its children's included), peak resident memory in MiB, exit code, CPU without children, and
+    the end of its output.
+    """
 
     wall_s: float
     cpu_s: float
     peak_mib: float
     code: int
     own_cpu_s: float
+    said: str = ""
 
 
 def measure(arguments: tuple[str, ...], folder: Path, environ: Mapping[str, str] | None = None) -> Cost:
-    """Run a command to its end, its output thrown away; None for this process's environment."""
+    """Run a command to its end, all but the last of its output thrown away; None for this process's environment."""
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
         process = subprocess.Popen(
@@ -44,7 +51,9 @@ def measure(arguments: tuple[str, ...], folder: Path, environ: Mapping[str, str]
         # wait4 instead of wait: it tells what this one process used.
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode, own)
+        output.seek(max(0, output.seek(0, os.SEEK_END) - _LAST_BYTES))
+        said = output.read().decode(errors="replace")
+        return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode, own, said)
 
 
 def in_another(function: Callable[..., T], *arguments: Any) -> T:

@@ -219,6 +219,7 @@ class Call(Struct):
         key: what a recorded answer is found by.
         clocks: those that stand still while it waits its turn.
         given_up: whether its account has refused everything for so long that nobody waits for it any longer.
+        paced: whether its account is asked at a rate that its refusals have told.
         place: place in the queue of its account; a call that is sent again keeps it. None before the first time.
     """
 
@@ -228,6 +229,7 @@ class Call(Struct):
     key: str = ""
     clocks: Clocks = msgspec.field(default_factory=Clocks)
     given_up: bool = False
+    paced: bool = False
     place: int | None = None
     attempts: int = 0
     lost: int = 0

@@ -61,7 +61,7 @@ class Retries:
         Raises:
             WireError: the last attempt's.
         """
-        faults = refusals = 0
+        faults = refusals = paced = 0
         waited = 0.0
         while True:
             answer: Answer | None = None
@@ -73,6 +73,10 @@ class Retries:
             if answer is not None and held_off(answer):
                 refusals += 1
                 wait = refusal_wait(refusals, retry_after(answer, self._now()), self._uniform)
+                if call.paced:
+                    # Others are sent meanwhile: to the account it is the same which of the calls takes the next turn.
+                    paced += 1
+                    wait = min(wait, refusal_wait(paced, None, self._uniform))
                 waited += wait
                 enough = call.context.stand_in and refusals > self._most
                 if enough or call.given_up or waited > self._longest_wait_s:

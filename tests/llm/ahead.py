@@ -88,15 +88,31 @@ def refusing_each(times: int, asks: str) -> Says:
     return says
 
 
-def at_most_per_second(most: int, asks: str) -> Says:
+def at_most_per_second(most: int, asks: str, span_s: float = 1.0) -> Says:
+    """Answer so many within a second, or another span."""
     answered: deque[float] = deque()
 
     def says(service: Service, text: str, now: float) -> str | None:
-        while answered and now - answered[0] > 1:
+        while answered and now - answered[0] > span_s:
             answered.popleft()
         if len(answered) >= most:
             return asks
         answered.append(now)
+        return None
+
+    return says
+
+
+def from_a_bucket(most: int, capacity: int, asks: str) -> Says:
+    """Answer from a token bucket that begins full, holds so many and gets `most` a second, evenly."""
+    left, filled = float(capacity), float("-inf")
+
+    def says(service: Service, text: str, now: float) -> str | None:
+        nonlocal left, filled
+        left, filled = min(capacity, left + most * (now - filled)), now
+        if left < 1:
+            return asks
+        left -= 1
         return None
 
     return says

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -15,7 +15,17 @@ from holodeck_action.llm.calls import WireError
 from holodeck_action.llm.limits.leases import LEASE_S, Leases
 from holodeck_action.llm.limits.shared_limits import SharedLimit, SharedLimits
 from holodeck_action.llm.wire import Wire, WireSettings
-from tests.llm.ahead import LATENCY_S, Says, Service, at_most_at_once, run_ahead, shut_for, wire_ahead
+from tests.llm.ahead import (
+    LATENCY_S,
+    Says,
+    Service,
+    at_most_at_once,
+    at_most_per_second,
+    from_a_bucket,
+    run_ahead,
+    shut_for,
+    wire_ahead,
+)
 from tests.llm.wiring import account, chat, post
 
 UNDER_WAY_S = 0.01
@@ -214,6 +224,32 @@ def test_a_limit_below_the_most_is_found_as_one_process_finds_it(asks: str) -> N
     assert refused <= max(0.04, 1.5 * expected)
 
 
+@pytest.mark.parametrize(
+    ("says", "refusals"),
+    [
+        (lambda: at_most_per_second(20, ""), 70),
+        (lambda: at_most_per_second(20, "1"), 70),
+        (lambda: from_a_bucket(20, 5, "1"), 70),
+        # A full bucket gives more at first than its rate, which refusals must tell.
+        (lambda: from_a_bucket(20, 20, ""), 120),
+    ],
+)
+def test_a_rate_a_second_is_kept_by_all_workers_together(says: Callable[[], Says], refusals: int) -> None:
+    """A place is for one request then: hardly more is refused than to one process, and it takes as long."""
+    cluster, single = Service(says(), 0.004), Service(says(), 0.004)
+    together, one = asked(cluster, 64, 300), alone(single, 64, 300)
+    print(f"{cluster.statuses[429]} refusals in {together:.1f} s, alone {single.statuses[429]} in {one:.1f} s")
+    assert cluster.statuses[429] <= refusals
+    assert together <= 1.1 * one
+
+
+def test_a_pace_outlives_the_loss_of_workers() -> None:
+    service = Service(at_most_per_second(20, "1"), 0.004)
+    took = asked(service, 64, 300, losing_every_s=3.0)
+    assert service.statuses[429] <= 110
+    assert took <= 1.3 * 300 / 20
+
+
 def test_an_account_that_refuses_everything_is_given_up_by_all_workers() -> None:
     service = Service(shut_for(1e9, "5"))
 
@@ -300,7 +336,7 @@ def lost_at(ages: list[float], took: list[float], *, granted: int) -> SharedLimi
     limit.reported("w", report(1, waiting=granted)["accounts"]["a"], 0.0)
     for number in range(2, 10):
         limit.settle(0.0)
-        outcomes = [[seconds, False, None, True] for seconds in took]
+        outcomes = [[seconds, False, None, True, True] for seconds in took]
         said = report(number, seen=limit.says("w", 0.0)["granted"], waiting=granted, ages=ages, outcomes=outcomes)
         limit.reported("w", said["accounts"]["a"], 10.0)
     limit.settle(10.0)

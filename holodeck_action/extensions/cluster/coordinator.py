@@ -376,7 +376,7 @@ class Cluster:
         pending: dict[str, dict[str, Any]] = {}
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(0.1):
+                async with asyncio.timeout(self._limits.wait(time.monotonic())):
                     await self._news.wait()
             self._news.clear()
             # Counts only rise: what could not be told yet is part of what is told next.

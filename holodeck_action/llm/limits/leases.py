@@ -32,7 +32,9 @@ class Lease:
         recalled: how many it must have given back, as soon as the requests at them have ended.
         returned: how many it has given back so far.
         outcomes: what has become of requests since the last report: seconds, whether the account refused it, the
-            seconds that it asks to wait (None: nothing), and whether more requests waited.
+            seconds that it asks to wait (None: nothing), whether more requests waited, and whether its call was sent
+            for the first time.
+        paced: whether a place is for one request: the coordinator gives them at the account's pace.
         limits: those who hold them; a run has one.
     """
 
@@ -40,7 +42,8 @@ class Lease:
         self.owner = owner
         self.granted = self.recalled = self.returned = 0
         self.refused_for: float | None = None
-        self.outcomes: list[tuple[float, bool, float | None, bool]] = []
+        self.paced = False
+        self.outcomes: list[tuple[float, bool, float | None, bool, bool]] = []
         self.limits: list[LeasedLimit] = []
 
     @property
@@ -69,7 +72,7 @@ class Lease:
         """Take what the coordinator says."""
         self.granted = max(self.granted, said["granted"])
         self.recalled = max(self.recalled, said["recalled"])
-        self.refused_for = said["refused_for"]
+        self.refused_for, self.paced = said["refused_for"], said["paced"]
         for limit in self.limits:
             limit.go_on()
 
@@ -159,7 +162,7 @@ class LeasedLimit(AccountLimit):
     async def __call__(self, call: Call) -> Answer:
         """Send when there is a place for it; see `AccountLimit`."""
         answer = await super().__call__(call)
-        call.given_up = self._lease.refused_for is not None
+        call.given_up, call.paced = self._lease.refused_for is not None, self._lease.paced
         return answer
 
     def _free(self) -> bool:
@@ -175,10 +178,11 @@ class LeasedLimit(AccountLimit):
 
     def _learn(self, answer: Answer, started: float, busy: int, beside: int, first: bool) -> None:
         took, waiting = self._monotonic() - started, self.waiting > 0
-        if held_off(answer):
+        if held_off(answer) or self._lease.paced:
             # Whether its place is still one, the coordinator says: nobody else takes it before.
             self._lease.recalled = max(self._lease.recalled, self._lease.returned + 1)
-            self._lease.outcomes.append((took, True, retry_after(answer, self._now()), waiting))
+        if held_off(answer):
+            self._lease.outcomes.append((took, True, retry_after(answer, self._now()), waiting, first))
         elif answer.status < 400:
             self._note_usual(took)
-            self._lease.outcomes.append((took, False, None, waiting))
+            self._lease.outcomes.append((took, False, None, waiting, first))

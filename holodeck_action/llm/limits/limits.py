@@ -266,6 +266,7 @@ class AccountLimit:
                 self._taken -= 1
             self._wake()
         call.given_up = self._gate.given_up(self._monotonic())
+        call.paced = self._pace.rate is not None
         return answer
 
     def _patience_s(self) -> float:
@@ -330,9 +331,12 @@ class AccountLimit:
             elif self._gate.unanswered:
                 # Those that are still under way are, in the end, what the account took of all that were sent.
                 self._window.limited_to(len(self._begun) or self._most)
+                self._pace.refused_alone(started, now)
             self._gate.refused(now, asked)
-            if self._gate.shut and (self._opener is None or self._opener.done()):
-                self._opener = asyncio.create_task(self._open())
+            if self._gate.shut:
+                self._pace.shut(now)
+                if self._opener is None or self._opener.done():
+                    self._opener = asyncio.create_task(self._open())
         elif answer.status < 400:
             self._gate.answered()
             self._note_usual(now - started)

@@ -2,7 +2,8 @@
 
 Places are leased (Gray and Cheriton, "Leases", SOSP 1989): who is lost does not give them back, and keeps them only as
 long as its requests may be under way. How many there are is found as for one process (`limits.Window`, `gate.Gate`),
-from what all of them report.
+from what all of them report. A place of an account that is paced (`pace.Pace`) is for one request, and is given when
+that may leave.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from holodeck_action.llm.limits.gate import Gate
-from holodeck_action.llm.limits.leases import LEASE_S
-from holodeck_action.llm.limits.limits import Window
+from holodeck_action.llm.gate import Gate
+from holodeck_action.llm.leases import LEASE_S
+from holodeck_action.llm.limits import Window
+from holodeck_action.llm.pace import Pace
 
 ANSWERS = 256
 """Newest answers, of which the shortest and the longest one tell when requests of a lost worker may end."""
+AHEAD_S = 0.01
+"""Seconds before which a place may be given: no more often are places moved for a pace."""
+SETTLE_S = 0.1
+"""Seconds after which places are moved although nobody has reported anything: gates open, leases end."""
 UNKNOWN_S = 5.0
 """Seconds for which they may where no answer has come yet."""
 
@@ -73,6 +79,7 @@ class SharedLimit:
         self._most = most
         self._window = Window(most)
         self._gate = Gate(longest_wait_s)
+        self._pace = Pace()
         self._holders: dict[str, _Holder] = {}
         self._took: deque[float] = deque(maxlen=ANSWERS)
         self._shutting = False
@@ -97,20 +104,34 @@ class SharedLimit:
         holder.idle, holder.hanging = said["idle"], said["hanging"]
         holder.begun = tuple(now - age for age in said["ages"])
         others = any(other.waiting for name, other in self._holders.items() if name != worker)
-        for took, refused, asked, waiting in said["outcomes"]:
+        begun = [each for other in self._holders.values() for each in other.begun]
+        for took, refused, asked, waiting, first in said["outcomes"]:
             if refused:
-                if self._gate.among_answers:
-                    self._window.refused(now - took, now, busy, asked)
-                elif self._gate.unanswered:
-                    # Those that are still under way are, in the end, what the account took of all that were sent.
-                    self._window.limited_to(sum(len(each.begun) for each in self._holders.values()) or self._most)
-                self._gate.refused(now, asked)
-                self._shutting = self._gate.shut
+                self._refused(now - took, now, busy, begun, asked)
             else:
                 self._took.append(took)
                 self._gate.answered()
                 full = waiting or others or busy >= self._window.size
                 self._window.answered(now - took, now, busy, full=full)
+                self._pace.answered(now - took, now, begun, first=first, full=waiting or others)
+
+    def _refused(self, started: float, now: float, busy: int, begun: list[float], asked: float | None) -> None:
+        paced = self._pace.rate is not None
+        if self._gate.among_answers:
+            if not paced:
+                self._window.refused(started, now, busy, asked)
+            if self._pace.refused(started, now, begun, busy):
+                # It was not about how many are under way.
+                self._window.limited_to(self._most)
+        elif self._gate.unanswered:
+            # Those that are still under way are, in the end, what the account took of all that were sent.
+            self._window.limited_to(len(begun) or self._most)
+            self._pace.refused_alone(started, now)
+        self._gate.refused(now, asked)
+        if self._gate.shut:
+            self._pace.shut(now)
+        # Places from before the pace are for more than one request.
+        self._shutting = self._shutting or self._gate.shut or (self._pace.rate is not None) > paced
 
     def lost(self, worker: str, now: float) -> None:
         """Take note that a worker is gone; its requests may go on at the account for as long as they usually take."""
@@ -142,16 +163,17 @@ class SharedLimit:
             if most is None or not most.staying:
                 break
             most.recalled = max(most.recalled, most.returned) + 1
-        while self.held < room and (not shut or gate.tries):
+        while self.held < room and (not shut or gate.tries) and self._pace.wait(now) <= AHEAD_S:
             waiting = [holder for holder in holders if holder.wanted > 0]
             if not waiting:
                 return
             min(waiting, key=lambda holder: holder.held).granted += 1
+            self._pace.sent(now)
             if shut:
                 gate.tries -= 1
         coming = sum(max(0, holder.recalled - holder.returned) for holder in living)
         wanting = [holder for holder in living if holder.wanted > 0]
-        for _ in range(0 if shut else sum(holder.wanted for holder in wanting) - coming):
+        for _ in range(0 if shut or self._pace.rate is not None else sum(holder.wanted for holder in wanting) - coming):
             spare = max(living, key=lambda holder: (max(0, holder.sparing), holder.staying))
             if spare.sparing <= 0 and spare.staying <= min(holder.held for holder in wanting) + coming + 1:
                 # No worker has an idle place, or clearly more places than the waiting worker with the fewest.
@@ -163,7 +185,12 @@ class SharedLimit:
         """Return what a worker must know (`leases.Lease.told`), as JSON values."""
         holder = self._holders.setdefault(worker, _Holder())
         refused_for = self._gate.refused_for(now) if self._gate.given_up(now) else None
-        return {"granted": holder.granted, "recalled": holder.recalled, "refused_for": refused_for}
+        paced = self._pace.rate is not None
+        return {"granted": holder.granted, "recalled": holder.recalled, "refused_for": refused_for, "paced": paced}
+
+    def wait(self, now: float) -> float:
+        """Return the seconds until the pace lets the next place be given."""
+        return self._pace.wait(now)
 
 
 class _Worker(Struct):
@@ -202,6 +229,11 @@ class SharedLimits:
         if self._workers.pop(worker, None) is not None:
             for limit in self._accounts.values():
                 limit.lost(worker, now)
+
+    def wait(self, now: float) -> float:
+        """Return the seconds after which places should be moved at the latest."""
+        waits = (limit.wait(now) for limit in self._accounts.values())
+        return max(AHEAD_S, min([SETTLE_S, *(wait for wait in waits if wait > 0)]))
 
     def settle(self, now: float) -> dict[str, dict[str, Any]]:
         """Move places; return what each worker must be told now (`leases.Leases.told`), by its name."""
