@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from holodeck_action.reports.phrases import place, usd_text
+from holodeck_action.reports.phrases import duration_text, place, usd_text
 from holodeck_action.results.comparison import (
     CaseChange,
     ComparedRun,
@@ -146,18 +146,15 @@ def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
 def consumed_lines(base: Consumed, head: Consumed) -> Iterator[tuple[str, str, str]]:
     """Yield what both runs took, where it is known of one: what, on the base, now."""
 
-    def shown(value: float | None, unit: str) -> str:
-        return "–" if value is None else usd_text(value) if unit == "$" else f"{value:,.0f}{unit}"
-
-    for name, before, now, unit in (
-        ("cost", base.cost_usd, head.cost_usd, "$"),
-        ("tokens", base.tokens, head.tokens, ""),
-        ("median latency", base.p50_latency_ms, head.p50_latency_ms, " ms"),
-        ("95 % latency", base.p95_latency_ms, head.p95_latency_ms, " ms"),
-        ("95 % first token", base.p95_first_token_ms, head.p95_first_token_ms, " ms"),
+    for name, before, now, text in (
+        ("cost", base.cost_usd, head.cost_usd, usd_text),
+        ("tokens", base.tokens, head.tokens, "{:,}".format),
+        ("median latency", base.p50_latency_ms, head.p50_latency_ms, duration_text),
+        ("95 % latency", base.p95_latency_ms, head.p95_latency_ms, duration_text),
+        ("95 % first token", base.p95_first_token_ms, head.p95_first_token_ms, duration_text),
     ):
         if before is not None or now is not None:
-            yield name, shown(before, unit), shown(now, unit)
+            yield name, *("–" if value is None else text(value) for value in (before, now))
 
 
 def about_base(comparison: Comparison) -> str:

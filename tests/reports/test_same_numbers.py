@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from functools import cache
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from holodeck_action.reports.changes import state_of
 from holodeck_action.reports.check_summary import render_check
 from holodeck_action.reports.formats import render
+from holodeck_action.reports.progress import following
 from holodeck_action.reports.viewer import View, page_of
 from holodeck_action.reports.viewer_index import ViewedSuite
 from holodeck_action.results.conclusion import conclude
@@ -23,6 +25,7 @@ from holodeck_action.results.record import BaseRun, ModelCalls, Record, Recorded
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.trends import history_of
 from holodeck_action.suite.policy import Baseline, Gates
+from holodeck_action.text.terminal import Terminal
 from tests.reports.pages import Page
 from tests.reports.test_comment import AT, B, comment, in_folder_record, silent
 from tests.results.records import case_of, evaluation, record, turn
@@ -33,7 +36,7 @@ FAILED, CASES, WRONG = 3, 12, 0.111
 def asked(score: float, at: int, **changes: Any) -> Any:
     """A case whose time, cost and score are like no other's."""
     usage = Usage(400 + at, 40, None if at in (3, 7, 8, 11) else 0.00011 + at / 100_000)
-    timing = Timing("2026-01-01T00:00:00+00:00", 300.0 + 7 * at)
+    timing = Timing("2026-01-01T00:00:00+00:00", 10_300.0 + 7 * at)
     return case_of(turn(evaluation(score), usage=usage, timing=timing), name=f"number {at}", **changes)
 
 
@@ -79,14 +82,14 @@ SHOWN = {
     "pass rate": (rf"\({NUMBER} %\)", rf"pass rate \*\*{NUMBER}%", rf"pass rate `.+?` {NUMBER}%"),
     "pass rate of the base": (rf"pass rate *\|? +{NUMBER} +\|? *\d",),
     "cost": (r"\$(0\.\d{4})",),
-    "seconds": (rf"\b{NUMBER} s\b", rf'<testsuites[^>]* time="{NUMBER}"'),
+    "seconds": (rf"(?:· |<sub>){NUMBER} s\b", rf'<testsuites[^>]* time="{NUMBER}"'),
     "mean": (rf"the mean {NUMBER}", rf"\| `?bleu`? \| {NUMBER} \| 0\.50", rf"bleu +{NUMBER} +0\.5 "),
     "low": (f"95 % interval {NUMBER} to",),
     "high": (rf"95 % interval [\d.]+ to {NUMBER}",),
     "mean of the base": (rf"bleu`? *\|? +{NUMBER} +\|? *\d[^|\n]* +\|? +−",),
     "difference of the pass rate": (r"pass rate.*? (−0\.\d+)",),
     "score of a failing case": (rf"bleu {NUMBER}, needs", rf" → {NUMBER}, needs"),
-    "median latency": (rf"median latency: [^→]* → {NUMBER} ms",),
+    "median latency": (rf"median latency: [^→]* → {NUMBER} s",),
     "newly failing": (f"{NUMBER} newly failing",),
 }
 """How surfaces show a number."""
@@ -113,7 +116,7 @@ def true_numbers() -> dict[str, float]:
         "mean of the base": of_metric["change"]["base"],
         "difference of the pass rate": compared["pass_rate"]["difference"],
         "score of a failing case": WRONG,
-        "median latency": compared["head_consumed"]["p50_latency_ms"],
+        "median latency": compared["head_consumed"]["p50_latency_ms"] / 1000,
         "newly failing": FAILED - 1,
     }
 
@@ -144,6 +147,22 @@ def test_a_part_of_the_cost_is_never_shown_as_the_cost() -> None:
             assert text[: place.start()].rstrip("`").endswith("≥ "), (surface, text[place.start() - 40 : place.end()])
     for surface in ("comment", "markdown", "console", "page"):
         assert "≥ $0.0013 (4 answers without a cost)" in surfaces()[surface], surface
+
+
+def test_the_last_line_of_the_progress_has_the_cost_of_the_report() -> None:
+    log = io.StringIO()
+    with following(log, Terminal(None, False, False), None, lambda: 0.0).cases([CASES], stop_when_decided=True) as shown:
+        for case in made(FAILED).cases:
+            shown.done(case)
+    last = log.getvalue().splitlines()[-1]
+    assert last == f"[{CASES}/{CASES}] 9 passed, 3 failed, ≥ $0.0013 (4 answers without a cost)"
+
+
+def test_a_duration_has_one_form() -> None:
+    for surface, text in surfaces().items():
+        assert not re.findall(r"\b\d,?\d{3}(?:\.\d+)? ms\b|\b0\.\d+ s\b", text), surface
+    for surface in ("markdown", "console", "page"):
+        assert re.search(r"median latency: 10\.3 s → 10\.3 s", surfaces()[surface]), surface
 
 
 def test_the_time_of_a_case_is_the_same_on_every_surface() -> None:
