@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import operator
 import re
 from functools import cache
 from typing import Any
@@ -151,7 +152,9 @@ def test_a_part_of_the_cost_is_never_shown_as_the_cost() -> None:
 
 def test_the_last_line_of_the_progress_has_the_cost_of_the_report() -> None:
     log = io.StringIO()
-    with following(log, Terminal(None, False, False), None, lambda: 0.0).cases([CASES], stop_when_decided=True) as shown:
+    with following(log, Terminal(None, False, False), None, lambda: 0.0).cases(
+        [CASES], stop_when_decided=True
+    ) as shown:
         for case in made(FAILED).cases:
             shown.done(case)
     last = log.getvalue().splitlines()[-1]
@@ -163,6 +166,32 @@ def test_a_duration_has_one_form() -> None:
         assert not re.findall(r"\b\d,?\d{3}(?:\.\d+)? ms\b|\b0\.\d+ s\b", text), surface
     for surface in ("markdown", "console", "page"):
         assert re.search(r"median latency: 10\.3 s → 10\.3 s", surfaces()[surface]), surface
+
+
+COMPARED = re.compile(r"(?<![\w.])([−+-]?\d[\d,]*(?:\.\d+)?) (≥|≤|<|>) ([−+-]?\d[\d,]*(?:\.\d+)?)")
+
+
+def test_no_surface_states_an_order_of_two_numbers_that_is_wrong() -> None:
+    order = {"≥": operator.ge, "≤": operator.le, "<": operator.lt, ">": operator.gt}
+    for surface, text in surfaces().items():
+        for left, sign, right in COMPARED.findall(text):
+            one, other = (float(number.replace(",", "").replace("−", "-")) for number in (left, right))
+            assert order[sign](one, other), (surface, left, sign, right)
+
+
+@pytest.mark.parametrize(("threshold", "shown"), [(0.5, "0.50"), (0.125, "0.125")])
+def test_a_threshold_has_one_form(threshold: float, shown: str) -> None:
+    """With as many decimals as it was written with: 0.125 is not 0.12."""
+    scores = [threshold + (0.01 if at % 2 else -0.01) for at in range(CASES)]
+    cases = (case_of(turn(evaluation(score, threshold)), name=f"number {at}") for at, score in enumerate(scores))
+    report = conclude(in_folder_record(record(*cases))).report
+    texts = {name: b"".join(render(report, name)).decode() for name in ("markdown", "console")}
+    texts["comment"] = comment(report)
+    for surface, text in texts.items():
+        row = next(line for line in text.splitlines() if re.match(r"\|? ?`?bleu`? +[|\d]", line))
+        assert re.search(rf" {re.escape(shown)} ", row), (surface, row)
+    for surface in ("markdown", "console"):
+        assert f"is within noise of the threshold {shown} (95 % interval" in texts[surface], surface
 
 
 def test_the_time_of_a_case_is_the_same_on_every_surface() -> None:
