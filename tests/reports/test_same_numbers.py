@@ -1,12 +1,17 @@
-"""One record with a base, an earlier push and a history: a number is the same on every surface that shows it."""
+"""One record with a base, an earlier push and a history: a number is the same on every surface that shows it.
+
+`UPDATE_GOLDEN=1` writes the surfaces anew.
+"""
 
 from __future__ import annotations
 
 import io
 import json
 import operator
+import os
 import re
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +36,7 @@ from tests.reports.pages import Page
 from tests.reports.test_comment import AT, B, comment, in_folder_record, silent
 from tests.results.records import case_of, evaluation, record, turn
 
+GOLDEN = Path(__file__).with_name("golden_surfaces")
 FAILED, CASES, WRONG = 3, 12, 0.111
 
 
@@ -80,7 +86,7 @@ SHOWN = {
     "passed": (rf"\b{NUMBER} of {CASES} passed", rf"\*\*{NUMBER}\*\* passed", rf": {NUMBER} passed, "),
     "failed": (rf"{NUMBER}(?:\*\*)? failed", rf'failures="{NUMBER}"'),
     "regressed": (f"{NUMBER} cases got worse",),
-    "pass rate": (rf"\({NUMBER} %\)", rf"pass rate \*\*{NUMBER}%", rf"pass rate `.+?` {NUMBER}%"),
+    "pass rate": (rf"\({NUMBER} %\)", rf"pass rate \*\*{NUMBER} %", rf"pass rate `.+?` {NUMBER} %"),
     "pass rate of the base": (rf"pass rate *\|? +{NUMBER} +\|? *\d",),
     "cost": (r"\$(0\.\d{4})",),
     "seconds": (rf"(?:· |<sub>){NUMBER} s\b", rf'<testsuites[^>]* time="{NUMBER}"'),
@@ -140,6 +146,18 @@ def test_a_number_is_the_same_on_every_surface(what: str) -> None:
     wrong = {name: each for name, matches in found.items() for each in matches if not shown_as(each, truth)}
     assert not wrong, (truth, found)
     assert any(found.values()), "nobody shows it like this any more"
+
+
+@pytest.mark.parametrize("surface", ["comment", "check", "markdown", "console", "junit"])
+def test_whole_surfaces(surface: str) -> None:
+    """Durations, costs, differences and history, word by word."""
+    # How a state is compressed is up to the library.
+    shown = re.sub(r"<!-- holodeck-action:state:.*? -->", "<!-- state -->", surfaces()[surface])
+    file = GOLDEN / f"{surface}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(shown, encoding="utf-8", newline="\n")
+    assert shown == file.read_bytes().decode(), f"{file.name} differs; UPDATE_GOLDEN=1 writes it anew"
 
 
 def test_a_part_of_the_cost_is_never_shown_as_the_cost() -> None:
