@@ -18,6 +18,9 @@ import pytest
 from lxml import etree
 from msgspec.structs import replace
 
+from holodeck_action.commands.output import Done, SuiteDone
+from holodeck_action.commands.step import Ended, summary
+from holodeck_action.github.publisher import Publication
 from holodeck_action.reports.changes import state_of
 from holodeck_action.reports.check_summary import render_check
 from holodeck_action.reports.formats import render
@@ -30,6 +33,7 @@ from holodeck_action.results.history import history_line
 from holodeck_action.results.record import BaseRun, ModelCalls, Record, RecordedBaseline, Timing, Usage
 from holodeck_action.results.report_views import Report
 from holodeck_action.results.trends import history_of
+from holodeck_action.results.verdict import SuiteVerdict
 from holodeck_action.suite.policy import Baseline, Gates
 from holodeck_action.text.terminal import Terminal
 from tests.reports.pages import Page
@@ -66,14 +70,21 @@ def surfaces() -> dict[str, str]:
         run=replace(head.run, base_digest="d"),
     )
     concluded = conclude(head, Terms(base=base))
-    lines = [history_line(each, conclude(each).verdict) for each in (base, earlier, head)]
+    days = enumerate((base, earlier, head), 1)
+    runs = [replace(each, run=replace(each.run, started_at=f"2026-01-0{day}T09:00:00+00:00")) for day, each in days]
+    # A run whose gates are undetermined is part of no trend.
+    decided = [replace(each, gates=Gates(min_pass_rate=0.9)) for each in runs]
+    lines = [history_line(each, conclude(each).verdict) for each in decided]
     report: Report = replace(concluded.report, history=history_of(lines))
     before = state_of([conclude(earlier).report], 1, B, "76/1")
     title, check = render_check([report], (), AT, None, silent)
     view = View([ViewedSuite(replace(concluded, report=report), base)], report.exit_code, results="results.json")
     page = Page(b"".join(page_of(view)).decode())
     shown = {name: b"".join(render(report, name)).decode() for name in ("markdown", "console", "json", "junit")}
+    line = SuiteVerdict(report.suite, None, report.outcome, report.exit_code, report.reason)
+    done = Done(report.exit_code, (SuiteDone(report, line, None, written=False),))
     return {
+        "summary": summary(Ended(report.exit_code, done), None, Publication((), ()), 1_000_000, None),
         "comment": comment(report, previous=before),
         "check": f"{title}\n{check}",
         **shown,
@@ -148,7 +159,7 @@ def test_a_number_is_the_same_on_every_surface(what: str) -> None:
     assert any(found.values()), "nobody shows it like this any more"
 
 
-@pytest.mark.parametrize("surface", ["comment", "check", "markdown", "console", "junit"])
+@pytest.mark.parametrize("surface", ["comment", "check", "summary", "markdown", "console", "junit"])
 def test_whole_surfaces(surface: str) -> None:
     """Durations, costs, differences and history, word by word."""
     # How a state is compressed is up to the library.
@@ -164,7 +175,7 @@ def test_a_part_of_the_cost_is_never_shown_as_the_cost() -> None:
     for surface, text in surfaces().items():
         for place in re.finditer(r"\$0\.\d{4}", text):
             assert text[: place.start()].rstrip("`").endswith("≥ "), (surface, text[place.start() - 40 : place.end()])
-    for surface in ("comment", "markdown", "console", "page"):
+    for surface in ("comment", "summary", "markdown", "console", "page"):
         assert "≥ $0.0013 (4 answers without a cost)" in surfaces()[surface], surface
 
 
