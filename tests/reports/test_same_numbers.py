@@ -171,6 +171,35 @@ def test_whole_surfaces(surface: str) -> None:
     assert shown == file.read_bytes().decode(), f"{file.name} differs; UPDATE_GOLDEN=1 writes it anew"
 
 
+def cells(text: str) -> dict[tuple[str, str], str]:
+    """The numbers of a Markdown text's tables by row and column, without signs of change and code."""
+    found: dict[tuple[str, str], str] = {}
+    head: list[str] = []
+    for line in text.splitlines():
+        row = [part.strip(" `*▼▲") for part in line.strip().strip("|").split("|")] if line.startswith("|") else []
+        if row and not head:
+            head = row
+        for column, value in zip(head[1:], row[1:], strict=False):
+            if row is not head and re.match(NUMBER, value):
+                found[row[0], column] = value
+        head = head if row else []
+    return found
+
+
+def test_cells_of_one_name_hold_one_number() -> None:
+    tables = {name: cells(surfaces()[name]) for name in ("comment", "check", "summary", "markdown")}
+    shared = 0
+    for key, whole in tables["markdown"].items():
+        for surface in ("comment", "check", "summary"):
+            if (other := tables[surface].get(key)) is not None:
+                shared += 1
+                numbers = [re.findall(NUMBER, text) for text in (other, whole)]
+                truths = [float(number.replace(",", "").replace("−", "-")) for number in numbers[1]]
+                assert len(numbers[0]) == len(truths), (surface, key)
+                assert all(map(shown_as, numbers[0], truths)), (surface, key, other, whole)
+    assert shared > 10
+
+
 def test_a_part_of_the_cost_is_never_shown_as_the_cost() -> None:
     for surface, text in surfaces().items():
         for place in re.finditer(r"\$0\.\d{4}", text):
