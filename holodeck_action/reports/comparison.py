@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from holodeck_action.decide.compare.comparison import (
+from holodeck_action.reports.phrases import bound_text, duration_text, place, usd_text
+from holodeck_action.results.comparison import (
     CaseChange,
     ComparedRun,
     Comparison,
@@ -89,9 +90,7 @@ def rate_text(comparison: Comparison) -> str:
         rates = f"{100 * change.base:.3g} → {100 * change.head:.3g} %"
         return f"pass rate {rates}, beyond chance ({moved}; {ends})"
     if change.alone:
-        among = len(list(comparison.measures()))
-        which = "worse" if points < 0 else "better"
-        return f"pass rate {which} in this metric alone ({ends} points), not beyond chance among the {among} compared"
+        return f"pass rate {_alone(change, comparison, f' ({ends} points)')}"
     if round(points, 1) == 0:
         return f"pass rate unchanged at {cases_text(change.pairs)} ({ends} points)"
     return f"pass rate {moved}, within noise at {cases_text(change.pairs)} ({ends})"
@@ -114,16 +113,20 @@ def _signed(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
 
-def state_text(change: Difference) -> str:
-    """Return what a difference is judged to be, in words."""
+def state_text(change: Difference, comparison: Comparison) -> str:
+    """Return what a difference of a comparison is judged to be, in words."""
     if change.state == "regressed":
         return "worse beyond chance"
     if change.moved and change.difference > 0:
         return "better beyond chance"
     if change.alone:
-        which = "worse" if change.difference < 0 else "better"
-        return f"{which} in this metric alone, not beyond chance among all"
+        return _alone(change, comparison)
     return "no worse" if change.state == "non_inferior" else "cannot be told"
+
+
+def _alone(change: Difference, comparison: Comparison, interval: str = "") -> str:
+    which, among = "worse" if change.difference < 0 else "better", len(list(comparison.measures()))
+    return f"{which} in this metric alone{interval}, not beyond chance among the {among} compared"
 
 
 def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
@@ -139,25 +142,22 @@ def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
     where = f"{', '.join(places)}: " if places else ""
     if step.base is None or step.head is None:
         return f"{where}{one_line(step.reason, 200)}"
-    needs = "" if step.threshold is None else f", needs {step.threshold:.2f}"
+    needs = "" if step.threshold is None else f", needs {bound_text(step.threshold)}"
     return f"{where}{one_line(step.name, 60)} {step.base:.2f} → {step.head:.2f}{needs}"
 
 
 def consumed_lines(base: Consumed, head: Consumed) -> Iterator[tuple[str, str, str]]:
     """Yield what both runs took, where it is known of one: what, on the base, now."""
 
-    def shown(value: float | None, unit: str) -> str:
-        return "–" if value is None else usd_text(value) if unit == "$" else f"{value:,.0f}{unit}"
-
-    for name, before, now, unit in (
-        ("cost", base.cost_usd, head.cost_usd, "$"),
-        ("tokens", base.tokens, head.tokens, ""),
-        ("median latency", base.p50_latency_ms, head.p50_latency_ms, " ms"),
-        ("95 % latency", base.p95_latency_ms, head.p95_latency_ms, " ms"),
-        ("95 % first token", base.p95_first_token_ms, head.p95_first_token_ms, " ms"),
+    for name, before, now, text in (
+        ("cost", base.cost_usd, head.cost_usd, usd_text),
+        ("tokens", base.tokens, head.tokens, "{:,}".format),
+        ("median latency", base.p50_latency_ms, head.p50_latency_ms, duration_text),
+        ("95 % latency", base.p95_latency_ms, head.p95_latency_ms, duration_text),
+        ("95 % first token", base.p95_first_token_ms, head.p95_first_token_ms, duration_text),
     ):
         if before is not None or now is not None:
-            yield name, shown(before, unit), shown(now, unit)
+            yield name, "–" if before is None else text(before), "–" if now is None else text(now)
 
 
 def about_base(comparison: Comparison) -> str:
@@ -209,7 +209,7 @@ def _measure_lines(comparison: Comparison) -> Iterator[str]:
     yield f"  {'measure':<{width}}    base     now  difference"
     for name, change in rows:
         shown = f"{one_line(name, 60):<{width}}  {change.base:6.3f}  {change.head:6.3f}"
-        yield f"  {shown}  {change_text(change)}  {state_text(change)}"
+        yield f"  {shown}  {change_text(change)}  {state_text(change, comparison)}"
     yield f"  {outlook(comparison)}"
 
 

@@ -46,9 +46,9 @@ def change(difference: Fields) -> str:
     return texts.change_text(_value(Difference, difference))
 
 
-def change_state(difference: Fields) -> str:
-    """Return what a difference is judged to be."""
-    return texts.state_text(_value(Difference, difference))
+def change_state(difference: Fields, comparison: Fields) -> str:
+    """Return what a difference of a comparison is judged to be."""
+    return texts.state_text(_value(Difference, difference), _value(Comparison, comparison))
 
 
 def arrow(difference: Fields) -> str:

@@ -6,14 +6,14 @@ import posixpath
 import shlex
 from functools import lru_cache
 
-from holodeck_action.decide.consumption import Spend, Total
-from holodeck_action.decide.figures import counted
-from holodeck_action.decide.gates import gate_sentence
-from holodeck_action.decide.trials import CaseTrials, Ends, PassRates, SuiteTrials
-from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary, VerdictOutcome
-from holodeck_action.record.judge_card import CardSummary, Estimate
-from holodeck_action.record.record import ModelCalls
-from holodeck_action.reports.report_views import CaseView, MetricView, Report, ToolCallView
+from holodeck_action.results.consumption import Spend, Total
+from holodeck_action.results.figures import counted, decisive
+from holodeck_action.results.gates import gate_sentence
+from holodeck_action.results.judge_card import CardSummary, Estimate
+from holodeck_action.results.record import ModelCalls
+from holodeck_action.results.report_views import CaseView, MetricView, Report, ToolCallView
+from holodeck_action.results.trials import CaseTrials, Ends, PassRates, SuiteTrials
+from holodeck_action.results.verdict import Counts, GateVerdict, PanelSummary, VerdictOutcome
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.plain import one_line
 
@@ -204,10 +204,28 @@ def ends_text(ends: Ends) -> str:
     return low if low == high else f"{low} to {high}"
 
 
+def percent_text(share: float) -> str:
+    """Return a share 0..1 in percent, never rounded up to 100 nor down to 0, such as `75 %` or `77.8 %`."""
+    near = share if share in (0.0, 1.0) else min(max(share, 0.001), 0.999)
+    return f"{100 * near:.1f}".removesuffix(".0") + " %"
+
+
+def threshold_text(metric: MetricView) -> str:
+    """Return a metric's threshold, such as `0.50`, `0.125` or `≤ 0.50`; a dash for none."""
+    if metric.threshold is None:
+        return "–"
+    return f"{'≤ ' * (metric.polarity == 'minimize')}{bound_text(metric.threshold)}"
+
+
+def bound_text(required: float) -> str:
+    """Return a bound with at least two decimals and no fewer than it was written with; whole numbers have none."""
+    return decisive(required, required, minimize=False, holds=True)[1]
+
+
 def noise_text(metric: MetricView) -> str:
     """Return that a metric's mean is within noise of its threshold, without the metric's name."""
     return (
-        f"the mean {metric.mean:.4f} is within noise of the threshold {metric.threshold:g} (95 % interval "
+        f"the mean {metric.mean:.4f} is within noise of the threshold {threshold_text(metric)} (95 % interval "
         f"{metric.low:.4f} to {metric.high:.4f})"
     )
 

@@ -24,12 +24,23 @@ from holodeck_action.reports.phrases import (
     duration_text,
     ends_text,
     estimate_text,
+    noise_text,
     panel_text,
     pass_rates_text,
+    percent_text,
     price_text,
+    threshold_text,
     usd_text,
 )
 from holodeck_action.reports.untrusted import UNKNOWN, Fields, Untrusted, names_of, text_of
+from holodeck_action.results.consumption import Spend, Total
+from holodeck_action.results.evaluation import Polarity
+from holodeck_action.results.figures import at_most, figures
+from holodeck_action.results.judge_card import Estimate
+from holodeck_action.results.record import ModelCalls
+from holodeck_action.results.report_views import MetricView
+from holodeck_action.results.trials import Ends, PassRates
+from holodeck_action.results.verdict import GateState, GateVerdict, PanelSummary
 from holodeck_action.text import code_spans as untrusted
 from holodeck_action.text.foreign import read_file
 from holodeck_action.text.plain import one_line
@@ -130,7 +141,7 @@ def _environment(
     environment.filters.update(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, price=price, sign=sign, word=word,
         place=place, required=required, actual=actual, call=call, calls=calls, agreement=agreement,
-        estimate=estimate, ends=ends, rates=rates, **FILTERS,
+        threshold=threshold, noise=noise, estimate=estimate, ends=ends, rates=rates, **FILTERS,
     )  # fmt: skip
     return environment
 
@@ -165,9 +176,7 @@ def signed(value: float | None, digits: int = 4) -> str:
 
 def percent(value: float | None) -> str:
     """Show a share 0..1 in percent, never rounded up to 100, `–` for none."""
-    if value is None:
-        return UNKNOWN
-    return f"{value:.0%}" if value in (0.0, 1.0) else f"{min(value, 0.999):.1%}"
+    return UNKNOWN if value is None else percent_text(value)
 
 
 def seconds(milliseconds: float | None) -> str:
@@ -212,6 +221,22 @@ def _numbers(gate: Fields) -> tuple[str, str]:
     state: GateState = "failed" if text_of(gate["state"]) == "failed" else "passed"
     found = GateVerdict(name, state, gate["actual"], gate["required"], "")
     return figures(found, places=None if at_most(name) and not name.startswith("metrics.") else 4)
+
+
+def threshold(metric: Fields) -> str:
+    """Return a metric's threshold, such as `≤ 0.50`, `–` for none."""
+    return threshold_text(_metric(metric))
+
+
+def noise(metric: Fields) -> str:
+    """Return that the mean of a metric with `within_noise` is within noise of its threshold."""
+    return noise_text(_metric(metric))
+
+
+def _metric(metric: Fields) -> MetricView:
+    known = {name: metric[name] for name in MetricView.__struct_fields__ if name not in ("name", "polarity")}
+    polarity: Polarity = "minimize" if text_of(metric["polarity"]) == "minimize" else "maximize"
+    return MetricView(name="", polarity=polarity, **known)
 
 
 def agreement(panel: Fields) -> str:

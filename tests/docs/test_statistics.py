@@ -68,7 +68,7 @@ def test_a_change_of_one_metric_alone_is_not_called_noise() -> None:
     among = replace(found, pass_rate=several, metrics=(MetricComparison("a", "maximize", several),) * 2)
     assert f"pass rate {SAID}" == rate_text(among)
     assert SAID in PROSE
-    assert state_text(several) == "worse in this metric alone, not beyond chance among all"
+    assert state_text(several, among) == "worse in this metric alone, not beyond chance among the 3 compared"
     assert "within noise" in rate_text(replace(found, pass_rate=replace(several, high=0.01)))
 
 

@@ -208,7 +208,7 @@ def _measures(comparison: Comparison, suite: str) -> Iterator[Measure]:
             "head": change.head,
             "low": change.low,
             "high": change.high,
-            "change": state_text(change),
+            "change": state_text(change, comparison),
         }
 
 

@@ -26,6 +26,7 @@ from holodeck_action.reports.phrases import (
     panel_text,
     place,
     suite_trials_text,
+    threshold_text,
 )
 from holodeck_action.reports.report_views import CaseView, MetricView, Report, TurnView
 from holodeck_action.reports.terminal.drawing import console_on, wrapped
@@ -204,12 +205,9 @@ def _metrics(metrics: Sequence[MetricView]) -> Iterator[str]:
 def _metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
     """Return a metric's mean, threshold, margin and number of passes as a reader wants them."""
     mean = "–" if metric.mean is None else f"{metric.mean:.4f}"
-    threshold = "–" if metric.threshold is None else f"{metric.threshold:g}"
-    if metric.polarity == "minimize" and metric.threshold is not None:
-        threshold = f"≤ {threshold}"
     margin = "–" if metric.margin is None else f"{metric.margin:+.4f}"
     passed = "–" if metric.informational and not metric.passed + metric.failed else str(metric.passed)
-    return mean, threshold, margin, passed
+    return mean, threshold_text(metric), margin, passed
 
 
 def _draw(report: Report, console: Console, width: int | None) -> None:

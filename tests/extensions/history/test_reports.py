@@ -77,7 +77,7 @@ def test_every_text_of_a_history_is_shown_as_text(text: str) -> None:
 
 def test_a_comment_has_one_line_of_it_and_what_is_not_the_pull_requests_doing() -> None:
     shown = comment(with_history("case"))
-    assert "last 12 runs: pass rate `███████████▁` 10.0%" in shown
+    assert "last 12 runs: pass rate `███████████▁` 10 %" in shown
     assert "- Drift: `case moved at commit ccccccc with the same suite" in shown
     assert "- Advice: `case slow passed its last 10 runs: release it from quarantine`" in shown
     assert "12 runs" not in comment(report_of(varied()))
