@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holodeck_action.llm.calls import Account
-from holodeck_action.llm.pace import LEAST, MOST
+from holodeck_action.llm.limits.pace import LEAST, MOST
 from holodeck_action.record.disk import UNSYNCED_DISK, write_atomically
 from holodeck_action.text.foreign import ForeignError, read_file
 

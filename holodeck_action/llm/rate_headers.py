@@ -13,8 +13,8 @@ import re
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer
+from holodeck_action.llm.limits.pace import LEAST, MOST
 from holodeck_action.llm.outcomes import header
-from holodeck_action.llm.pace import LEAST, MOST
 
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
 _NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from holodeck_action.reports.phrases import bound_text, duration_text, place, usd_text
-from holodeck_action.results.comparison import (
+from holodeck_action.decide.compare.comparison import (
     CaseChange,
     ComparedRun,
     Comparison,
@@ -15,7 +14,7 @@ from holodeck_action.results.comparison import (
     MetricStep,
     gating,
 )
-from holodeck_action.reports.phrases import place, usd_text
+from holodeck_action.reports.phrases import bound_text, duration_text, place, usd_text
 from holodeck_action.text.plain import one_line
 
 CASES_SHOWN = 10

@@ -6,14 +6,14 @@ import posixpath
 import shlex
 from functools import lru_cache
 
-from holodeck_action.results.consumption import Spend, Total
-from holodeck_action.results.figures import counted, decisive
-from holodeck_action.results.gates import gate_sentence
-from holodeck_action.results.judge_card import CardSummary, Estimate
-from holodeck_action.results.record import ModelCalls
-from holodeck_action.results.report_views import CaseView, MetricView, Report, ToolCallView
-from holodeck_action.results.trials import CaseTrials, Ends, PassRates, SuiteTrials
-from holodeck_action.results.verdict import Counts, GateVerdict, PanelSummary, VerdictOutcome
+from holodeck_action.decide.consumption import Spend, Total
+from holodeck_action.decide.figures import counted, decisive
+from holodeck_action.decide.gates import gate_sentence
+from holodeck_action.decide.trials import CaseTrials, Ends, PassRates, SuiteTrials
+from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary, VerdictOutcome
+from holodeck_action.record.judge_card import CardSummary, Estimate
+from holodeck_action.record.record import ModelCalls
+from holodeck_action.reports.report_views import CaseView, MetricView, Report, ToolCallView
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.plain import one_line
 

@@ -14,6 +14,7 @@ from holodeck_action.decide.consumption import Spend, Total
 from holodeck_action.decide.figures import at_most, figures
 from holodeck_action.decide.trials import Ends, PassRates
 from holodeck_action.decide.verdict import GateState, GateVerdict, PanelSummary
+from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import Estimate
 from holodeck_action.record.record import ModelCalls
 from holodeck_action.reports.comparison_filters import FILTERS
@@ -32,15 +33,8 @@ from holodeck_action.reports.phrases import (
     threshold_text,
     usd_text,
 )
+from holodeck_action.reports.report_views import MetricView
 from holodeck_action.reports.untrusted import UNKNOWN, Fields, Untrusted, names_of, text_of
-from holodeck_action.results.consumption import Spend, Total
-from holodeck_action.results.evaluation import Polarity
-from holodeck_action.results.figures import at_most, figures
-from holodeck_action.results.judge_card import Estimate
-from holodeck_action.results.record import ModelCalls
-from holodeck_action.results.report_views import MetricView
-from holodeck_action.results.trials import Ends, PassRates
-from holodeck_action.results.verdict import GateState, GateVerdict, PanelSummary
 from holodeck_action.text import code_spans as untrusted
 from holodeck_action.text.foreign import read_file
 from holodeck_action.text.plain import one_line

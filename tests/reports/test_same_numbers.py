@@ -20,22 +20,23 @@ from msgspec.structs import replace
 
 from holodeck_action.commands.output import Done, SuiteDone
 from holodeck_action.commands.step import Ended, summary
+from holodeck_action.decide.decision import Terms
+from holodeck_action.decide.verdict import SuiteVerdict
+from holodeck_action.extensions.history.results_history import history_line
+from holodeck_action.extensions.history.trends import history_of
 from holodeck_action.github.publisher import Publication
-from holodeck_action.reports.changes import state_of
-from holodeck_action.reports.check_summary import render_check
+from holodeck_action.record.record import BaseRun, ModelCalls, Record, RecordedBaseline, Timing, Usage
+from holodeck_action.reports.comment.changes import state_of
+from holodeck_action.reports.comment.check_summary import render_check
+from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.formats import render
-from holodeck_action.reports.progress import following
-from holodeck_action.reports.viewer import View, page_of
-from holodeck_action.reports.viewer_index import ViewedSuite
-from holodeck_action.results.conclusion import conclude
-from holodeck_action.results.decision import Terms
-from holodeck_action.results.history import history_line
-from holodeck_action.results.record import BaseRun, ModelCalls, Record, RecordedBaseline, Timing, Usage
-from holodeck_action.results.report_views import Report
-from holodeck_action.results.trends import history_of
-from holodeck_action.results.verdict import SuiteVerdict
-from holodeck_action.suite.policy import Baseline, Gates
+from holodeck_action.reports.page.viewer import View, page_of
+from holodeck_action.reports.page.viewer_index import ViewedSuite
+from holodeck_action.reports.report_views import Report
+from holodeck_action.reports.terminal.progress import following
+from holodeck_action.suite.model.policy import Baseline, Gates
 from holodeck_action.text.terminal import Terminal
+from tests.record.records import case_of, evaluation, record, turn
 from tests.reports.pages import Page
 from tests.reports.test_comment import AT, B, comment, in_folder_record, silent
 

@@ -16,8 +16,8 @@ from datetime import datetime
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
 from holodeck_action.llm.limits.gate import Gate
+from holodeck_action.llm.limits.pace import Pace
 from holodeck_action.llm.outcomes import held_off, retry_after
-from holodeck_action.llm.pace import Pace
 from holodeck_action.llm.rate_headers import stated_rate
 
 GROWTH = 2

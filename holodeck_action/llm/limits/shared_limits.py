@@ -14,10 +14,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from holodeck_action.llm.gate import Gate
-from holodeck_action.llm.leases import LEASE_S
-from holodeck_action.llm.limits import Window
-from holodeck_action.llm.pace import Pace
+from holodeck_action.llm.limits.gate import Gate
+from holodeck_action.llm.limits.leases import LEASE_S
+from holodeck_action.llm.limits.limits import Window
+from holodeck_action.llm.limits.pace import Pace
 
 ANSWERS = 256
 """Newest answers, of which the shortest and the longest one tell when requests of a lost worker may end."""

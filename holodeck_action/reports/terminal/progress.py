@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
-from holodeck_action.reports.drawing import console_on, wrapped
+from holodeck_action.decide.case_verdicts import judge_case
+from holodeck_action.decide.consumption import Amounts, add_costs
+from holodeck_action.decide.verdict import CaseVerdict
+from holodeck_action.record.facts import value_or_none
+from holodeck_action.record.record import CaseRecord
 from holodeck_action.reports.phrases import WORDS, duration_text, price_text
-from holodeck_action.results.case_verdicts import judge_case
-from holodeck_action.results.consumption import Amounts, add_costs
-from holodeck_action.results.facts import value_or_none
-from holodeck_action.results.record import CaseRecord
-from holodeck_action.results.verdict import CaseVerdict
+from holodeck_action.reports.terminal.drawing import console_on, wrapped
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import Terminal
 
