@@ -102,7 +102,7 @@ def _read(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[_Suite, 
     problems: list[str] = []
     files = list(dict.fromkeys(file for folder in folders for file in _results(folder)))
     # All of them are in memory at once.
-    share = INDEXED_FROM // max(1, len(files))
+    share = 2 * INDEXED_FROM // max(1, len(files))
     for file in files:
         if file.name == JOURNAL_FILE:
             problems.append(f"{file}: the shard has not ended; run it again with --resume")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -85,12 +86,33 @@ class EvaluationWriter:
 
 def _unfit(result: EvaluationResult) -> str | None:
     """Say why a record cannot hold what a metric gave; None where it can."""
+    kept = (result.score, result.reasoning, result.raw_score, result.evaluation_steps, result.metadata)
+    if _is_plain(kept):
+        return None
     try:
-        held = to_plain((result.score, result.reasoning, result.metadata))
-        json.dumps(held, ensure_ascii=False, allow_nan=False).encode()
+        json.dumps(to_plain(kept), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         return describe(error)
     return None
+
+
+_DEPTH = 8
+
+
+def _is_plain(value: Any, depth: int = _DEPTH) -> bool:
+    """Tell whether a value is certainly JSON; most are, and to look takes less time than to write them."""
+    kind = type(value)
+    if kind is str:
+        # A text that is not ASCII is written to see.
+        return bool(value.isascii())
+    if kind is float:
+        return math.isfinite(value)
+    if value is None or kind is bool:
+        return True
+    if kind is dict and depth:
+        names = all(type(key) is str and key.isascii() for key in value)
+        return names and all(_is_plain(item, depth - 1) for item in value.values())
+    return (kind is tuple or kind is list) and depth > 0 and all(_is_plain(item, depth - 1) for item in value)
 
 
 def error_info(error: Exception) -> ErrorInfo:

@@ -117,6 +117,8 @@ def test_every_command_that_knows_metrics_refuses_a_broken_one(
         ('{"a": [object()]}', "no JSON for object"),
         ("{(1, 2): 3}", "Only dicts with str-like or number-like keys are supported"),
         ('{"a": "\\ud800"}', "surrogates not allowed"),
+        ('{}, raw_score=float("nan")', "Out of range float values"),
+        ('{}, evaluation_steps=("\\ud800",)', "surrogates not allowed"),
     ],
 )
 def test_what_no_record_can_hold_is_an_error_of_its_case(

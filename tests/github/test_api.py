@@ -617,7 +617,8 @@ def test_proxy_or_certificates_that_cannot_be_used(monkeypatch: pytest.MonkeyPat
 
 def test_http_is_loaded_only_to_connect() -> None:
     program = (
-        "import sys; from holodeck_action.github import api, objects, publisher;"
+        "import sys; from holodeck_action.github import publisher;"
+        "from holodeck_action.github.rest import api, objects;"
         "assert 'httpx2' not in sys.modules;"
         "api.connect('t', 'https://api.github.com', 'o/r').close(); assert 'httpx2' in sys.modules"
     )
