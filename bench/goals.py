@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -312,6 +313,22 @@ def replay(root: Path) -> Iterator[Goal]:
     yield Goal(name, cost.wall_s / again, 10, "×", f"live {cost.wall_s:.2f} s, replay {again:.2f} s", at_least=True)
 
 
+def shards(root: Path) -> Iterator[Goal]:
+    """4,000 recorded cases in one run, and as two shards beside each other with their merge."""
+    folder = write_pairs(root / "shards", paraphrase_pairs(4_000, words=(50, 70), seed=60), TEXT_METRICS, 0.05)
+    ratios, parts = [], ("1/2", "2/2")
+    for _ in range(3):
+        (whole,) = _runs(folder, 1, "run", "-o", "whole")
+        with ThreadPoolExecutor() as both:
+            done = [both.submit(_runs, folder, 1, "run", "-o", f"shard{part[0]}", "--shard", part) for part in parts]
+            slowest = max(cost.wall_s for each in done for cost in each.result())
+        (merge,) = _runs(folder, 1, "merge", "shard1", "shard2", "-o", "merged")
+        ratios.append(whole.wall_s / (slowest + merge.wall_s))
+    floor = f"one run {whole.wall_s:.2f} s, the slower shard {slowest:.2f} s, `merge` {merge.wall_s:.2f} s"
+    name = "4,000 recorded cases in two shards on two cores: times as quick as one run"
+    yield Goal(name, statistics.median(ratios), 1.4, "×", floor, at_least=True)
+
+
 def many(root: Path) -> Iterator[Goal]:
     """100,000 recorded cases with five text metrics, then `decide` and reports of their record."""
     folder = root / "many"
@@ -338,7 +355,7 @@ def many(root: Path) -> Iterator[Goal]:
 
 GROUPS: dict[str, Callable[[Path], Iterator[Goal]]] = {
     function.__name__: function
-    for function in (start, texts, dialogs, live, waiting, limited, faults, judged, replay, many)
+    for function in (start, texts, dialogs, live, waiting, limited, faults, judged, replay, shards, many)
 }
 
 

@@ -195,24 +195,34 @@ class Served:
         return ("--latency", str(self.latency_s), *(HARD if self.hard else ()))
 
 
-def wall_s(name: str, command: str, cases: int, at_once: int, times: int, server_is: Served) -> float | None:
-    """Return the median wall seconds of a program; None if it failed, lost a case, or asked too often without need."""
+def wall_s(name: str, command: str, cases: int, at_once: int, server_is: Served) -> float | None:
+    """Return the wall seconds of a program; None if it failed, lost a case, or asked too often without need."""
     program = PEERS.get(name, ours)
-    took = []
+    with tempfile.TemporaryDirectory() as root:
+        folder = Path(root)
+        with served("tests.llm.models", *server_is.arguments()) as server:
+            address = server.addresses["openai"]
+            asked = Asked(folder, plain_suite(address, cases), address, at_once)
+            cost = measure(program(command, asked), folder, _environ(folder, address))
+        answers = server.seen["statuses"].get("200", 0)
+        # An answer that is cut or broken has this status, too, and is asked for again.
+        if cost.code or answers < cases or (answers > cases and not server_is.hard):
+            click.echo(f"{name}: exit code {cost.code}, answers {server.seen['statuses']}", err=True)
+            return None
+    return cost.wall_s
+
+
+def medians(commands: Mapping[str, str], cases: int, at_once: int, times: int, server_is: Served) -> dict[str, float]:
+    """Return the median wall seconds of all programs, which take turns; those that fail once are left out."""
+    took: dict[str, list[float]] = {name: [] for name in ("ours", *commands)}
     for _ in range(times):
-        with tempfile.TemporaryDirectory() as root:
-            folder = Path(root)
-            with served("tests.llm.models", *server_is.arguments()) as server:
-                address = server.addresses["openai"]
-                asked = Asked(folder, plain_suite(address, cases), address, at_once)
-                cost = measure(program(command, asked), folder, _environ(folder, address))
-            answers = server.seen["statuses"].get("200", 0)
-            # An answer that is cut or broken has this status, too, and is asked for again.
-            if cost.code or answers < cases or (answers > cases and not server_is.hard):
-                click.echo(f"{name}: exit code {cost.code}, answers {server.seen['statuses']}", err=True)
-                return None
-        took.append(cost.wall_s)
-    return statistics.median(took)
+        for name in [*took]:
+            wall = wall_s(name, commands.get(name, ""), cases, at_once, server_is)
+            if wall is None:
+                del took[name]
+            else:
+                took[name].append(wall)
+    return {name: statistics.median(walls) for name, walls in took.items()}
 
 
 def _environ(folder: Path, address: str) -> dict[str, str]:
@@ -239,14 +249,19 @@ def rows(
         for most in at_once:
             if most > count:
                 continue
-            own = wall_s("ours", "", count, most, times, server_is)
-            if own is None:
+            found = medians(commands, count, most, times, server_is)
+            if "ours" not in found:
                 raise click.ClickException(f"our own run of {count} cases failed")
-            found = {name: wall_s(name, command, count, most, times, server_is) for name, command in commands.items()}
-            ratios = {name: took / own for name, took in found.items() if took is not None}
-            shown = [f"{ratios[name]:.1f} ×" if name in ratios else "not measured" for name in PEERS]
+            own = found.pop("ours")
+            ratios = {name: took / own for name, took in found.items()}
+            shown = [_shown(ratios[name]) if name in ratios else "not measured" for name in PEERS]
             held = ("yes" if min(ratios.values()) >= MUCH else "**no**") if ratios else "not measured"
             yield (f"{count:,}", str(most), f"{own:.2f} s", *shown, held)
+
+
+def _shown(ratio: float) -> str:
+    """Return a ratio; one that tells that the other program is quicker stands out."""
+    return f"{ratio:.1f} ×" if ratio >= 1 else f"**{ratio:.2f} ×**"
 
 
 HEADS = ("cases", "at once", "ours", *PEERS, f"all ≥ {MUCH:g} ×")
@@ -264,7 +279,7 @@ HEADS = ("cases", "at once", "ours", *PEERS, f"all ≥ {MUCH:g} ×")
 )
 @click.option("--cases", multiple=True, type=int, default=CASES, show_default=True)
 @click.option("--at-once", multiple=True, type=int, default=AT_ONCE, show_default=True)
-@click.option("--times", default=3, show_default=True, help="Of the runs of each, the median counts.")
+@click.option("--times", default=5, show_default=True, help="Of the runs of each, the median counts.")
 def main(
     cases: tuple[int, ...], at_once: tuple[int, ...], times: int, latency_s: float, hard: bool, **commands: str | None
 ) -> None:

@@ -29,9 +29,11 @@ def write_suite(folder: Path, cases: int, metrics: tuple[str, ...] = ("equality"
     return _written(folder, lines, rows)
 
 
-def write_pairs(folder: Path, pairs: Sequence[tuple[str, str]], metrics: tuple[str, ...]) -> Path:
+def write_pairs(
+    folder: Path, pairs: Sequence[tuple[str, str]], metrics: tuple[str, ...], threshold: float = 0.5
+) -> Path:
     """Write a suite of one case for each pair of an answer and its reference."""
-    lines = _head(metrics)
+    lines = _head(metrics, threshold)
     for number, (_, reference) in enumerate(pairs):
         lines += [
             f"  - name: case {number}",
@@ -58,14 +60,14 @@ def write_conversations(folder: Path, cases: int, turns: int) -> Path:
     return _written(folder, lines, rows)
 
 
-def _head(metrics: tuple[str, ...]) -> list[str]:
+def _head(metrics: tuple[str, ...], threshold: float = 0.5) -> list[str]:
     return [
         "name: bench",
         "model: {provider: openai, name: gpt-4o}",
         "instructions: {inline: Answer.}",
         "evaluations:",
         "  metrics:",
-        *(f"    - {{type: standard, metric: {metric}, threshold: 0.5}}" for metric in metrics),
+        *(f"    - {{type: standard, metric: {metric}, threshold: {threshold}}}" for metric in metrics),
         "test_cases:",
     ]
 
