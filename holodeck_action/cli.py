@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from holodeck_action.commands.door import Program
+from holodeck_action.commands.door import ExportCommand, Program, SchemaCommand
 from holodeck_action.commands.program import (
     collect_rarely,
     current_folder,
@@ -30,7 +30,6 @@ from holodeck_action.run.error_reports import report_error
 from holodeck_action.run.options.flags import (
     CALLS,
     CHANGES,
-    DOCUMENTS,
     EPILOG,
     GATES,
     JUDGES_ONLY,
@@ -220,19 +219,9 @@ def report(caller: Caller, /, **given: Any) -> int:
     return show_record(Showing(**given), caller)
 
 
-@cli.command()
+@cli.command(cls=ExportCommand)
 @click.argument("results", type=PATH)
-@click.option(
-    "--format",
-    type=click.Choice(["honeyhive", "json", "parquet"]),
-    required=True,
-    help="The data model of HoneyHive, or the record itself: as results.json of this version, or as Parquet tables.",
-)
 @click.option("-o", "--output", "file", type=PATH, metavar="PATH", help="Write the document, or the folder, here.")
-@click.option("--card", "cards", type=PATH, multiple=True, help="Add what this judge-card.json measured.")
-@click.option("--labels", type=PATH, metavar="LABELS.csv", help="Add each label of people beside the judge's score.")
-@click.option("--metric", help="Name of the metric that the labels are about [default: the only one with a judge].")
-@click.option("--history", type=PATH, metavar="DIR", help="Add scores over time from the history in this folder.")
 @click.pass_obj
 def export(caller: Caller, /, format: str, **given: Any) -> int:
     """Write RESULTS (a results.json) in another format, without running anything.
@@ -245,10 +234,9 @@ def export(caller: Caller, /, format: str, **given: Any) -> int:
       holodeck-action export results/results.json --format honeyhive --card card/judge-card.json
       holodeck-action export results/results.json --format parquet -o tables
     """
-    from holodeck_action.commands.export import Exporting, convert_record, export_record
+    from holodeck_action.commands.export import export_record
 
-    asked = Exporting(**given)
-    return export_record(asked, caller) if format == "honeyhive" else convert_record(asked, format, caller)
+    return export_record(format, given, caller)
 
 
 @cli.command(epilog=PUBLISH_EPILOG)
@@ -303,8 +291,7 @@ def init(caller: Caller, folder: GivenPath, framework: str | None) -> int:
     return start_suite(folder, framework, caller)
 
 
-@cli.command()
-@click.argument("document", type=click.Choice(DOCUMENTS))
+@cli.command(cls=SchemaCommand)
 @click.pass_obj
 def schema(caller: Caller, document: str) -> int:
     """Print the JSON Schema of a DOCUMENT.

@@ -203,9 +203,14 @@ def commands_below(group: click.Group, before: str = "") -> Iterator[tuple[str, 
             yield f"{before}{name}", command
 
 
+def parameters_of(command: click.Command) -> list[click.Parameter]:
+    """Return the parameters of a command but `--help`, those of extensions too."""
+    return [parameter for parameter in command.get_params(click.Context(command)) if parameter.name != "help"]
+
+
 def _command(name: str, command: click.Command) -> str:
     about = " ".join((command.help or "").partition("\n\n")[0].replace("\b", "").split())
-    rows = [_flag(parameter) for parameter in command.params]
+    rows = [_flag(parameter) for parameter in parameters_of(command)]
     return (
         f"### holodeck-action {name}\n\n{about}\n\n| flag | value | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n"
     )

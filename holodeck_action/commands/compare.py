@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.commands.last_run import results_or_last
-from holodeck_action.commands.report import write_pieces
 from holodeck_action.decide.compare.comparing import NO_DIGESTS, Digests, compare
 from holodeck_action.decide.compare.comparison_report import ComparisonReport, report_comparison
 from holodeck_action.decide.survey import judge_cases
@@ -25,6 +24,7 @@ from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer import View, page_of
 from holodeck_action.reports.page.viewer_index import ViewedSuite
+from holodeck_action.reports.written import write_pieces
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import policy_of
 from holodeck_action.run.options.flags import LAST_RESULTS

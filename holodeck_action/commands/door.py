@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from holodeck_action.run.options.command_help import Door
+from holodeck_action.run.options.command_help import Door, HelpfulCommand
 from holodeck_action.seam import registry
 
 COMMAND_GROUPS = {
@@ -51,3 +51,42 @@ class Program(Door):
             raise click.UsageError(str(error), ctx) from error
         command: click.Command | None = None if found is None else registry.resolve(found.to)
         return command
+
+
+OWN_FORMATS = {"json": "results.json of this version"}
+
+
+class ExportCommand(HelpfulCommand):
+    """A command with the formats that there are, and their options."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters; see `click.Command.get_params`."""
+        helps = OWN_FORMATS | {name: made.help for name, made in registry.formats().items()}
+        form = click.Option(
+            ["--format"],
+            type=click.Choice(sorted(helps)),
+            required=True,
+            help="; ".join(f"{name}: {helps[name]}" for name in sorted(helps)) + ".",
+        )
+        *params, help_option = super().get_params(ctx)
+        added = [option for name in sorted(registry.formats()) for option in format_options(name)]
+        return [params[0], form, *params[1:], *added, help_option]
+
+
+def format_options(form: str) -> tuple[click.Option, ...]:
+    """Return the options that a format adds to `export`."""
+    made = registry.formats().get(form)
+    found: tuple[click.Option, ...] = registry.resolve(made.options) if made is not None and made.options else ()
+    return found
+
+
+OWN_DOCUMENTS = ("agent", "policy", "request", "reply", "results", "verdict", "report", "comparison", "judge-card")
+
+
+class SchemaCommand(HelpfulCommand):
+    """A command with the documents that there are."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters; see `click.Command.get_params`."""
+        document = click.Argument(["document"], type=click.Choice([*OWN_DOCUMENTS, *registry.documents()]))
+        return [document, *super().get_params(ctx)]

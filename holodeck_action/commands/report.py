@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TextIO
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,12 +10,12 @@ from msgspec.structs import replace
 from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.job import links_of
-from holodeck_action.record.disk import write_atomically, write_through
 from holodeck_action.reports.formats import readable, render
 from holodeck_action.reports.page.viewed import read_viewed
 from holodeck_action.reports.page.viewer import View, page_of
 from holodeck_action.reports.report_views import Report, canonical_report, in_suite_order
 from holodeck_action.reports.terminal.console import show
+from holodeck_action.reports.written import write_pieces, write_text
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.case_choice import matching
 from holodeck_action.run.request import template_of
@@ -109,28 +108,3 @@ def _chosen(globs: Sequence[str], report: Report) -> Callable[[str, str], bool] 
     if wrong:
         raise ConfigurationError(wrong)
     return lambda case, title: any(matching({case, title}, glob) for glob in globs)
-
-
-def write_text(text: str, file: GivenPath | None, stdout: TextIO) -> None:
-    """Write a report to a file; see `write_pieces`."""
-    write_pieces([text.encode("utf-8", "replace")], file, stdout)
-
-
-def write_pieces(pieces: Iterable[bytes], file: GivenPath | None, stdout: TextIO) -> None:
-    """Write UTF-8 to a file, replacing it in one step; to standard output without one.
-
-    Raises:
-        ConfigurationError: the file cannot be written.
-    """
-    if file is None:
-        stdout.writelines(piece.decode() for piece in pieces)
-        return
-    try:
-        path = file.path
-        if path.exists() and not path.is_file():
-            # A device or a pipe: written to, not replaced.
-            write_through(path, pieces)
-        else:
-            write_atomically(path, pieces)
-    except OSError as error:
-        raise ConfigurationError([f"{file}: cannot be written: {error.strerror}"]) from error

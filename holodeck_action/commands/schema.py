@@ -8,6 +8,7 @@ from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.reports.result_schema import result_schema
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.metrics import installed_metrics
+from holodeck_action.seam import registry
 from holodeck_action.suite.suite_schemas import suite_schema
 from holodeck_action.targets.reply import reply_schema
 from holodeck_action.targets.request import request_schema
@@ -22,6 +23,8 @@ def print_schema(document: str, caller: Caller) -> int:
         made = {"$schema": _DIALECT, "title": document, **_OF_TARGETS[document]()}
     elif document in ("agent", "policy"):
         made = suite_schema(document, installed_metrics())
+    elif document in registry.documents():
+        made = registry.resolve(registry.documents()[document].schema)()
     else:
         made = result_schema(document)
     caller.stdout.write(f"{json.dumps(made, indent=2, ensure_ascii=False)}\n")

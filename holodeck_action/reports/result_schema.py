@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -11,18 +12,15 @@ from msgspec.json import schema_components
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.compare.comparison_report import ComparisonReport
 from holodeck_action.decide.verdict_file import VerdictHead, WrittenCase
-from holodeck_action.extensions.history.results_history import HistoryLine
-from holodeck_action.extensions.honeyhive.results_honeyhive import (
-    KINDS,
-    EvaluationBatch,
-    HoneyHiveExport,
-    MultiEvaluationResult,
-)
 from holodeck_action.record.judge_card import JudgeCard
 from holodeck_action.record.record import Record
 from holodeck_action.record.sequences import OneByOne
 from holodeck_action.reports.report_views import Report
 
+_DIGESTS = {
+    "digest": "SHA-256 of the file up to this line.",
+    "record_digest": "SHA-256 of the canonical form of the record.",
+}
 _REFERENCE = "#/$defs/{name}"
 _EVALUATION = {"$ref": _REFERENCE.format(name="Evaluation")}
 
@@ -41,17 +39,27 @@ _DOCUMENTS: dict[str, type[Struct]] = {
     "report": Report,
     "comparison": ComparisonReport,
     "judge-card": JudgeCard,
-    "history": HistoryLine,
-    "honeyhive": HoneyHiveExport,
-    "evaluation-batch": EvaluationBatch,
-    "multi-evaluation-result": MultiEvaluationResult,
 }
-_HONEYHIVE = ("honeyhive", "evaluation-batch", "multi-evaluation-result")
 
 
 def result_schema(document: str) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a file that a command writes, such as `results`, or of its part."""
-    kind = _DOCUMENTS[document]
+    made = schema_of(_DOCUMENTS[document], f"{document}.json")
+    if document == "results":
+        for name, description in _DIGESTS.items():
+            made["properties"][name] = {"description": description, "pattern": "^[0-9a-f]{64}$", "type": "string"}
+        made["required"].append("digest")
+    return made
+
+
+def schema_of(kind: type[Struct], title: str, kinds: Sequence[type[Struct]] = ()) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a value.
+
+    Args:
+        kind: its class.
+        title: of the schema.
+        kinds: classes that stand in lists of evaluations, too.
+    """
     of_models: dict[str, Any] = {}
 
     def of_model(model: Any) -> dict[str, Any]:
@@ -59,7 +67,6 @@ def result_schema(document: str) -> dict[str, Any]:
         of_models.update({**described.pop("$defs", {}), model.__name__: described})
         return {"$ref": _REFERENCE.format(name=model.__name__)}
 
-    kinds = tuple(KINDS.values()) if document in _HONEYHIVE else ()
     (_, *others), parts = schema_components((kind, *kinds), schema_hook=of_model, ref_template=_REFERENCE)
     for part in parts.values():
         part["description"] = inspect.cleandoc(part["description"])
@@ -68,18 +75,5 @@ def result_schema(document: str) -> dict[str, Any]:
                 # Of HoneyHive's kinds none has a tag, which a declared union would need.
                 described["items"] = {"anyOf": [*others, _EVALUATION]}
     made = parts.pop(kind.__name__)
-    if document == "results":
-        made["properties"]["digest"] = {
-            "description": "SHA-256 of the file up to this line.",
-            "pattern": "^[0-9a-f]{64}$",
-            "type": "string",
-        }
-        made["properties"]["record_digest"] = {
-            "description": "SHA-256 of the canonical form of the record.",
-            "pattern": "^[0-9a-f]{64}$",
-            "type": "string",
-        }
-        made["required"].append("digest")
-    title = "a line of history.jsonl" if document == "history" else f"{document}.json"
     schema = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": schema, **made, "title": title, "$defs": {**parts, **of_models}}

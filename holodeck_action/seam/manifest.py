@@ -37,6 +37,34 @@ class Metric(NamedTuple):
     to: str
 
 
+class Format(NamedTuple):
+    """A format of `export`.
+
+    Attributes:
+        name: as `--format` takes it.
+        help: what it is, a few words.
+        write: takes `Exporting` and the `Caller`, and writes; as `module:name`.
+        options: the `click.Option`s that it adds to `export`, as `module:name` of a tuple; empty for none.
+    """
+
+    name: str
+    help: str
+    write: str
+    options: str = ""
+
+
+class Document(NamedTuple):
+    """A document whose JSON Schema `schema` prints.
+
+    Attributes:
+        name: as the command takes it.
+        schema: returns the schema, as `module:name`.
+    """
+
+    name: str
+    schema: str
+
+
 class Library(NamedTuple):
     """A library of metrics that runs in a process of its own.
 
@@ -75,6 +103,8 @@ class Extension(NamedTuple):
         metrics: that it adds.
         libraries: of metrics that it adds.
         tools: whose types it adds.
+        formats: of `export` that it adds.
+        documents: that it adds.
     """
 
     name: str
@@ -84,3 +114,5 @@ class Extension(NamedTuple):
     metrics: tuple[Metric, ...] = ()
     libraries: tuple[Library, ...] = ()
     tools: tuple[Tool, ...] = ()
+    formats: tuple[Format, ...] = ()
+    documents: tuple[Document, ...] = ()

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.seam.manifest import Command, Extension, Library, Metric, Tool
+from holodeck_action.seam.manifest import Command, Document, Extension, Format, Library, Metric, Tool
 
 ENTRY_POINTS = "holodeck_action.extensions"
 """The group in which a package installed beside this one names its `Extension`, as `module:name`."""
@@ -76,6 +76,16 @@ def metrics() -> dict[str, Metric]:
 def libraries() -> dict[str, Library]:
     """Return the libraries of metrics of the extensions that came with this package, by name."""
     return {library.name: library for extension in own_extensions() for library in extension.libraries}
+
+
+def formats() -> dict[str, Format]:
+    """Return the formats of `export` of the extensions that came with this package, by name."""
+    return {made.name: made for extension in own_extensions() for made in extension.formats}
+
+
+def documents() -> dict[str, Document]:
+    """Return the documents of the extensions that came with this package, by name."""
+    return {made.name: made for extension in own_extensions() for made in extension.documents}
 
 
 def unknown() -> str:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from holodeck_action.cli import cli
@@ -52,8 +53,8 @@ def test_help_shows_commands_and_options_in_groups(project: Project) -> None:
     assert {"--case", "--tag", "--failed-from", "--resume"} <= set(options["Cases"])
     assert {"--min-pass-rate", "--max-flaky"} <= set(options["Gates"])
     # No name is in a group for nothing, and none in two.
-    of_extensions = [registry.resolve(command.to) for command in added]
-    known = {parameter.name for command in (*cli.commands.values(), *of_extensions) for parameter in command.params}
+    every = [*cli.commands.values(), *(registry.resolve(command.to) for command in added)]
+    known = {parameter.name for command in every for parameter in command.get_params(click.Context(command))}
     grouped = [name for names in OPTION_GROUPS.values() for name in names if name != "help"]
     assert set(grouped) <= known
     assert len(grouped) == len(set(grouped))

@@ -22,7 +22,7 @@ from holodeck_action.cli import cli
 from holodeck_action.metrics.standard import AZURE_METRICS
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.policy import Policy
-from scripts.build_field_reference import commands_below, models_below
+from scripts.build_field_reference import commands_below, models_below, parameters_of
 from tests.fields import test_cases, test_metrics
 from tests.metrics.documented import ARGUMENTS
 
@@ -67,7 +67,7 @@ def _flag(parameter: click.Parameter) -> str:
     return max(parameter.opts, key=len)
 
 
-FLAGS = {f"{name}.{_flag(parameter)}" for name, command in commands_below(cli) for parameter in command.params}
+FLAGS = {f"{name}.{_flag(parameter)}" for name, command in commands_below(cli) for parameter in parameters_of(command)}
 
 
 def _named(proved: str) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Command, Extension
+from holodeck_action.seam.manifest import Command, Document, Extension
 
 EXTENSION = Extension(
     name="history",
@@ -15,4 +15,5 @@ EXTENSION = Extension(
             group="Look",
         ),
     ),
+    documents=(Document(name="history", schema="holodeck_action.extensions.history.schemas:history"),),
 )

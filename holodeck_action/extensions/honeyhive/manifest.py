@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Extension
+from holodeck_action.seam.manifest import Document, Extension, Format
 
 EXTENSION = Extension(
     name="honeyhive",
@@ -10,5 +10,21 @@ EXTENSION = Extension(
     needs=(
         "calibration",
         "history",
+    ),
+    formats=(
+        Format(
+            name="honeyhive",
+            help="HoneyHive's data model",
+            write="holodeck_action.extensions.honeyhive.export:write_honeyhive",
+            options="holodeck_action.extensions.honeyhive.export:OPTIONS",
+        ),
+    ),
+    documents=(
+        Document(name="honeyhive", schema="holodeck_action.extensions.honeyhive.schemas:honeyhive"),
+        Document(name="evaluation-batch", schema="holodeck_action.extensions.honeyhive.schemas:evaluation_batch"),
+        Document(
+            name="multi-evaluation-result",
+            schema="holodeck_action.extensions.honeyhive.schemas:multi_evaluation_result",
+        ),
     ),
 )

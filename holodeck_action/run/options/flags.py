@@ -52,11 +52,6 @@ Exit codes:
 
 PUBLISH_EPILOG = f"{EPILOG}  5  passed, but --require-publish, and something could not be published\n"
 
-DOCUMENTS = (
-    *("agent", "policy", "request", "reply", "results", "verdict", "report", "comparison", "judge-card", "history"),
-    *("honeyhive", "evaluation-batch", "multi-evaluation-result"),
-)
-"""Whose JSON Schema `schema` prints."""
 
 SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...", shell_complete=completed_files)
 

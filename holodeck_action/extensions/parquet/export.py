@@ -1,0 +1,30 @@
+"""The format `parquet` of `export`."""
+
+from __future__ import annotations
+
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.extensions.parquet.parquet_tables import NEEDED, is_installed, write_tables
+from holodeck_action.record.disk import DISK
+from holodeck_action.record.result_files import read_results
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.exporting import Exporting
+from holodeck_action.suite.configuration_errors import ConfigurationError
+
+
+def write_parquet(asked: Exporting, caller: Caller) -> int:
+    """Write a record as a folder of Parquet tables.
+
+    Raises:
+        ConfigurationError: the record cannot be used, no folder is named, a package is missing, or the folder cannot be
+            written.
+    """
+    stored = read_results(asked.results)
+    if asked.file is None:
+        raise ConfigurationError(["--format parquet writes a folder: name it with --output"])
+    if not is_installed():
+        raise ConfigurationError([NEEDED])
+    try:
+        write_tables(asked.file.path, stored.record, caller.disk or DISK)
+    except OSError as error:
+        raise ConfigurationError([f"{asked.file}: cannot be written: {error.strerror}"]) from error
+    return ExitCode.PASSED

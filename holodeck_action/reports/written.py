@@ -1,0 +1,35 @@
+"""Reports and exports written where a person wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TextIO
+
+from holodeck_action.record.disk import write_atomically, write_through
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.given_paths import GivenPath
+
+
+def write_text(text: str, file: GivenPath | None, stdout: TextIO) -> None:
+    """Write a report to a file; see `write_pieces`."""
+    write_pieces([text.encode("utf-8", "replace")], file, stdout)
+
+
+def write_pieces(pieces: Iterable[bytes], file: GivenPath | None, stdout: TextIO) -> None:
+    """Write UTF-8 to a file, replacing it in one step; to standard output without one.
+
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
+    if file is None:
+        stdout.writelines(piece.decode() for piece in pieces)
+        return
+    try:
+        path = file.path
+        if path.exists() and not path.is_file():
+            # A device or a pipe: written to, not replaced.
+            write_through(path, pieces)
+        else:
+            write_atomically(path, pieces)
+    except OSError as error:
+        raise ConfigurationError([f"{file}: cannot be written: {error.strerror}"]) from error
