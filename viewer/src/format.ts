@@ -42,20 +42,15 @@ export function count(value: number | null): string {
   return value === null ? "–" : value.toLocaleString("en");
 }
 
+/** As `duration_text` and `usd_text` of reports/phrases.py: a number has one form on every surface. */
 export function duration(ms: number | null): string {
   if (ms === null) return "–";
-  if (ms < 1) return `${number(ms)} ms`;
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
-  const minutes = Math.floor(ms / 60_000);
-  const seconds = Math.round((ms % 60_000) / 1000);
-  return seconds === 60 ? `${minutes + 1} min 0 s` : `${minutes} min ${seconds} s`;
+  if (ms < 1) return `${Number(ms.toPrecision(2))} ms`;
+  return ms < 999.5 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
 
 export function usd(value: number | null): string {
-  if (value === null) return "–";
-  if (value === 0) return "$0";
-  return value < 0.01 ? `$${Number(value.toPrecision(2))}` : `$${value.toFixed(value < 1 ? 3 : 2)}`;
+  return value === null ? "–" : `$${value.toFixed(4)}`;
 }
 
 export function plural(amount: number, one: string, many = `${one}s`): string {
