@@ -21,6 +21,7 @@ from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.terminal.console import show
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import policy_of, writable_folder
+from holodeck_action.run.options.action_inputs import policy_values
 from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline, merge_gates
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -48,8 +49,7 @@ class Redecision(Struct, frozen=True):
     def of(cls, given: Mapping[str, Any]) -> Redecision:
         """Return what the command line asks for: value by setting."""
         own = ("results", "policy", "output_dir")
-        gates = {name: value for name, value in given.items() if name not in own}
-        return cls(flags=Flags(**gates), **{name: given[name] for name in own})
+        return cls(flags=Flags(policy=policy_values(given)), **{name: given[name] for name in own})
 
 
 def decide_again(asked: Redecision, caller: Caller) -> int:

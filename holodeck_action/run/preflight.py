@@ -132,7 +132,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
                 cases=cases,
                 target=target,
                 target_files=files,
-                base_files=suite.checkout if flags.baseline is None else Checkout.anywhere(around.cwd),
+                base_files=suite.checkout if "baseline.source" not in flags.policy else Checkout.anywhere(around.cwd),
                 written=flags.target,
                 part=None if shard is None else part_of(cases, *shard, None),
             )
