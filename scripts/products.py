@@ -85,4 +85,7 @@ def interpreter(tree: Path, environment: Path) -> str:
     next(environment.glob("lib/python3*/site-packages")).joinpath("product.pth").write_text(
         "\n".join([str(tree), *packages]), encoding="utf-8"
     )
+    for tool in Path(sys.prefix, "bin").iterdir():
+        if not (environment / "bin" / tool.name).exists():
+            (environment / "bin" / tool.name).symlink_to(tool)
     return str(environment / "bin" / "python")

@@ -65,6 +65,22 @@ class Document(NamedTuple):
     schema: str
 
 
+class Table(NamedTuple):
+    """A kind of file that holds cases as rows.
+
+    Attributes:
+        suffix: of its files, such as `.parquet`.
+        rows: yields the rows of the file at a path, as mappings; a process with limits calls it. As `module:name`.
+        package: that it needs.
+        extra: of holodeck-action that installs the package.
+    """
+
+    suffix: str
+    rows: str
+    package: str
+    extra: str
+
+
 class Library(NamedTuple):
     """A library of metrics that runs in a process of its own.
 
@@ -103,6 +119,7 @@ class Extension(NamedTuple):
         metrics: that it adds.
         libraries: of metrics that it adds.
         tools: whose types it adds.
+        tables: kinds of files of cases that it adds.
         formats: of `export` that it adds.
         documents: that it adds.
     """
@@ -114,5 +131,6 @@ class Extension(NamedTuple):
     metrics: tuple[Metric, ...] = ()
     libraries: tuple[Library, ...] = ()
     tools: tuple[Tool, ...] = ()
+    tables: tuple[Table, ...] = ()
     formats: tuple[Format, ...] = ()
     documents: tuple[Document, ...] = ()
