@@ -29,7 +29,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import policy_of
 from holodeck_action.run.options.action_inputs import policy_values
 from holodeck_action.run.options.flags import LAST_RESULTS
-from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline, merge_gates
+from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Baseline
 from holodeck_action.text.given_paths import GivenPath
@@ -84,7 +84,7 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
     if asked.policy is not None:
         policy = policy_of(asked.policy, caller.surroundings(None))
         baseline, gates = policy.baseline, policy.gates
-    settings, gates = merge_baseline(baseline, asked.flags), merge_gates(gates, asked.flags)
+    settings, gates = merge_baseline(baseline, asked.flags), asked.flags.over("gates", gates)
     problem = baseline_problem(settings, gates, compared=True)
     if problem is not None:
         raise ConfigurationError([" ".join(problem)])

@@ -177,7 +177,7 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
     )
     baseline = merge_baseline(suite.policy.baseline, flags)
     # Whether a case is flaky, only all of its trials tell.
-    gates = merge_gates(suite.policy.gates, flags)
+    gates = flags.over("gates", suite.policy.gates)
     return Settings(
         concurrency=concurrency,
         # More processes than processors only help callables that wait.
@@ -245,11 +245,6 @@ def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
             return ModelCalls(cache=folder, ttl_s=ttl_s)
         case _:
             return ModelCalls()
-
-
-def merge_gates(gates: Gates, flags: Flags) -> Gates:
-    """Return the gates with those that the command line sets."""
-    return flags.over("gates", gates)
 
 
 def merge_baseline(baseline: Baseline, flags: Flags) -> Baseline:
