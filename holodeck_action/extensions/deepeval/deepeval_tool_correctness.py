@@ -46,7 +46,7 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, Metric):
         return 1.0 if self.strict_mode else self.threshold
 
     @property
-    def library(self) -> Literal["deepeval", "azure"] | None:
+    def library(self) -> str | None:
         """DeepEval computes it."""
         return "deepeval"
 

@@ -16,5 +16,13 @@ EXTENSION = Extension(
             to="holodeck_action.extensions.deepeval.deepeval_tool_correctness:DeepEvalToolCorrectnessMetric",
         ),
     ),
-    libraries=(Library(name="deepeval", measuring="holodeck_action.extensions.deepeval.measuring"),),
+    libraries=(
+        Library(
+            name="deepeval",
+            measuring="holodeck_action.extensions.deepeval.measuring",
+            imports="deepeval",
+            package="deepeval",
+            extra="judges",
+        ),
+    ),
 )
