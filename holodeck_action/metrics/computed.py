@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import Parameter, Signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import ValidationError
 
@@ -14,6 +14,8 @@ from holodeck_action.metrics.params import ParamSpec
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.record.evaluation import Score
 from holodeck_action.suite.model.metric_base import Metric
+
+M = TypeVar("M", bound=Metric)
 
 
 class ComputedMetric(Metric):
@@ -143,10 +145,13 @@ class PythonEvaluator(ComputedEvaluator):
         """
         given = type(self).__signature__.bind(*arguments, **options).arguments
         shared = {name: given.pop(name) for name in ("timeout", "retry_config") if name in given}
-        super().__init__(built(self.METRIC, {**self.SETTLED, **given}), **shared)
+        written = {name: value for name, value in given.items() if value is not None}
+        config = checked(self.METRIC, {**self.SETTLED, **written})
+        # A suite cannot write that there is no threshold where it has one by default.
+        super().__init__(config.model_copy(update=dict.fromkeys(given.keys() - written)), **shared)
 
 
-def built(metric: type[ComputedMetric], given: Mapping[str, Any]) -> ComputedMetric:
+def checked(metric: type[M], given: Mapping[str, Any]) -> M:
     """Return a metric with these settings.
 
     Raises:

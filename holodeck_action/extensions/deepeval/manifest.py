@@ -13,7 +13,7 @@ EXTENSION = Extension(
         Metric(type="rag", to="holodeck_action.extensions.deepeval.metrics_rag:RagMetric"),
         Metric(
             type="deepeval_tool_correctness",
-            to="holodeck_action.extensions.deepeval.deepeval_tool_correctness:DeepEvalToolCorrectnessMetric",
+            to="holodeck_action.extensions.deepeval.tool_correctness:DeepEvalToolCorrectnessMetric",
         ),
     ),
     libraries=(
