@@ -73,7 +73,7 @@ def generated_suite(number: int) -> dict[str, str]:
         "agent.yaml": json.dumps(suite, indent=1, ensure_ascii=chance.random() < 0.5),
         "holodeck-action.yaml": json.dumps(policy, indent=1),
         "answers.jsonl": "".join(f"{json.dumps(each)}\n" for each in answers),
-        "graders.py": "def words(ctx):\n    return len((ctx.agent_response.split()) / 20\n",
+        "graders.py": "def words(ctx):\n    return len(ctx.agent_response.split()) / 20\n",
     }
 
 
