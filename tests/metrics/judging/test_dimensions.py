@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from holodeck_action.decide.survey import Survey
-from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.asking import AskingEvaluator
 from holodeck_action.metrics.judging.dimensions import DimensionMetric, mean
 from holodeck_action.metrics.judging.factual_accuracy import FactualAccuracyMetric
+from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
 from holodeck_action.metrics.judging.quality import QualityMetric
 from holodeck_action.metrics.judging.relevance import RelevanceMetric
 from holodeck_action.metrics.judging.toxicity import ToxicityMetric
@@ -155,7 +155,7 @@ def told(kind: str, **changes: Any) -> str:
 
 
 def evaluator(models: FakeModels, kind: str, **options: Any) -> BaseEvaluator:
-    config = DeepEvalModelConfig(
+    config = JudgeModelConfig(
         provider=ProviderEnum.OPENAI, model_name="gpt-4o", api_key=KEY, endpoint=models.openai_url
     )
     return AskingEvaluator(METRICS[kind](**options), config, retry_config=RetryConfig(max_retries=0))
