@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -65,9 +65,9 @@ class Flags(Struct, frozen=True):
 
     `case_globs` and `tags` choose cases (a case is chosen when any glob matches its id or name, and when it has any of
     the tags), `failed_from` are the ids of an earlier run's cases that did not pass, `limit` keeps the first n. `shard`
-    is the part of them that is run, such as `2/8`. `cluster` is the address of the scheduler whose workers run them.
-    `against` is another suite to compare with; `against_target`, `against_model` and `against_prompt` are what differs
-    in the same suite when that is compared with itself. `record`, `replay` and `cache` are folders of model calls.
+    is the part of them that is run, such as `2/8`. `against` is another suite to compare with; `against_target`,
+    `against_model` and `against_prompt` are what differs in the same suite when that is compared with itself. `record`,
+    `replay` and `cache` are folders of model calls. `extra` are the settings that the options of extensions give.
     """
 
     target: str | None = None
@@ -102,10 +102,10 @@ class Flags(Struct, frozen=True):
     failed_from: frozenset[str] | None = None
     limit: int | None = None
     shard: str | None = None
-    cluster: str | None = None
     record: GivenPath | None = None
     replay: GivenPath | None = None
     cache: GivenPath | None = None
+    extra: Mapping[str, Any] = {}
 
     @property
     def compared_with(self) -> tuple[str, str | GivenPath] | None:
@@ -151,8 +151,7 @@ class Settings(Struct, frozen=True):
     Seconds, bytes and counts; `run_timeout_s` is the suite's own limit, None without one (the command line's, which
     takes its place, holds for all suites together), and so are `max_cost_usd` (US dollars) and `max_tokens`, its
     budget; `workers` is the most processes that run the suite's own Python at a time; `compared` tells whether the run
-    is to be compared with a base; `cluster` is the address of the scheduler whose workers run the trials, None where
-    they run here.
+    is to be compared with a base.
     """
 
     concurrency: int
@@ -170,7 +169,6 @@ class Settings(Struct, frozen=True):
     compared: bool
     calls: ModelCalls
     files: FileSettings
-    cluster: str | None = None
 
 
 def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
@@ -222,7 +220,6 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         compared=baseline.source is not None or flags.compared_with is not None,
         calls=merge_calls(suite, flags),
         files=merge_files(suite, environ),
-        cluster=flags.cluster,
     )
 
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from holodeck_action.run.options.input_kinds import (
     AT_LEAST_ONE,
     BASE,
-    CLUSTER,
     COUNT,
     DOLLARS,
     FILE,
@@ -38,10 +37,11 @@ from holodeck_action.run.options.input_kinds import (
     TARGET,
     TEXT,
     TOKEN,
-    VARIABLES,
     Kind,
+    kind_of,
     one_of,
 )
+from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -318,27 +318,6 @@ RUN_INPUTS: tuple[Input, ...] = (
         metavar="I/N",
     ),
     Input(
-        "cluster",
-        "cluster",
-        CLUSTER,
-        "Run the trials on the workers of the Dask cluster with this scheduler.",
-        metavar="ADDRESS",
-    ),
-    Input(
-        "cluster-env",
-        "cluster_env",
-        VARIABLES,
-        "Give the cluster's workers this variable, which may be a key; without it they know their own alone.",
-        metavar="NAME",
-    ),
-    Input(
-        "cluster-insecure",
-        "cluster_insecure",
-        FLAG,
-        "Allow a cluster on other machines over tcp://, unencrypted and open to whoever reaches it.",
-        default="false",
-    ),
-    Input(
         "failed-from",
         "failed_from",
         RESULTS,
@@ -387,6 +366,14 @@ RUN_INPUTS: tuple[Input, ...] = (
         one_of("violation", "never"),
         "When to end with an exit code: violation, for every verdict except passed [default], or never.",
         default="violation",
+    ),
+    *(
+        Input(
+            *(option.name, option.setting, kind_of(option), option.help),
+            default="false" if option.flag else "",
+            metavar=option.metavar or None,
+        )
+        for option in registry.options("run")
     ),
 )
 """What a run takes: each with a help text is an option of `run`."""

@@ -17,7 +17,6 @@ from holodeck_action.run.options.command_help import completed_files
 from holodeck_action.run.options.input_kinds import (
     AT_LEAST_ONE,
     BASE,
-    CLUSTER,
     COUNT,
     DOLLARS,
     FILE,
@@ -33,7 +32,6 @@ from holodeck_action.run.options.input_kinds import (
     SECONDS,
     SHARD,
     TAGS,
-    VARIABLES,
     Kind,
 )
 from holodeck_action.text.given_paths import GivenPath
@@ -148,7 +146,6 @@ TYPES: Mapping[Kind, click.ParamType] = {
     MARGIN: Finite(0.0, 1.0, min_open=True),
     BASE: Written("source", BASE),
     SHARD: Written("shard", SHARD),
-    CLUSTER: Written("address", CLUSTER),
     SECONDS: Finite(min=0.0, min_open=True),
     DOLLARS: Finite(min=0.0),
     FOLDER: PATH,
@@ -157,7 +154,7 @@ TYPES: Mapping[Kind, click.ParamType] = {
     FILE: PATH,
     RESULTS: PATH,
 }
-_LISTS = (FOLDERS, GLOBS, PACKAGES, TAGS, VARIABLES)
+_LISTS = (FOLDERS, GLOBS, PACKAGES, TAGS)
 _WRITTEN = {"output-dir": ("-o", "--output-dir"), "check": ("--check/--no-check",), "html": ("--html/--no-html",)}
 """Options that are not just `--NAME`."""
 _SETTINGS = {item.name: item for item in INPUTS}
@@ -198,7 +195,10 @@ def settings(*names: str, helps: Mapping[str, str] = MappingProxyType({})) -> Ca
 
 def _option(item: Input, text: str | None) -> Callable[[Command], Command]:
     kind = item.kind
-    more: dict[str, Any] = {"multiple": True} if kind in _LISTS else {}
+    form = TYPES.get(kind)
+    if kind.option is not None and not kind.option.many:
+        form = Written(item.name, kind)
+    more: dict[str, Any] = {"multiple": True} if kind in _LISTS or (kind.option and kind.option.many) else {}
     if kind is FLAG:
         # Nothing is said where an option with two sides is not given.
         more = {"default": None} if item.name in _WRITTEN else {"is_flag": True}
@@ -208,7 +208,7 @@ def _option(item: Input, text: str | None) -> Callable[[Command], Command]:
     return click.option(
         *_WRITTEN.get(item.name, (f"--{item.name}",)),
         item.setting,
-        type=click.Choice(kind.choices) if kind.choices else TYPES.get(kind),
+        type=click.Choice(kind.choices) if kind.choices else form,
         metavar=item.metavar,
         help=text or item.help,
         **more,

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
+from holodeck_action.seam.manifest import Option
+from holodeck_action.seam.registry import resolve
 from holodeck_action.suite.model.base_sources import SOURCES
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
@@ -22,11 +23,13 @@ class Kind(NamedTuple):
         read: makes a value of a text that is not blank; raises ValueError where it cannot.
         allowed: what can be given, for error messages.
         choices: all the words that it takes; none where it takes others.
+        option: of an extension, whose kind it is; None for a kind of the core.
     """
 
     read: Callable[[str], Any]
     allowed: str
     choices: tuple[str, ...] = ()
+    option: Option | None = None
 
 
 def _lines(text: str) -> tuple[str, ...]:
@@ -74,12 +77,6 @@ def _shard(text: str) -> str:
     return text if found[1] is None or int(found[1]) <= int(found[2]) else _refuse()
 
 
-def _cluster(text: str) -> str:
-    parts = urlsplit(text)
-    bare = parts.username is None and text == f"{parts.scheme}://{parts.netloc}"
-    return text if parts.scheme in ("tcp", "tls") and parts.hostname and parts.port and bare else _refuse()
-
-
 def _base(text: str) -> str:
     return text if re.fullmatch(SOURCES, text) else _refuse()
 
@@ -99,6 +96,15 @@ def one_of(*words: str) -> Kind:
     return Kind(_choice(*words), ", ".join(words), words)
 
 
+def kind_of(option: Option) -> Kind:
+    """Return the kind of an extension's option; what reads a value is imported with the first one."""
+    if option.flag:
+        return FLAG
+    if option.many:
+        return Kind(_lines, option.allowed, option=option)
+    return Kind(lambda text: resolve(option.read)(text) if option.read else text, option.allowed, option=option)
+
+
 COUNT = Kind(_count(0), "a whole number, 0 or more")
 AT_LEAST_ONE = Kind(_count(1), "a whole number, 1 or more")
 RATE = Kind(_rate, "a number from 0 to 1")
@@ -116,8 +122,6 @@ BASE = Kind(_base, "file:PATH, artifact, artifact:NAME, branch:NAME, merge-base"
 HISTORY = Kind(_history, "a folder, or branch:NAME")
 MARGIN = Kind(_margin, "a number above 0 and up to 1")
 SHARD = Kind(_shard, "I/N with I from 1 to N, auto, or auto/N")
-CLUSTER = Kind(_cluster, "tcp://HOST:PORT or tls://HOST:PORT")
-VARIABLES = Kind(_lines, "names of variables, one per line")
 REACTION = one_of("fail", "warn", "ignore")
 PACKAGES = Kind(_lines, "a file or a Python, or packages, one per line")
 TAGS = Kind(_lines, "tags, one per line")
