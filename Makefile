@@ -81,11 +81,12 @@ $(VENV)/.browser: $(VENV)/.synced
 	@$(UV) --all-extras --group browser
 	@touch $@
 
-# Renews docs/fields.md and schemas/ from the descriptions of the models and flags, and runner/action.yml from action.yml.
+# Renews docs/fields.md and schemas/ from the descriptions of the models and flags; the inputs of action.yml and their types
+# from their declarations and docs/action.md; and runner/action.yml.
 fields: setup
 	$(BIN)/python -m scripts.build_field_reference
 	$(BIN)/python -m scripts.build_schemas
-	$(BIN)/python -m scripts.build_runner_action
+	$(BIN)/python -m scripts.build_action
 
 # Renews the tables of docs/statistics.md from simulations; takes minutes.
 statistics: setup

@@ -36,7 +36,7 @@ print(json.dumps(said))
 """
 """What runs the lines of its first argument in every folder, in one process, and prints what each said."""
 LINES = (
-    "run -o out",
+    "run -o out --concurrency 1",
     "decide out/results.json --min-pass-rate 0.5 --min-completeness 0 -o decided",
     "report out/results.json --canonical --format markdown",
     "report out/results.json --canonical --format json",
@@ -73,7 +73,7 @@ def generated_suite(number: int) -> dict[str, str]:
         "agent.yaml": json.dumps(suite, indent=1, ensure_ascii=chance.random() < 0.5),
         "holodeck-action.yaml": json.dumps(policy, indent=1),
         "answers.jsonl": "".join(f"{json.dumps(each)}\n" for each in answers),
-        "graders.py": "def words(ctx):\n    return len((ctx.actual_output or '').split()) / 20\n",
+        "graders.py": "def words(ctx):\n    return len(ctx.agent_response.split()) / 20\n",
     }
 
 

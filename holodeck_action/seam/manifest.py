@@ -31,10 +31,12 @@ class Metric(NamedTuple):
     Attributes:
         type: as a suite writes it.
         to: its class, as `module:name`.
+        name: as a suite writes it in `metric`, for one of several of a type of the core; empty for a type of its own.
     """
 
     type: str
     to: str
+    name: str = ""
 
 
 class Format(NamedTuple):
@@ -87,10 +89,16 @@ class Library(NamedTuple):
     Attributes:
         name: as metrics name it.
         measuring: the module whose `evaluate` measures with it; that process alone imports it.
+        imports: the module of the library itself.
+        package: its name on the package index.
+        extra: of this package, that brings it.
     """
 
     name: str
     measuring: str
+    imports: str
+    package: str
+    extra: str
 
 
 class Tool(NamedTuple):

@@ -79,9 +79,9 @@ def tools() -> dict[str, Tool]:
     return {tool.type: tool for extension in own_extensions() for tool in extension.tools}
 
 
-def metrics() -> dict[str, Metric]:
-    """Return the metrics of the extensions that came with this package, by type."""
-    return {metric.type: metric for extension in own_extensions() for metric in extension.metrics}
+def metrics() -> dict[tuple[str, str], Metric]:
+    """Return the metrics of the extensions that came with this package, by type and name."""
+    return {(metric.type, metric.name): metric for extension in own_extensions() for metric in extension.metrics}
 
 
 def libraries() -> dict[str, Library]:
