@@ -179,8 +179,8 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "ProviderEnum": "holodeck_action.suite.model.providers:ProviderEnum",
     },
     "holodeck.models.observability": {
-        "ObservabilityConfig": "holodeck_action.suite.model.agent:Observability",
-        "TracingConfig": "holodeck_action.suite.model.agent:Traces",
+        "ObservabilityConfig": "holodeck_action.extensions.tracing.settings:Observability",
+        "TracingConfig": "holodeck_action.extensions.tracing.settings:Traces",
     },
     "holodeck.models.test_case": {
         "ExpectedTool": "holodeck_action.suite.model.cases:ExpectedToolEntry",

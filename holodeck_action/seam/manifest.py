@@ -136,6 +136,50 @@ class Past(NamedTuple):
     branch: str
 
 
+class Option(NamedTuple):
+    """A setting: an input of the Action, and an option of commands.
+
+    Attributes:
+        name: as it is written under `with:`, and behind `--`.
+        help: of the option.
+        metavar: what stands for the value in the help.
+        allowed: what can be given, for error messages; empty for any text.
+        read: makes a value of a text, and raises ValueError where it cannot, as `module:name`; empty for the text.
+        many: it can be given several times; the input has one value a line.
+        flag: it has no value.
+        of: the commands that take it.
+    """
+
+    name: str
+    help: str
+    metavar: str = ""
+    allowed: str = ""
+    read: str = ""
+    many: bool = False
+    flag: bool = False
+    of: tuple[str, ...] = ("run",)
+
+    @property
+    def setting(self) -> str:
+        """What it sets."""
+        return self.name.replace("-", "_")
+
+
+class Key(NamedTuple):
+    """A section of HoloDeck's format that an extension reads; without the extension it is not used.
+
+    Attributes:
+        name: of the key at the top level of agent.yaml.
+        to: its type, as `module:name`.
+        secrets: finds the secrets that a value of that type holds, as `module:name`; empty where it holds none but
+            substituted variables.
+    """
+
+    name: str
+    to: str
+    secrets: str = ""
+
+
 class Extension(NamedTuple):
     """What an extension is, and what it adds.
 
@@ -151,6 +195,10 @@ class Extension(NamedTuple):
         tables: kinds of files of cases that it adds.
         formats: of `export` that it adds.
         documents: that it adds.
+        options: that it adds.
+        keys: of agent.yaml that it reads.
+        stages: what it does in a run, a subclass of `run.stages.Stages`, as `module:name`. It is imported by runs that
+            give one of its options or keys alone.
     """
 
     name: str
@@ -164,3 +212,6 @@ class Extension(NamedTuple):
     tables: tuple[Table, ...] = ()
     formats: tuple[Format, ...] = ()
     documents: tuple[Document, ...] = ()
+    options: tuple[Option, ...] = ()
+    keys: tuple[Key, ...] = ()
+    stages: str = ""
