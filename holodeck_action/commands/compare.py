@@ -27,8 +27,9 @@ from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.written import write_pieces
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import policy_of
+from holodeck_action.run.options.action_inputs import policy_values
 from holodeck_action.run.options.flags import LAST_RESULTS
-from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline, merge_gates
+from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Baseline
 from holodeck_action.text.given_paths import GivenPath
@@ -59,8 +60,7 @@ class Comparing(Struct, frozen=True):
     def of(cls, given: Mapping[str, Any]) -> Comparing:
         """Return what the command line asks for: value by setting."""
         own = ("base", "head", "history", "policy", "format", "file")
-        flags = {name: value for name, value in given.items() if name not in own}
-        return cls(flags=Flags(**flags), **{name: given[name] for name in own})
+        return cls(flags=Flags(policy=policy_values(given)), **{name: given[name] for name in own})
 
 
 def compare_runs(asked: Comparing, caller: Caller) -> int:
@@ -84,7 +84,7 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
     if asked.policy is not None:
         policy = policy_of(asked.policy, caller.surroundings(None))
         baseline, gates = policy.baseline, policy.gates
-    settings, gates = merge_baseline(baseline, asked.flags), merge_gates(gates, asked.flags)
+    settings, gates = merge_baseline(baseline, asked.flags), asked.flags.over("gates", gates)
     problem = baseline_problem(settings, gates, compared=True)
     if problem is not None:
         raise ConfigurationError([" ".join(problem)])

@@ -382,25 +382,6 @@ _SHORT = 4_000
 """Characters of a text that any of our metrics compares in milliseconds."""
 
 
-def compared_texts(name: str, inputs: Mapping[str, Any], error: type[EvaluationError]) -> tuple[str, str]:
-    """Return `response` and `ground_truth` of a metric that compares texts.
-
-    Args:
-        name: of the evaluator.
-        inputs: value by parameter.
-        error: what is raised.
-
-    Raises:
-        EvaluationError: of the class `error`: one of them is not a text (code `invalid_input`).
-    """
-    for parameter in ("response", "ground_truth"):
-        value = inputs[parameter]
-        if not isinstance(value, str):
-            found = f"{parameter} is of type {type(value).__name__}"
-            raise error(f"{name} compares texts, but {found}", code="invalid_input")
-    return inputs["response"], inputs["ground_truth"]
-
-
 _LONGEST_ERROR = 10_000
 """Characters of an exception's text."""
 

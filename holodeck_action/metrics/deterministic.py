@@ -8,17 +8,14 @@ import string
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from holodeck_action.metrics.base import (
-    DeterministicEvaluator,
-    EvalParam,
-    EvaluationError,
-    EvaluationResult,
-    ParamSpec,
-    compared_texts,
-)
-from holodeck_action.metrics.result import check_threshold, excerpt
+from holodeck_action.metrics.computed import ComputedMetric, PythonEvaluator, compared_texts
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.params import EvalParam, ParamSpec
+from holodeck_action.metrics.result import EvaluationResult, excerpt
+from holodeck_action.metrics.standard import StandardMetric
 from holodeck_action.workers.threads import in_daemon_thread
 
 THOUSANDS_SEPARATORS = (",", "_", "\u00a0", "\u202f")
@@ -31,45 +28,35 @@ _SHORT = 60
 _CONTEXT = 20
 
 
-class _Comparison(DeterministicEvaluator):
+class ComparisonMetric(StandardMetric, ComputedMetric):
     """A yes or no about response and reference; without a threshold yes passes."""
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
     QUICK_ON_SHORT_TEXTS = True
 
-    def __init__(self, threshold: float | None, timeout: float | None, **kwargs: Any) -> None:
-        super().__init__(timeout=timeout, **kwargs)
-        self.threshold = check_threshold(threshold)
+    @property
+    def pass_mark(self) -> float | None:
+        """A comparison passes or not, where no threshold is given."""
+        return 1.0 if self.threshold is None else super().pass_mark
 
-    def compute(self, **kwargs: Any) -> EvaluationResult:
+    def compute(self, **given: Any) -> EvaluationResult:
         """Compare `response` with `ground_truth`, both texts.
 
         Raises:
             EvaluationError: one of them is not a text (code `invalid_input`).
         """
-        return self._graded(kwargs)[0]
+        return self.graded(given)[0]
 
-    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        """Compare as `compute` does; `result["error"]` says why a text could not be read, else it is None."""
-        result, error = await asyncio.wrap_future(in_daemon_thread(lambda: self._graded(kwargs)))
-        return replace(result, metadata={"error": error})
-
-    def _graded(self, inputs: Mapping[str, Any]) -> tuple[EvaluationResult, str | None]:
-        response, expected = compared_texts(self.name, inputs, EvaluationError)
+    def graded(self, given: Mapping[str, Any]) -> tuple[EvaluationResult, str | None]:
+        """Compare as `compute` does; return why a text could not be read, too."""
+        response, expected = compared_texts(self.evaluator_name, given, EvaluationError)
+        error = None
         try:
             holds, reasoning = self._compare(response, expected)
-            error = None
         except ValueError as unreadable:
             holds, reasoning = False, str(unreadable)
             error = reasoning
-        result = EvaluationResult(
-            score=1.0 if holds else 0.0,
-            passed=holds if self.threshold is None else None,
-            reasoning=reasoning,
-            metric_name=self.metric_name,
-            threshold=self.threshold,
-        )
-        return result, error
+        return self.result(1.0 if holds else 0.0, reasoning, passed=holds), error
 
     @abstractmethod
     def _compare(self, response: str, expected: str) -> tuple[bool, str]:
@@ -80,36 +67,8 @@ class _Comparison(DeterministicEvaluator):
         """
 
 
-class EqualityEvaluator(_Comparison):
-    """Exact equality of two texts after the chosen normalisations, applied in this order.
-
-    Args:
-        case_insensitive: compare case-folded.
-        strip_punctuation: delete ASCII punctuation.
-        strip_whitespace: turn every run of white space into one space and trim the ends.
-        threshold: lowest passing score, 0..1.
-        timeout: seconds; None for no limit.
-        **kwargs: see `BaseEvaluator`.
-    """
-
-    def __init__(
-        self,
-        case_insensitive: bool = False,
-        strip_whitespace: bool = False,
-        strip_punctuation: bool = False,
-        threshold: float | None = None,
-        timeout: float | None = 60.0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(threshold, timeout, **kwargs)
-        self.case_insensitive = case_insensitive
-        self.strip_whitespace = strip_whitespace
-        self.strip_punctuation = strip_punctuation
-
-    @property
-    def metric_name(self) -> str:
-        """The metric's name in a suite."""
-        return "equality"
+class EqualityMetric(ComparisonMetric):
+    """Exact equality of two texts after the chosen normalisations."""
 
     def normalize(self, text: str) -> str:
         """Return the text as it is compared."""
@@ -153,51 +112,20 @@ def _quote(text: str, start: int) -> str:
     return ("..." if start else "") + excerpt(text[start:])
 
 
-class NumericEvaluator(_Comparison):
+class NumericMetric(ComparisonMetric):
     """Equality of two numbers within a tolerance: `|a − e| ≤ absolute` or `|a − e| ≤ relative · |e|`.
 
     Each side is the whole text, trimmed, as Python's `float` reads it; no number is looked for inside prose. NaN and
     infinity equal nothing, themselves included.
-
-    Args:
-        absolute_tolerance: largest difference, inclusive.
-        relative_tolerance: largest difference as a share of the expected number, inclusive; 0 for none.
-        accept_percent: a number with a trailing `%` is a hundredth of what is written, on each side by itself.
-        accept_thousands_separators: `THOUSANDS_SEPARATORS` are deleted wherever they stand.
-        threshold: lowest passing score, 0..1.
-        timeout: seconds; None for no limit.
-        **kwargs: see `BaseEvaluator`.
-
-    Raises:
-        ValueError: a tolerance is negative, NaN or infinite.
     """
 
-    def __init__(
-        self,
-        absolute_tolerance: float = 1e-6,
-        relative_tolerance: float = 0.0,
-        accept_percent: bool = False,
-        accept_thousands_separators: bool = False,
-        threshold: float | None = None,
-        timeout: float | None = 60.0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(threshold, timeout, **kwargs)
-        for name, tolerance in (
-            ("absolute_tolerance", absolute_tolerance),
-            ("relative_tolerance", relative_tolerance),
-        ):
-            if not (math.isfinite(tolerance) and tolerance >= 0.0):
-                raise ValueError(f"{name} must be a finite number of at least 0, not {tolerance!r}")
-        self.absolute_tolerance = absolute_tolerance
-        self.relative_tolerance = relative_tolerance
-        self.accept_percent = accept_percent
-        self.accept_thousands_separators = accept_thousands_separators
-
-    @property
-    def metric_name(self) -> str:
-        """The metric's name in a suite."""
-        return "numeric"
+    def expected_value_problem(self, ground_truth: str) -> str | None:
+        """Return why an expected value is no number."""
+        try:
+            self.parse(ground_truth)
+        except ValueError as error:
+            return str(error)
+        return None
 
     def parse(self, text: str) -> float:
         """Return the finite number that a text is.
@@ -263,3 +191,30 @@ def _distinct(difference: float, tolerance: float) -> str:
     """Write a difference with as many digits as it takes to tell it from the tolerance."""
     short = f"{difference:.6g}"
     return short if (float(short) <= tolerance) == (difference <= tolerance) else repr(difference)
+
+
+class _ComparingEvaluator(PythonEvaluator):
+    """An evaluator whose results have an `error`, None for texts that could be read."""
+
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        assert isinstance(self.config, ComparisonMetric)
+        result, error = await asyncio.wrap_future(in_daemon_thread(partial(self.config.graded, kwargs)))
+        return replace(result, metadata={"error": error})
+
+
+class EqualityEvaluator(
+    _ComparingEvaluator,
+    of=EqualityMetric,
+    metric="equality",
+    takes="case_insensitive strip_whitespace strip_punctuation threshold",
+):
+    """Equality of two texts, in Python."""
+
+
+class NumericEvaluator(
+    _ComparingEvaluator,
+    of=NumericMetric,
+    metric="numeric",
+    takes="absolute_tolerance relative_tolerance accept_percent accept_thousands_separators threshold",
+):
+    """Equality of two numbers, in Python."""

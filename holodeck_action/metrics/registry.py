@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, cached_property
+from inspect import get_annotations
 from types import ModuleType
 
 import holodeck_action.metrics
@@ -49,7 +50,7 @@ class _BuiltIn(Mapping[str, type[Metric]]):
 
     def _likely(self, kind: str) -> Iterator[type[Metric]]:
         """Yield the metric that an extension declares, or those of modules whose source has this type as a default."""
-        declared = registry.metrics().get(kind)
+        declared = registry.metrics().get((kind, ""))
         if declared is not None:
             yield registry.resolve(declared.to)
             return
@@ -59,7 +60,8 @@ class _BuiltIn(Mapping[str, type[Metric]]):
     @cached_property
     def _all(self) -> Mapping[str, type[Metric]]:
         own = [metric for name in _modules(_MARK) for metric in _defined_in(_imported(name))]
-        return in_order([*own, *(registry.resolve(metric.to) for metric in registry.metrics().values())]).classes
+        declared = [registry.resolve(metric.to) for metric in registry.metrics().values() if not metric.name]
+        return in_order([*own, *declared]).classes
 
 
 def in_order(metrics: Iterable[type[Metric]]) -> MetricTypes:
@@ -97,5 +99,6 @@ def _imported(name: str) -> ModuleType:
 def _defined_in(module: ModuleType) -> Iterator[type[Metric]]:
     for found in vars(module).values():
         own = isinstance(found, type) and issubclass(found, Metric) and found.__module__ == module.__name__
-        if own and "type" in found.model_fields:
+        # One that inherits its type is a metric of that type.
+        if own and "type" in get_annotations(found):
             yield found

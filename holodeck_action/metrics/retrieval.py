@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.base import Building, DeterministicEvaluator
+from holodeck_action.metrics.computed import ComputedEvaluator, ComputedMetric
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.params import one_of
-from holodeck_action.metrics.result import check_threshold, count, excerpt
+from holodeck_action.metrics.params import EvalParam, ParamSpec
+from holodeck_action.metrics.result import EvaluationResult, count, excerpt
 from holodeck_action.metrics.tools.matchers import is_number, listed, shown_text, shown_value
 from holodeck_action.record.record import RetrievedChunk
 from holodeck_action.suite.model.base import Integer, UnitInterval
-from holodeck_action.suite.model.metric_base import Metric, Role
+from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.text.plain import cut
 
 RetrievalName = Literal["precision_at_k", "recall_at_k", "hit_rate_at_k", "mrr_at_k", "map_at_k", "ndcg_at_k"]
@@ -32,11 +33,12 @@ Rank = Annotated[Integer, Field(ge=1)]
 _LISTED = 50
 
 
-class RetrievalMetric(Metric):
+class RetrievalMetric(ComputedMetric):
     """`type: retrieval`: the ranking of retrieved chunks against `ground_truth_chunk_ids`."""
 
     PLACE = 8
     OF_CONVERSATION = True
+    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RETRIEVED_CHUNKS, EvalParam.GROUND_TRUTH_CHUNK_IDS}))
 
     type: Annotated[Literal["retrieval"], Role.KIND] = "retrieval"
     metric: Annotated[RetrievalName, Role.KIND]
@@ -68,10 +70,42 @@ class RetrievalMetric(Metric):
         """Return the ranks, each once."""
         return tuple(dict.fromkeys(self.k)) if isinstance(self.k, list) else (self.k,)
 
-    def evaluator(self, building: Building) -> RetrievalEvaluator:
-        """Return what scores."""
-        assert building.k is not None
-        return RetrievalEvaluator(metric=self.metric, k=building.k, threshold=self.threshold, **building.options)
+    def evaluator(self, building: Building) -> DeterministicEvaluator:
+        """Return the evaluator for the rank of `building`."""
+        return ComputedEvaluator(self.model_copy(update={"k": building.k}), **building.options)
+
+    def compute(self, **given: Any) -> EvaluationResult:
+        """Score `retrieved_chunks` against `ground_truth_chunk_ids`, at one rank.
+
+        `retrieved_chunks` is a sequence of `RetrievedChunk` or of ids, in rank order as listed, whatever scores the
+        chunks carry; or a mapping id → score, which is sorted by score, highest first, equal scores by id (trec_eval
+        sorts those the other way round). `ground_truth_chunk_ids` is a sequence of ids or a mapping id → gain.
+
+        Raises:
+            EvaluationError: code `invalid_input`: nothing is relevant, an id is not a text, or a gain or score is not a
+                number of its kind.
+        """
+        ranked = ids_by_rank(given["retrieved_chunks"])
+        gains = relevant_gains(given["ground_truth_chunk_ids"])
+        [k] = self.cut_offs()
+        assert k is not None
+        score = METRICS[self.metric](ranked, gains, k)
+        found = dict.fromkeys(chunk_id for chunk_id in ranked[:k] if chunk_id in gains)
+        missed = [chunk_id for chunk_id in gains if chunk_id not in found]
+        return self.result(
+            score,
+            f"{len(found)} of {count(len(gains), 'relevant chunks')} among the first {k} of {len(ranked)} retrieved: "
+            f"{self.metric.removesuffix('_at_k')} at {k} is {score:.4g}"
+            f"{'; missed: ' if missed else ''}{listed(map(shown_text, missed))}",
+            {
+                "k": k,
+                "retrieved": len(ranked),
+                "relevant": len(gains),
+                "found_at_k": len(found),
+                "found": list(found)[:_LISTED],
+                "missed": missed[:_LISTED],
+            },
+        )
 
 
 def precision_at_k(ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -> float:
@@ -166,78 +200,6 @@ METRICS: Mapping[RetrievalName, RetrievalFormula] = {
     "map_at_k": map_at_k,
     "ndcg_at_k": ndcg_at_k,
 }
-
-
-class RetrievalEvaluator(DeterministicEvaluator):
-    """One retrieval metric at one cut-off rank.
-
-    Args:
-        metric: which of `METRICS`.
-        k: cut-off rank, at least 1.
-        threshold: lowest passing score, 0..1; None for no verdict.
-        timeout: seconds; None for no limit.
-        **kwargs: see `BaseEvaluator`.
-
-    Raises:
-        ValueError: an argument is not one of the allowed values.
-    """
-
-    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RETRIEVED_CHUNKS, EvalParam.GROUND_TRUTH_CHUNK_IDS}))
-
-    def __init__(
-        self,
-        metric: RetrievalName,
-        k: int = 20,
-        threshold: float | None = None,
-        timeout: float | None = 60.0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(timeout=timeout, **kwargs)
-        self.metric: RetrievalName = one_of("metric", metric, get_args(RetrievalName))
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise ValueError(f"k must be a whole number of at least 1, not {k!r}")
-        self.k = k
-        self.threshold = check_threshold(threshold)
-
-    @property
-    def metric_name(self) -> str:
-        """The metric's name in a suite."""
-        return self.metric
-
-    def compute(self, **kwargs: Any) -> EvaluationResult:
-        """Score `retrieved_chunks` against `ground_truth_chunk_ids`.
-
-        `retrieved_chunks` is a sequence of `RetrievedChunk` or of ids, in rank order as listed, whatever scores the
-        chunks carry; or a mapping id → score, which is sorted by score, highest first, equal scores by id (trec_eval
-        sorts those the other way round). `ground_truth_chunk_ids` is a sequence of ids or a mapping id → gain.
-
-        Raises:
-            EvaluationError: code `invalid_input`: nothing is relevant, an id is not a text, or a gain or score is not a
-                number of its kind.
-        """
-        ranked = ids_by_rank(kwargs["retrieved_chunks"])
-        gains = relevant_gains(kwargs["ground_truth_chunk_ids"])
-        score = METRICS[self.metric](ranked, gains, self.k)
-        found = dict.fromkeys(chunk_id for chunk_id in ranked[: self.k] if chunk_id in gains)
-        missed = [chunk_id for chunk_id in gains if chunk_id not in found]
-        return EvaluationResult(
-            score=score,
-            reasoning=(
-                f"{len(found)} of {count(len(gains), 'relevant chunks')} among the first {self.k} of "
-                f"{len(ranked)} retrieved: {self.metric.removesuffix('_at_k')} at {self.k} is {score:.4g}"
-                f"{'; missed: ' if missed else ''}{listed(map(shown_text, missed))}"
-            ),
-            metric_name=self.metric_name,
-            threshold=self.threshold,
-            metadata={
-                "k": self.k,
-                "retrieved": len(ranked),
-                "relevant": len(gains),
-                "found_at_k": len(found),
-                "found": list(found)[:_LISTED],
-                "missed": missed[:_LISTED],
-            },
-        )
 
 
 def ids_by_rank(retrieved: Mapping[str, float] | Sequence[str | RetrievedChunk]) -> list[str]:

@@ -6,62 +6,50 @@ defaults: HoloDeck evaluation API, Standard NLP Metrics.
 
 from __future__ import annotations
 
+import builtins
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.metrics.base import (
-    BaseEvaluator,
-    Building,
-    DeterministicEvaluator,
-    EvalParam,
-    EvaluationResult,
-    NLPMetricsError,
-    ParamSpec,
-    compared_texts,
-)
-from holodeck_action.metrics.params import one_of
-from holodeck_action.metrics.result import check_threshold
+from holodeck_action.metrics.computed import ComputedMetric, PythonEvaluator, compared_texts
+from holodeck_action.metrics.errors import NLPMetricsError
+from holodeck_action.metrics.params import EvalParam, ParamSpec
+from holodeck_action.metrics.result import EvaluationResult
+from holodeck_action.seam import registry
 from holodeck_action.suite.model.base import Flag, Integer, NonBlank, Number, given
-from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NOTHING, JudgedMetric, Metric, Role
+from holodeck_action.suite.model.metric_base import GROUND_TRUTH, JudgedMetric, Metric, Role
 from holodeck_action.suite.model.patterns import RESPONSE_PATH
 from holodeck_action.suite.model.providers import LLMProvider
 
-StandardName = Literal[
-    "groundedness",
-    "relevance",
-    "coherence",
-    "fluency",
-    "similarity",
-    "bleu",
-    "rouge",
-    "meteor",
-    "f1_score",
-    "equality",
-    "numeric",
-]
-AZURE_METRICS = ("groundedness", "relevance", "coherence", "fluency", "similarity")
-AZURE_TOP = 5
-"""Azure AI metrics are graded from 1 to this."""
-MIGRATION = {
-    "groundedness": "type rag with metric_type faithfulness",
-    "relevance": "type rag with metric_type answer_relevancy",
-    "coherence": "type geval with criteria for coherence",
-    "fluency": "type geval with criteria for fluency",
-    "similarity": "type geval with evaluation_params actual_output and expected_output",
+_TYPE = "standard"
+_HERE = "holodeck_action.metrics"
+_OF_EXTENSIONS = {name: metric.to for (kind, name), metric in registry.metrics().items() if kind == _TYPE}
+_OWN = {
+    "bleu": f"{_HERE}.standard:BLEUMetric",
+    "rouge": f"{_HERE}.standard:ROUGEMetric",
+    "meteor": f"{_HERE}.standard:METEORMetric",
+    "f1_score": f"{_HERE}.standard:F1Metric",
+    "equality": f"{_HERE}.deterministic:EqualityMetric",
+    "numeric": f"{_HERE}.deterministic:NumericMetric",
 }
-"""What a legacy Azure metric becomes."""
+_CLASSES = _OF_EXTENSIONS | _OWN
+"""The class of every metric, by name."""
 _USED_BY = {
     **dict.fromkeys(("case_insensitive", "strip_whitespace", "strip_punctuation"), ("equality",)),
     **dict.fromkeys(
         ("absolute_tolerance", "relative_tolerance", "accept_percent", "accept_thousands_separators"), ("numeric",)
     ),
     **dict.fromkeys(("variant", "use_stemmer"), ("rouge",)),
-    **dict.fromkeys(("custom_prompt", "model"), AZURE_METRICS),
+    **dict.fromkeys(("custom_prompt", "model"), tuple(_OF_EXTENSIONS)),
 }
+
+if TYPE_CHECKING:
+    StandardName = str
+else:
+    StandardName = Literal[tuple(_CLASSES)]
 
 ROUGE_VARIANTS = ("rouge1", "rouge2", "rougeL")
 
@@ -118,40 +106,31 @@ class StandardMetric(JudgedMetric):
 
     @model_validator(mode="after")
     def _panels_are_of_models(self) -> StandardMetric:
-        if self.judges is not None and not self._of_azure:
+        if self.judges is not None and not self.needs_judge:
             raise PydanticCustomError(
                 "judges", "grade nothing here: no model is asked for {metric}", {"metric": self.metric}
             )
         return self
 
-    @property
-    def title(self) -> str | None:
-        """The title of a text metric."""
-        evaluator = _TEXT_EVALUATORS.get(self.metric)
-        return None if evaluator is None else evaluator.TITLE
+    def __new__(cls, **settings: Any) -> StandardMetric:
+        """Return an instance of the subclass for `metric`."""
+        return super().__new__(cls.of(settings))
 
-    @property
-    def _of_azure(self) -> bool:
-        return self.metric in AZURE_METRICS
-
-    @property
-    def _yes_or_no(self) -> bool:
-        return self.metric in ("equality", "numeric")
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> builtins.type[StandardMetric]:
+        """Return the subclass for `metric`."""
+        to = _CLASSES.get(name) if isinstance(name := value.get("metric"), str) else None
+        return cls if to is None or cls is not StandardMetric else registry.resolve(to)
 
     @property
     def needs(self) -> frozenset[str]:
-        """The text to compare with; of Azure's metrics similarity alone has one."""
-        return NOTHING if self._of_azure and self.metric != "similarity" else GROUND_TRUTH
+        """The text to compare with."""
+        return GROUND_TRUTH
 
     @property
     def pass_mark(self) -> float | None:
-        """The threshold from 0 to 1; a comparison passes or not without one."""
-        if self.threshold is None:
-            return 1.0 if self._yes_or_no else None
-        if self._of_azure and self.scale == AZURE_TOP:
-            # Their own scale, which begins at 1.
-            return max(0.0, (self.threshold - 1) / (AZURE_TOP - 1))
-        return self.threshold / (self.scale or 1)
+        """The threshold from 0 to 1."""
+        return None if self.threshold is None else self.threshold / (self.scale or 1)
 
     @property
     def measure(self) -> str:
@@ -164,102 +143,17 @@ class StandardMetric(JudgedMetric):
         return self.response_path
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
-        """Yield the metric itself, if it is one of Azure's."""
-        if self._of_azure:
-            yield "", self
-
-    @property
-    def library(self) -> Literal["deepeval", "azure"] | None:
-        """Azure's own package, for its metrics."""
-        return "azure" if self._of_azure else None
-
-    def settings_problem(self) -> str | None:
-        """Return what is wrong with a metric of Azure's."""
-        if not self._of_azure:
-            return None
-        if self.scale == AZURE_TOP and self.threshold is not None and self.threshold < 1:
-            return (
-                f"has a threshold of {self.threshold:g} on scale 5, where the lowest score is 1: every answer would "
-                "pass"
-            )
-        if self.custom_prompt is None:
-            return None
-        from holodeck_action.extensions.azure.metrics import EVALUATORS
-
-        return EVALUATORS[self.metric].prompt_problem(self.custom_prompt)
-
-    @property
-    def supported_providers(self) -> tuple[str, ...] | None:
-        """Azure's package knows its own models alone."""
-        from holodeck_action.extensions.azure.base import SUPPORTED_PROVIDERS
-
-        return tuple(SUPPORTED_PROVIDERS)
-
-    def unsupported_judge(self, shown: str) -> str:
-        """Return why another provider's model cannot grade, and what can be done."""
-        return (
-            f"is graded by models of provider azure_openai alone, and {shown} is none: give it a `model` of that "
-            f"provider, or migrate to {MIGRATION[self.metric]}"
-        )
-
-    def expected_value_problem(self, ground_truth: str) -> str | None:
-        """Return why an expected value is no number where numbers are compared."""
-        if self.metric != "numeric":
-            return None
-        from holodeck_action.metrics.deterministic import NumericEvaluator
-
-        reader = NumericEvaluator(
-            accept_percent=self.accept_percent, accept_thousands_separators=self.accept_thousands_separators
-        )
-        try:
-            reader.parse(ground_truth)
-        except ValueError as error:
-            return str(error)
-        return None
+        """Yield nothing: no model grades."""
+        yield from ()
 
     def notices(self, place: str) -> Iterator[str]:
-        """Yield that Azure's metrics are deprecated, and which settings have no effect."""
-        if self._of_azure:
-            yield f"{self.metric} is deprecated: migrate to {MIGRATION[self.metric]}"
+        """Yield which settings have no effect."""
         for name, metrics in _USED_BY.items():
             if name in self.model_fields_set and self.metric not in metrics and getattr(self, name) is not None:
                 yield f"{place}: {name} has no effect on {self.metric}"
 
-    def evaluator(self, building: Building) -> BaseEvaluator:
-        """Return what scores."""
-        if self._of_azure:
-            from holodeck_action.extensions.azure.metrics import EVALUATORS
 
-            return building.asking(
-                self, EVALUATORS[self.metric], threshold=self.pass_mark, custom_prompt=self.custom_prompt
-            )
-        # Without a threshold of its own a comparison gives its own verdict, and a text metric none.
-        threshold = None if self.threshold is None else self.pass_mark
-        if self.metric == "rouge":
-            return ROUGEEvaluator(threshold, self.variant, use_stemmer=self.use_stemmer, **building.options)
-        if not self._yes_or_no:
-            return _TEXT_EVALUATORS[self.metric](threshold, **building.options)
-        from holodeck_action.metrics.deterministic import EqualityEvaluator, NumericEvaluator
-
-        if self.metric == "equality":
-            return EqualityEvaluator(
-                case_insensitive=self.case_insensitive,
-                strip_whitespace=self.strip_whitespace,
-                strip_punctuation=self.strip_punctuation,
-                threshold=threshold,
-                **building.options,
-            )
-        return NumericEvaluator(
-            absolute_tolerance=self.absolute_tolerance,
-            relative_tolerance=self.relative_tolerance,
-            accept_percent=self.accept_percent,
-            accept_thousands_separators=self.accept_thousands_separators,
-            threshold=threshold,
-            **building.options,
-        )
-
-
-class _TextEvaluator(DeterministicEvaluator):
+class _TextMetric(StandardMetric, ComputedMetric):
     """A score of the response against the reference text.
 
     Without a threshold it has no verdict: `passed` is None. `VERSION` names the release of the library that gives the
@@ -268,53 +162,37 @@ class _TextEvaluator(DeterministicEvaluator):
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
     QUICK_ON_SHORT_TEXTS = True
-    METRIC: ClassVar[str]
     TITLE: ClassVar[str]
 
-    def __init__(self, threshold: float | None = None, timeout: float | None = 60.0, **kwargs: Any) -> None:
-        super().__init__(timeout=timeout, **kwargs)
-        self.threshold = check_threshold(threshold)
-
     @property
-    def metric_name(self) -> str:
-        """The metric's name in a suite."""
-        return self.METRIC
+    def title(self) -> str | None:
+        """The title."""
+        return self.TITLE
 
-    def compute(self, **kwargs: Any) -> EvaluationResult:
+    def compute(self, **given: Any) -> EvaluationResult:
         """Score `response` against `ground_truth`, both texts.
 
         Raises:
             NLPMetricsError: one of them is not a text (code `invalid_input`).
         """
-        response, reference = compared_texts(self.name, kwargs, NLPMetricsError)
-        score, extras = self._score(response, reference)
-        return EvaluationResult(
-            score=score,
-            reasoning=self._reason(score, extras),
-            metric_name=self.METRIC,
-            threshold=self.threshold,
-            metadata=extras,
-        )
+        score, extras = self._score(*compared_texts(self.evaluator_name, given, NLPMetricsError))
+        # Both texts are beside it in every report.
+        found = f"{self.TITLE} of the response against the ground truth is {score:.4f}"
+        if extras:
+            found += f" ({', '.join(f'{name} {value:.4f}' for name, value in extras.items())})"
+        return self.result(score, found, extras)
 
     @abstractmethod
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
         """Return the score and the extra scores."""
 
-    def _reason(self, score: float, extras: Mapping[str, float]) -> str:
-        # Both texts are beside it in every report.
-        found = f"{self.TITLE} of the response against the ground truth is {score:.4f}"
-        if not extras:
-            return found
-        return f"{found} ({', '.join(f'{name} {value:.4f}' for name, value in extras.items())})"
 
-
-class BLEUEvaluator(_TextEvaluator):
+class BLEUMetric(_TextMetric):
     """Sentence BLEU as sacreBLEU computes it: exponential smoothing, effective order, tokeniser 13a, 0..1.
 
     Papineni et al. 2002; Post 2018; smoothing method 3 of Chen and Cherry 2014.
     """
 
-    METRIC = "bleu"
     TITLE = "BLEU"
     VERSION = "sacrebleu 2.6.0 nrefs:1|case:mixed|eff:yes|tok:13a|smooth:exp"
 
@@ -324,30 +202,14 @@ class BLEUEvaluator(_TextEvaluator):
         return bleu(response, reference), {}
 
 
-class ROUGEEvaluator(_TextEvaluator):
+class ROUGEMetric(_TextMetric):
     """ROUGE-1, ROUGE-2 and ROUGE-L F-measures as rouge-score computes them; `variant` is the score.
 
     Lin 2004.
-
-    Raises:
-        ValueError: `variant` is none of `ROUGE_VARIANTS`.
     """
 
-    METRIC = "rouge"
     TITLE = "ROUGE"
     VERSION = "rouge-score 0.1.2 nrefs:1"
-
-    def __init__(
-        self,
-        threshold: float | None = None,
-        variant: str = "rougeL",
-        timeout: float | None = 60.0,
-        use_stemmer: bool = False,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(threshold=threshold, timeout=timeout, **kwargs)
-        self.variant = one_of("variant", variant, ROUGE_VARIANTS)
-        self.use_stemmer = use_stemmer
 
     @property
     def version(self) -> str:
@@ -361,13 +223,12 @@ class ROUGEEvaluator(_TextEvaluator):
         return scores[self.variant], scores
 
 
-class METEOREvaluator(_TextEvaluator):
+class METEORMetric(_TextMetric):
     """METEOR as NLTK computes it (α 0.9, β 3, γ 0.5) with the synonyms of WordNet 3.0.
 
     Banerjee and Lavie 2005.
     """
 
-    METRIC = "meteor"
     TITLE = "METEOR"
     VERSION = "nltk 3.10.4 nrefs:1|case:lower|tok:word_tokenize|stem:porter|wordnet:3.0|alpha:0.9|beta:3|gamma:0.5"
 
@@ -377,13 +238,12 @@ class METEOREvaluator(_TextEvaluator):
         return meteor(response, reference), {}
 
 
-class F1Evaluator(_TextEvaluator):
+class F1Metric(_TextMetric):
     """Token F1 in the manner of SQuAD: lower case, no punctuation, no English articles, multiset overlap.
 
     Rajpurkar et al. 2016.
     """
 
-    METRIC = "f1_score"
     TITLE = "Token F1"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
@@ -392,6 +252,13 @@ class F1Evaluator(_TextEvaluator):
         return token_f1(response, reference), {}
 
 
-_TEXT_EVALUATORS: Mapping[str, type[_TextEvaluator]] = {
-    each.METRIC: each for each in (BLEUEvaluator, ROUGEEvaluator, METEOREvaluator, F1Evaluator)
-}
+class BLEUEvaluator(PythonEvaluator, of=BLEUMetric, metric="bleu", takes="threshold"):
+    """BLEU, in Python."""
+
+
+class ROUGEEvaluator(PythonEvaluator, of=ROUGEMetric, metric="rouge", takes="threshold variant timeout use_stemmer"):
+    """ROUGE, in Python."""
+
+
+class METEOREvaluator(PythonEvaluator, of=METEORMetric, metric="meteor", takes="threshold"):
+    """METEOR, in Python."""

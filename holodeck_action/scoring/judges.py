@@ -11,7 +11,8 @@ from holodeck_action.llm.calls import Account
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelConfigError, ModelPlan
-from holodeck_action.metrics.judging.libraries import Library, begin, ready
+from holodeck_action.metrics.judging.libraries import begin, ready
+from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.errors import Problem, SourceMark
 from holodeck_action.suite.model.metric_base import Metric
@@ -42,7 +43,7 @@ class Judges:
         for library in self._libraries():
             begin(library)
 
-    def _libraries(self) -> list[Library]:
+    def _libraries(self) -> list[str]:
         cases = self._suite.cases
         metrics = [*judged_metrics(cases).values(), *library_metrics(cases).values()]
         return [library for library in dict.fromkeys(config.library for config in metrics) if library is not None]
@@ -93,7 +94,7 @@ class Judges:
         return judge
 
 
-async def _import(libraries: Iterable[Library]) -> None:
+async def _import(libraries: Iterable[str]) -> None:
     for library in libraries:
         await ready(library)
 
@@ -135,14 +136,10 @@ def _problems(metrics: Judged, problem_of: Callable[[Metric], str | None]) -> li
 
 def packages_missing(config: Metric) -> str | None:
     """Return which packages a metric needs that are not installed here; None when all are."""
-    needed = {} if config.library is None else _PACKAGES[config.library]
-    if all(map(_installed, needed)):
+    library = None if config.library is None else registry.libraries()[config.library]
+    if library is None or _installed(library.imports):
         return None
-    return f"needs packages that are not installed (pip install 'holodeck-action[{','.join(needed.values())}]')"
-
-
-_PACKAGES = {"deepeval": {"deepeval": "judges"}, "azure": {"azure.ai.evaluation": "azure"}}
-"""The extra that brings it, by package that is imported, for every library."""
+    return f"needs packages that are not installed (pip install 'holodeck-action[{library.extra}]')"
 
 
 def settings_problem(suite: Suite, config: Metric, environ: Mapping[str, str]) -> str | None:

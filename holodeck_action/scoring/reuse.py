@@ -21,11 +21,13 @@ from holodeck_action.llm.providers import ModelConfigError
 from holodeck_action.metrics.base import BaseEvaluator, RetryConfig
 from holodeck_action.metrics.composite import DelegatingEvaluator
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.model_judged import FollowsSteps
 from holodeck_action.metrics.params import declared_names
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.record.record import ToolInvocation, Usage
 from holodeck_action.scoring.judges import plans_of
 from holodeck_action.scoring.verdict_cache import FORMAT, KeptVerdict, VerdictCache
+from holodeck_action.seam import registry
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.model.metric_base import Metric, Role
 from holodeck_action.suite.panels import panel_of
@@ -165,11 +167,9 @@ class Reuse:
         return True
 
     def _steps(self, reusable: Reusable) -> tuple[str, ...] | None:
-        """Return the steps of a G-Eval whose judge writes them; those of an earlier run are taken up."""
-        from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
-
+        """Return the steps that the judge writes; those of an earlier run are taken up."""
         evaluator = reusable.evaluator
-        assert isinstance(evaluator, GEvalEvaluator)
+        assert isinstance(evaluator, FollowsSteps)
         if evaluator.steps is None:
             kept = self._cache.read_steps(reusable.identity)
             if kept is not None:
@@ -308,7 +308,8 @@ def _version(package: str) -> str:
 
 def library_of(config: Metric) -> str:
     """Return name and version of the library whose prompts the judges are asked."""
-    package = "azure-ai-evaluation" if config.library == "azure" else "deepeval"
+    # Metrics of ours keep the library of most judged ones in their digest: it has always been there.
+    package = registry.libraries()[config.library].package if config.library else "deepeval"
     return f"{package} {_version(package)}"
 
 

@@ -31,10 +31,12 @@ class Metric(NamedTuple):
     Attributes:
         type: as a suite writes it.
         to: its class, as `module:name`.
+        name: as a suite writes it in `metric`, for one of several of a type of the core; empty for a type of its own.
     """
 
     type: str
     to: str
+    name: str = ""
 
 
 class Format(NamedTuple):
@@ -65,16 +67,38 @@ class Document(NamedTuple):
     schema: str
 
 
+class Table(NamedTuple):
+    """A kind of file that holds cases as rows.
+
+    Attributes:
+        suffix: of its files, such as `.parquet`.
+        rows: yields the rows of the file at a path, as mappings; a process with limits calls it. As `module:name`.
+        package: that it needs.
+        extra: of holodeck-action that installs the package.
+    """
+
+    suffix: str
+    rows: str
+    package: str
+    extra: str
+
+
 class Library(NamedTuple):
     """A library of metrics that runs in a process of its own.
 
     Attributes:
         name: as metrics name it.
         measuring: the module whose `evaluate` measures with it; that process alone imports it.
+        imports: the module of the library itself.
+        package: its name on the package index.
+        extra: of this package, that brings it.
     """
 
     name: str
     measuring: str
+    imports: str
+    package: str
+    extra: str
 
 
 class Tool(NamedTuple):
@@ -103,6 +127,7 @@ class Extension(NamedTuple):
         metrics: that it adds.
         libraries: of metrics that it adds.
         tools: whose types it adds.
+        tables: kinds of files of cases that it adds.
         formats: of `export` that it adds.
         documents: that it adds.
     """
@@ -114,5 +139,6 @@ class Extension(NamedTuple):
     metrics: tuple[Metric, ...] = ()
     libraries: tuple[Library, ...] = ()
     tools: tuple[Tool, ...] = ()
+    tables: tuple[Table, ...] = ()
     formats: tuple[Format, ...] = ()
     documents: tuple[Document, ...] = ()

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.seam.manifest import Command, Document, Extension, Format, Library, Metric, Tool
+from holodeck_action.seam.manifest import Command, Document, Extension, Format, Library, Metric, Table, Tool
 
 ENTRY_POINTS = "holodeck_action.extensions"
 """The group in which a package installed beside this one names its `Extension`, as `module:name`."""
@@ -68,14 +68,19 @@ def tools() -> dict[str, Tool]:
     return {tool.type: tool for extension in own_extensions() for tool in extension.tools}
 
 
-def metrics() -> dict[str, Metric]:
-    """Return the metrics of the extensions that came with this package, by type."""
-    return {metric.type: metric for extension in own_extensions() for metric in extension.metrics}
+def metrics() -> dict[tuple[str, str], Metric]:
+    """Return the metrics of the extensions that came with this package, by type and name."""
+    return {(metric.type, metric.name): metric for extension in own_extensions() for metric in extension.metrics}
 
 
 def libraries() -> dict[str, Library]:
     """Return the libraries of metrics of the extensions that came with this package, by name."""
     return {library.name: library for extension in own_extensions() for library in extension.libraries}
+
+
+def tables() -> dict[str, Table]:
+    """Return the kinds of files of cases of the extensions that came with this package, by suffix."""
+    return {table.suffix: table for extension in own_extensions() for table in extension.tables}
 
 
 def formats() -> dict[str, Format]:

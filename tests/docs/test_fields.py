@@ -12,6 +12,8 @@ from jsonschema import Draft202012Validator
 from scripts.build_field_reference import PAGE, build
 from tests.commands.project import Project
 
+pytestmark = pytest.mark.needs()
+
 
 def test_the_page_is_as_it_is_built() -> None:
     assert PAGE.read_text(encoding="utf-8") == build(), "run make fields"

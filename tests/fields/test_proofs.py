@@ -19,7 +19,7 @@ import pytest
 from pydantic import BaseModel
 
 from holodeck_action.cli import cli
-from holodeck_action.metrics.standard import AZURE_METRICS
+from holodeck_action.seam import registry
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.policy import Policy
 from scripts.build_field_reference import commands_below, models_below, parameters_of
@@ -149,4 +149,9 @@ def test_every_choice_is_tried(key: str) -> None:
     model, _, field = key.partition(".")
     default = MODELS[model].model_fields[field].default
     # What a pair has without the setting: the default, or the metric that the others are compared with.
-    assert {*typing.get_args(FIELDS[key])} - tried <= {default, "equality", "recall_at_k", *AZURE_METRICS}
+    assert {*typing.get_args(FIELDS[key])} - tried <= {
+        default,
+        "equality",
+        "recall_at_k",
+        *(name for _, name in registry.metrics()),
+    }

@@ -34,6 +34,8 @@ def _taken(kind: type[Any]) -> list[str]:
     """The arguments of a class, those that it hands on included."""
     if issubclass(kind, BaseModel):
         return [*kind.model_fields]
+    if "__signature__" in vars(kind):
+        return [*inspect.signature(kind).parameters]
     taken: dict[str, None] = {}
     for base in kind.__mro__:
         if "__init__" in vars(base):

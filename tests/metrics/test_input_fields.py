@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from holodeck_action.metrics.base import BaseEvaluator
-from holodeck_action.metrics.length import LengthEvaluator
-from holodeck_action.metrics.retrieval import RetrievalEvaluator
+from holodeck_action.metrics.computed import ComputedEvaluator
+from holodeck_action.metrics.length import LengthMetric
+from holodeck_action.metrics.retrieval import RetrievalMetric
 from holodeck_action.metrics.standard import BLEUEvaluator
 
-BLEU, LENGTH = BLEUEvaluator(), LengthEvaluator(max_words=3)
-RETRIEVAL = RetrievalEvaluator(metric="recall_at_k", k=1)
+BLEU, LENGTH = BLEUEvaluator(), ComputedEvaluator(LengthMetric(max_words=3))
+RETRIEVAL = ComputedEvaluator(RetrievalMetric(metric="recall_at_k", k=1))
 
 
 def test_fields_and_their_other_names() -> None:

@@ -1,4 +1,4 @@
-"""The length evaluator against an independent statement of its rule."""
+"""The length metric against an independent statement of its rule."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.metrics.length import LengthEvaluator, count_sentences, count_words
+from holodeck_action.metrics.length import LengthMetric, count_sentences, count_words
 
 MARKS = ".!?…"
 CLOSERS = "\"'”’»)]"
@@ -81,10 +81,10 @@ def test_counts(text: str, words: int, sentences: int) -> None:
     assert (count_words(text), count_sentences(text)) == (words, sentences)
 
 
-bounds = st.one_of(st.none(), st.integers(0, 12))
+bounds = st.tuples(st.one_of(st.none(), st.integers(0, 12)), st.one_of(st.none(), st.integers(1, 12)))
 
 
-@given(st.text(alphabet="ab .", max_size=30), st.tuples(bounds, bounds), st.tuples(bounds, bounds))
+@given(st.text(alphabet="ab .", max_size=30), bounds, bounds)
 def test_score_is_the_worst_ratio(
     text: str, words: tuple[int | None, int | None], characters: tuple[int | None, int | None]
 ) -> None:
@@ -97,9 +97,9 @@ def test_score_is_the_worst_ratio(
     impossible = any(low is not None and high is not None and low > high for low, high in (words, characters))
     if impossible or all(bound is None for bound in settings.values()):
         with pytest.raises(ValueError, match=r"bound|above"):
-            LengthEvaluator(**settings)
+            LengthMetric(**settings)
         return
-    result = LengthEvaluator(**settings).compute(response=text)
+    result = LengthMetric(**settings).compute(response=text)
     ratios = []
     for length, (low, high) in ((count_words(text), words), (len(text), characters)):
         if low is not None and length < low:
@@ -112,7 +112,7 @@ def test_score_is_the_worst_ratio(
 
 
 def test_result_has_the_documented_fields() -> None:
-    result = LengthEvaluator(min_words=3, max_words=5, max_sentences=1).compute(response="Two words. Short.")
+    result = LengthMetric(min_words=3, max_words=5, max_sentences=1).compute(response="Two words. Short.")
     assert dict(result.metadata) == {
         "character_count": 17,
         "word_count": 3,
@@ -125,29 +125,29 @@ def test_result_has_the_documented_fields() -> None:
 
 
 def test_reasons() -> None:
-    assert LengthEvaluator(min_words=4, max_characters=100).compute(response="One").reasoning == (
+    assert LengthMetric(min_words=4, max_characters=100).compute(response="One").reasoning == (
         "the answer has 1 word, fewer than the 4 wanted"
     )
-    assert LengthEvaluator(min_words=1, max_characters=100).compute(response="One").reasoning == (
+    assert LengthMetric(min_words=1, max_characters=100).compute(response="One").reasoning == (
         "the answer has 3 characters, 1 word, as wanted"
     )
-    empty = LengthEvaluator(min_words=1, min_characters=1).compute(response="")
+    empty = LengthMetric(min_words=1, min_characters=1).compute(response="")
     assert (empty.score, empty.passed, empty["length_appropriateness"]) == (0.0, False, "too_short")
 
 
 def test_an_optimum_grades_inside_the_range_and_fails_nothing() -> None:
-    evaluator = LengthEvaluator(min_words=2, max_words=10, optimal_words=4)
+    evaluator = LengthMetric(min_words=2, max_words=10, optimal_words=4)
     for words, score, passed in ((4, 1.0, True), (3, 0.75, True), (8, 0.5, True), (1, 0.5, False), (20, 0.5, False)):
         result = evaluator.compute(response="word " * words)
         assert (result.score, result.passed) == (score, passed)
     assert result["expected_length_range"] == {"min_words": 2, "max_words": 10, "optimal_words": 4}
     assert evaluator.compute(response="a b").reasoning == ("the answer has 2 words, as wanted; 4 words are the optimum")
     with pytest.raises(ValueError, match="optimal_words"):
-        LengthEvaluator(max_words=3, optimal_words=4)
+        LengthMetric(max_words=3, optimal_words=4)
 
 
 def test_threshold_decides_when_there_is_one() -> None:
-    result = LengthEvaluator(max_words=3, threshold=0.75).compute(response="one two three four")
+    result = LengthMetric(max_words=3, threshold=0.75).compute(response="one two three four")
     assert (result.score, result.passed) == (0.75, True)
 
 

@@ -151,6 +151,7 @@ METRIC_ERRORS = [
 ]
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize(("entry", "expected"), METRIC_ERRORS)
 def test_metrics(tmp_path: Path, entry: str, expected: str) -> None:
     assert complaints(tmp_path, metric(entry)) == [f"agent.yaml:{expected}"]

@@ -13,8 +13,16 @@ EXTENSION = Extension(
         Metric(type="rag", to="holodeck_action.extensions.deepeval.metrics_rag:RagMetric"),
         Metric(
             type="deepeval_tool_correctness",
-            to="holodeck_action.extensions.deepeval.deepeval_tool_correctness:DeepEvalToolCorrectnessMetric",
+            to="holodeck_action.extensions.deepeval.tool_correctness:DeepEvalToolCorrectnessMetric",
         ),
     ),
-    libraries=(Library(name="deepeval", measuring="holodeck_action.extensions.deepeval.measuring"),),
+    libraries=(
+        Library(
+            name="deepeval",
+            measuring="holodeck_action.extensions.deepeval.measuring",
+            imports="deepeval",
+            package="deepeval",
+            extra="judges",
+        ),
+    ),
 )

@@ -73,7 +73,7 @@ class GEvalMetric(JudgedMetric):
         return self.name
 
     @property
-    def library(self) -> Literal["deepeval", "azure"] | None:
+    def library(self) -> str | None:
         """DeepEval asks."""
         return "deepeval"
 

@@ -61,7 +61,7 @@ class RagMetric(JudgedMetric):
         return self.metric_type
 
     @property
-    def library(self) -> Literal["deepeval", "azure"] | None:
+    def library(self) -> str | None:
         """DeepEval asks."""
         return "deepeval"
 

@@ -13,10 +13,11 @@ from holodeck_action.extensions.presets.agent import TOOL_CORRECTNESS, TRAJECTOR
 from holodeck_action.extensions.presets.lm_retrieval import LmRetrievalMetric
 from holodeck_action.extensions.presets.parts import Criterion, CriterionPart
 from holodeck_action.metrics.base import BaseEvaluator
+from holodeck_action.metrics.computed import ComputedEvaluator, checked
 from holodeck_action.metrics.judging.refusal import RefusalMetric
 from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyMetric
 from holodeck_action.metrics.metric_sets import PresetEvaluator
-from holodeck_action.metrics.retrieval import RetrievalEvaluator, RetrievalMetric, RetrievalName
+from holodeck_action.metrics.retrieval import RetrievalMetric, RetrievalName
 
 _ANY_PRESET = generation.GenerationMetric()
 """Makes evaluators of criteria; who grades them is the building's to decide."""
@@ -252,7 +253,6 @@ class ClassicalRetrievalMetric(BaseMetric):
         Raises:
             ValueError: a metric or rank that is none.
         """
-        evaluator = RetrievalEvaluator(metric=metric, k=k, threshold=threshold)
-        name = RetrievalMetric(metric=metric).base_name(k)
-        super().__init__(name, evaluator, asserts=threshold is not None)
+        config = checked(RetrievalMetric, {"metric": metric, "k": k, "threshold": threshold})
+        super().__init__(config.base_name(k), ComputedEvaluator(config), asserts=threshold is not None)
         self.k = k

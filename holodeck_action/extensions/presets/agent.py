@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.extensions.deepeval.deepeval_tool_correctness import (
+from holodeck_action.extensions.deepeval.tool_correctness import (
     DeepEvalToolCorrectnessMetric,
     ToolCallComparison,
 )

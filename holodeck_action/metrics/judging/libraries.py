@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holodeck_action.llm.limits.pauses import uncharged
 from holodeck_action.metrics.base import describe
@@ -33,8 +33,6 @@ from holodeck_action.workers.processes import ServingProcess, exit_phrase
 
 if TYPE_CHECKING:
     from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
-
-Library = Literal["deepeval", "azure"]
 
 _SERVER = "holodeck_action.metrics.judging.libraries_serving"
 _ROOT = Path("/")
@@ -125,8 +123,8 @@ class _LibraryProcess:
         self._process = ServingProcess(_SERVER, _ROOT, _environment(environ), cwd=_ROOT, code=NO_CODE)
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self.imported: set[Library] = set()
-        self.importing: dict[Library, socket.socket] = {}
+        self.imported: set[str] = set()
+        self.importing: dict[str, socket.socket] = {}
         weakref.finalize(self, _end, self._process, self._owner)
 
     @property
@@ -213,7 +211,7 @@ def _started() -> _LibraryProcess:
         return _running
 
 
-def begin(library: Library) -> None:
+def begin(library: str) -> None:
     """Start the process and have it import a library, without waiting for it; see `ready`."""
     with suppress(EvaluationError, OSError):
         process = _started()
@@ -222,7 +220,7 @@ def begin(library: Library) -> None:
             connection.sendall(pack({"op": "import", "library": library}))
 
 
-async def ready(library: Library) -> None:
+async def ready(library: str) -> None:
     """Start the process and import a library there, which takes seconds the first time.
 
     What goes wrong is told by the evaluations that need it: nothing is raised.
@@ -236,14 +234,14 @@ async def ready(library: Library) -> None:
                 connection.close()
 
 
-async def evaluated(library: Library, request: Mapping[str, Any], judge: JudgeModel) -> Any:
+async def evaluated(library: str, request: Mapping[str, Any], judge: JudgeModel) -> Any:
     """Have a library evaluate; a judge answers its questions.
 
     Starting the process, importing the library and waiting for others are no time of the evaluation.
 
     Args:
         library: which one.
-        request: JSON values; see `evaluate` in `metrics.deepeval.measuring` and `metrics.azure.measuring`.
+        request: JSON values; see `evaluate` in the module `measuring` of its extension.
         judge: who is asked.
 
     Returns:
@@ -265,7 +263,7 @@ async def evaluated(library: Library, request: Mapping[str, Any], judge: JudgeMo
         slots.release()
 
 
-def computed(library: Library, request: Mapping[str, Any]) -> Any:
+def computed(library: str, request: Mapping[str, Any]) -> Any:
     """Have a library compute what needs no judge; this thread waits.
 
     Raises:

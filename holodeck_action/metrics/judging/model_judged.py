@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from holodeck_action.metrics.base import BaseEvaluator, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
@@ -13,6 +13,20 @@ if TYPE_CHECKING:
     from holodeck_action.llm.judge import JudgeModel
     from holodeck_action.llm.providers import ModelPlan
     from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
+
+
+@runtime_checkable
+class FollowsSteps(Protocol):
+    """An evaluator whose judge follows steps, which it may have written itself."""
+
+    @property
+    def steps(self) -> tuple[str, ...] | None:
+        """The steps; None as long as the judge has not written them."""
+        ...
+
+    def follow(self, steps: Sequence[str]) -> None:
+        """Take up steps that the judge wrote before."""
+        ...
 
 
 class ModelJudgedEvaluator(BaseEvaluator):

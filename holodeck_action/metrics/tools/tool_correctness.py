@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.computed import ComputedMetric
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.params import one_of
-from holodeck_action.metrics.result import check_threshold, count
+from holodeck_action.metrics.params import EvalParam, ParamSpec
+from holodeck_action.metrics.result import EvaluationResult, count
 from holodeck_action.metrics.tools.call_table import CallTable, agreeing, bits, maximum_matching
 from holodeck_action.metrics.tools.matchers import (
     argument_mismatch,
@@ -24,7 +24,7 @@ from holodeck_action.metrics.tools.matchers import (
 )
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import UnitInterval
-from holodeck_action.suite.model.metric_base import TOOLS, ArgumentMatching, Metric, Role
+from holodeck_action.suite.model.metric_base import TOOLS, ArgumentMatching, Role
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 
 ToolScore = Literal["f1", "precision", "recall"]
@@ -32,11 +32,15 @@ ToolScore = Literal["f1", "precision", "recall"]
 _LISTED = 50
 
 
-class ToolCorrectnessMetric(Metric):
+class ToolCorrectnessMetric(ComputedMetric):
     """`type: tool_correctness`: expected and actual tool calls, paired as well as possible."""
 
     PLACE = 5
     OF_TOOL_CALLS = True
+    PARAM_SPEC = ParamSpec(
+        required=frozenset({EvalParam.TOOL_INVOCATIONS}),
+        optional=frozenset({EvalParam.EXPECTED_TOOLS, EvalParam.EXPECTED_TRAJECTORY}),
+    )
 
     type: Annotated[Literal["tool_correctness"], Role.KIND] = "tool_correctness"
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
@@ -51,9 +55,36 @@ class ToolCorrectnessMetric(Metric):
         """The expected calls."""
         return TOOLS
 
-    def evaluator(self, building: Building) -> ToolCorrectnessEvaluator:
-        """Return what scores."""
-        return ToolCorrectnessEvaluator(args=self.args, score=self.score, threshold=self.threshold, **building.options)
+    def compute(self, **given: Any) -> EvaluationResult:
+        """Score `tool_invocations` (sequence of `ToolInvocation`) against the expected calls, in any order.
+
+        Expected calls and calls made are multisets (an expected entry stands for `count` calls). They are paired one to
+        one by a maximum matching: a pair counts 1 when both are calls of one tool and their arguments agree as `args`
+        says, else 0; no pairing has more agreeing pairs. With m of them,
+
+            precision = m / calls made,  recall = m / expected calls,  F1 = 2 m / (calls made + expected calls).
+
+        With neither expected calls nor calls made all three are 1.0; otherwise a share of nothing is 0.0.
+
+        The tool's name is compared exactly, except that `mcp__server__tool` and `tool` are one tool; `match` and
+        `max_count` of an entry play no part. `call_table.agreeing` defines `args`.
+
+        The expected calls are `expected_trajectory` (sequence of `ExpectedTool`) where given, else `expected_tools`
+        (the same, or a `ToolExpectation`, whose `order` plays no part).
+
+        Raises:
+            EvaluationError: neither is given (code `missing_input`), or a pattern cannot be decided (codes
+                `pattern_invalid`, `pattern_timeout`).
+        """
+        pairing = pair_calls(expected_calls(self.evaluator_name, given), given["tool_invocations"], self.args)
+        shares = {"precision": pairing.precision, "recall": pairing.recall, "f1": pairing.f1}
+        return self.result(
+            shares[self.score],
+            f"{pairing.matched} of {count(pairing.expected, 'expected calls')} and of {count(pairing.made, 'calls')} "
+            f"made agree: precision {pairing.precision:.4g}, recall {pairing.recall:.4g}, F1 {pairing.f1:.4g}"
+            f"{pairing.differences()}",
+            {**shares, **pairing.facts()},
+        )
 
 
 class Pairing(Struct, frozen=True):
@@ -163,79 +194,6 @@ def _wrong_arguments(
             if args == "exact":
                 wrong += [f"argument {quoted(name)} is not expected" for name in call.args if name not in entry.args]
             yield f"{shown_text(call.name)}, call {partner + 1} of {len(table.calls)}: {listed(wrong)}"
-
-
-class ToolCorrectnessEvaluator(DeterministicEvaluator):
-    """Precision, recall or F1 of the tool calls made against the expected ones, in any order.
-
-    Expected calls and calls made are multisets (an expected entry stands for `count` calls). They are paired one to
-    one by a maximum matching: a pair counts 1 when both are calls of one tool and their arguments agree as `args` says,
-    else 0; no pairing has more agreeing pairs. With m of them,
-
-        precision = m / calls made,  recall = m / expected calls,  F1 = 2 m / (calls made + expected calls).
-
-    With neither expected calls nor calls made all three are 1.0; otherwise a share of nothing is 0.0.
-
-    The tool's name is compared exactly, except that `mcp__server__tool` and `tool` are one tool; `match` and
-    `max_count` of an entry play no part. `call_table.agreeing` defines `args`.
-
-    Args:
-        args: how arguments are compared.
-        score: which of the three is the score; all three are in the metadata.
-        threshold: lowest passing score, 0..1; None for no verdict.
-        timeout: seconds; None for no limit.
-        **kwargs: see `BaseEvaluator`.
-
-    Raises:
-        ValueError: an argument is not one of the allowed values.
-    """
-
-    PARAM_SPEC = ParamSpec(
-        required=frozenset({EvalParam.TOOL_INVOCATIONS}),
-        optional=frozenset({EvalParam.EXPECTED_TOOLS, EvalParam.EXPECTED_TRAJECTORY}),
-    )
-
-    def __init__(
-        self,
-        args: ArgumentMatching = "subset",
-        score: ToolScore = "f1",
-        threshold: float | None = None,
-        timeout: float | None = 60.0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(timeout=timeout, **kwargs)
-        self.args: ArgumentMatching = one_of("args", args, get_args(ArgumentMatching))
-        self.score: ToolScore = one_of("score", score, get_args(ToolScore))
-        self.threshold = check_threshold(threshold)
-
-    @property
-    def metric_name(self) -> str:
-        """The metric's name in a suite."""
-        return "tool_correctness"
-
-    def compute(self, **kwargs: Any) -> EvaluationResult:
-        """Score `tool_invocations` (sequence of `ToolInvocation`) against the expected calls.
-
-        Those are `expected_trajectory` (sequence of `ExpectedTool`) where given, else `expected_tools` (the same, or a
-        `ToolExpectation`, whose `order` plays no part).
-
-        Raises:
-            EvaluationError: neither is given (code `missing_input`), or a pattern cannot be decided (codes
-                `pattern_invalid`, `pattern_timeout`).
-        """
-        pairing = pair_calls(expected_calls(self.name, kwargs), kwargs["tool_invocations"], self.args)
-        shares = {"precision": pairing.precision, "recall": pairing.recall, "f1": pairing.f1}
-        return EvaluationResult(
-            score=shares[self.score],
-            reasoning=(
-                f"{pairing.matched} of {count(pairing.expected, 'expected calls')} and of "
-                f"{count(pairing.made, 'calls')} made agree: precision {pairing.precision:.4g}, recall "
-                f"{pairing.recall:.4g}, F1 {pairing.f1:.4g}{pairing.differences()}"
-            ),
-            metric_name=self.metric_name,
-            threshold=self.threshold,
-            metadata={**shares, **pairing.facts()},
-        )
 
 
 def expected_calls(evaluator: str, given: Mapping[str, Any]) -> Sequence[ExpectedTool]:

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, repeat
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
-from holodeck_action.metrics.params import one_of
-from holodeck_action.metrics.result import check_threshold, count
+from holodeck_action.metrics.computed import ComputedMetric
+from holodeck_action.metrics.params import EvalParam, ParamSpec
+from holodeck_action.metrics.result import EvaluationResult, count
 from holodeck_action.metrics.tools.call_table import CallTable, agreeing, common_subsequence_length
 from holodeck_action.metrics.tools.matchers import shown_call, shown_entry
 from holodeck_action.metrics.tools.tool_correctness import pair_calls
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import UnitInterval
-from holodeck_action.suite.model.metric_base import ArgumentMatching, Metric, Role
+from holodeck_action.suite.model.metric_base import ArgumentMatching, Role
 from holodeck_action.suite.values import ExpectedTool
 
 TrajectoryMode = Literal["strict", "unordered", "subset", "superset", "lcs_f1"]
 
 
-class TrajectoryMetric(Metric):
+class TrajectoryMetric(ComputedMetric):
     """`type: trajectory`: the tool calls of the whole conversation against `expected_trajectory`."""
 
     PLACE = 7
     OF_CONVERSATION = True
     OF_TOOL_CALLS = True
+    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.TOOL_INVOCATIONS, EvalParam.EXPECTED_TRAJECTORY}))
 
     type: Annotated[Literal["trajectory"], Role.KIND] = "trajectory"
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
@@ -45,66 +46,32 @@ class TrajectoryMetric(Metric):
         """All or nothing, where no threshold is given; `lcs_f1` alone is a matter of degree."""
         return 1.0 if self.threshold is None and self.mode != "lcs_f1" else self.threshold
 
-    def evaluator(self, building: Building) -> TrajectoryEvaluator:
-        """Return what scores."""
-        return TrajectoryEvaluator(mode=self.mode, args=self.args, threshold=self.pass_mark, **building.options)
-
-
-class TrajectoryEvaluator(DeterministicEvaluator):
-    """How the calls an agent made relate to the expected ones; an expected entry stands for `count` calls in a row.
-
-    A call agrees with an expected one when both are calls of one tool and their arguments agree as `args` says
-    (`call_table.agreeing`; names exactly, `mcp__server__tool` and `tool` being one tool). The modes say what the calls
-    made must be, and give 1.0 or 0.0, except the last:
-
-    * `strict`: the expected calls, one for one and in order;
-    * `unordered`: the expected calls, one for one, in any order;
-    * `subset`: a subset of the expected calls: every call made has an expected call of its own. An agent that calls
-      nothing satisfies it;
-    * `superset`: a superset of the expected calls: every expected call has a call of its own, others may be made;
-    * `lcs_f1`: 2 L / (calls made + expected calls), L being the length of the longest common subsequence: the F1 of
-      the calls made in the expected order; 1.0 when there are neither calls nor expected calls.
-
-    One for one always means a maximum matching, so that no choice of partners can spoil a trajectory that fits.
-
-    Args:
-        mode: which relation.
-        args: how arguments are compared.
-        threshold: lowest passing score, 0..1; None for no verdict.
-        timeout: seconds; None for no limit.
-        **kwargs: see `BaseEvaluator`.
-
-    Raises:
-        ValueError: an argument is not one of the allowed values.
-    """
-
-    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.TOOL_INVOCATIONS, EvalParam.EXPECTED_TRAJECTORY}))
-
-    def __init__(
-        self,
-        mode: TrajectoryMode = "strict",
-        args: ArgumentMatching = "subset",
-        threshold: float | None = None,
-        timeout: float | None = 60.0,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(timeout=timeout, **kwargs)
-        self.mode: TrajectoryMode = one_of("mode", mode, get_args(TrajectoryMode))
-        self.args: ArgumentMatching = one_of("args", args, get_args(ArgumentMatching))
-        self.threshold = check_threshold(threshold)
-
     @property
-    def metric_name(self) -> str:
-        """The metric's name in a suite."""
-        return "trajectory"
+    def mark(self) -> float | None:
+        """The pass mark."""
+        return self.pass_mark
 
-    def compute(self, **kwargs: Any) -> EvaluationResult:
+    def compute(self, **given: Any) -> EvaluationResult:
         """Score `tool_invocations` (sequence of `ToolInvocation`) against `expected_trajectory` (of `ExpectedTool`).
+
+        An expected entry stands for `count` calls in a row. A call agrees with an expected one when both are calls of
+        one tool and their arguments agree as `args` says (`call_table.agreeing`; names exactly, `mcp__server__tool` and
+        `tool` being one tool). The modes say what the calls made must be, and give 1.0 or 0.0, except the last:
+
+        * `strict`: the expected calls, one for one and in order;
+        * `unordered`: the expected calls, one for one, in any order;
+        * `subset`: a subset of the expected calls: every call made has an expected call of its own. An agent that calls
+          nothing satisfies it;
+        * `superset`: a superset of the expected calls: every expected call has a call of its own, others may be made;
+        * `lcs_f1`: 2 L / (calls made + expected calls), L being the length of the longest common subsequence: the F1 of
+          the calls made in the expected order; 1.0 when there are neither calls nor expected calls.
+
+        One for one always means a maximum matching, so that no choice of partners can spoil a trajectory that fits.
 
         Raises:
             EvaluationError: a pattern cannot be decided (codes `pattern_invalid`, `pattern_timeout`).
         """
-        expected, calls = kwargs["expected_trajectory"], kwargs["tool_invocations"]
+        expected, calls = given["expected_trajectory"], given["tool_invocations"]
         if self.mode == "strict":
             return self._strict(expected, calls)
         if self.mode == "lcs_f1":
@@ -115,15 +82,15 @@ class TrajectoryEvaluator(DeterministicEvaluator):
         facts = {"expected_calls": sum(entry.count for entry in expected), "calls": len(calls)}
         for index, ((entry, agreed), call) in enumerate(zip(self._steps(expected, calls), calls, strict=False)):
             if not agreed >> index & 1:
-                return self._result(
+                return self.result(
                     0.0,
                     f"call {index + 1} of {len(calls)} is {shown_call(call)}, expected {shown_entry(entry, once=True)}",
                     facts,
                 )
         compared = f"{count(facts['expected_calls'], 'calls')} expected, {len(calls)} made"
         if facts["expected_calls"] != len(calls):
-            return self._result(0.0, f"{compared}; {self._first_beyond(expected, calls)}", facts)
-        return self._result(1.0, f"{compared}: each agrees with the expected one in its place", facts)
+            return self.result(0.0, f"{compared}; {self._first_beyond(expected, calls)}", facts)
+        return self.result(1.0, f"{compared}: each agrees with the expected one in its place", facts)
 
     @staticmethod
     def _first_beyond(expected: Sequence[ExpectedTool], calls: Sequence[ToolInvocation]) -> str:
@@ -138,7 +105,7 @@ class TrajectoryEvaluator(DeterministicEvaluator):
         total = sum(entry.count for entry in expected) + len(calls)
         length = common_subsequence_length((agreed for _, agreed in self._steps(expected, calls)), len(calls))
         score = 2 * length / total if total else 1.0
-        return self._result(
+        return self.result(
             score,
             f"{count(length, 'calls')} in the expected order, of {total - len(calls)} expected and {len(calls)} made: "
             f"F1 {score:.4g}",
@@ -159,7 +126,7 @@ class TrajectoryEvaluator(DeterministicEvaluator):
             "subset": "a subset of the expected calls",
             "superset": "a superset of the expected calls",
         }[self.mode]
-        return self._result(
+        return self.result(
             1.0 if holds else 0.0,
             f"the calls made are {'' if holds else 'not '}{relation}: {pairing.matched} of {pairing.expected} expected "
             f"and of {pairing.made} made agree{pairing.differences()}",
@@ -177,12 +144,3 @@ class TrajectoryEvaluator(DeterministicEvaluator):
         most = len(calls) + 1
         rows = [(entry, agreeing(entry, table, self.args)) for entry in expected]
         return chain.from_iterable(repeat(row, min(row[0].count, most)) for row in rows)
-
-    def _result(self, score: float, reasoning: str, facts: dict[str, Any]) -> EvaluationResult:
-        return EvaluationResult(
-            score=score,
-            reasoning=reasoning,
-            metric_name=self.metric_name,
-            threshold=self.threshold,
-            metadata=facts,
-        )

@@ -6,7 +6,8 @@ scores: `evaluator` imports what does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import builtins
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
@@ -111,6 +112,11 @@ class Metric(FormatModel):
     """Whether one judge gives the score from the declared inputs alone: its verdicts are kept without a threshold."""
     polarity: ClassVar[Literal["maximize", "minimize"]] = "maximize"
     """Whether high or low scores are good."""
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> builtins.type[Metric]:
+        """Return the class of an entry of its type that is written like this."""
+        return cls
 
     def evaluator(self, building: Any) -> Any:
         """Return what scores.
@@ -248,7 +254,7 @@ class Metric(FormatModel):
         return None
 
     @property
-    def library(self) -> Literal["deepeval", "azure"] | None:
+    def library(self) -> str | None:
         """The library that computes it or asks the judge; None for ours."""
         return None
 
@@ -327,6 +333,6 @@ class GradedPart(JudgedMetric):
     scored: Flag = True
 
     @property
-    def library(self) -> Literal["deepeval", "azure"] | None:
+    def library(self) -> str | None:
         """The library that asks the judge."""
         return "deepeval" if self.scored else None

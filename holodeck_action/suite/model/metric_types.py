@@ -52,7 +52,7 @@ class MetricTypes:
         if metric is None or (place == "member" and metric.HAS_MEMBERS):
             context = {"discriminator": "type", "tag": kind, "expected_tags": ", ".join(self.allowed(place))}
             raise PydanticKnownError("union_tag_invalid", context)
-        return metric.model_validate(value, context={METRICS: self})
+        return metric.of(value).model_validate(value, context={METRICS: self})
 
     def kind_of(self, place: Place, value: Any) -> str | None:
         """Return the type of an entry as it is written; a key tells it in a case. None where nothing does."""

@@ -15,7 +15,7 @@ from holodeck_action.extensions.deepeval.library import module
 from holodeck_action.extensions.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
 from holodeck_action.metrics.base import EvaluationError
 from holodeck_action.metrics.errors import DeepEvalError
-from holodeck_action.metrics.tools.tool_correctness import ToolCorrectnessEvaluator
+from holodeck_action.metrics.tools.tool_correctness import ToolCorrectnessMetric
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 from tests.commands.project import Project, evaluations
@@ -100,7 +100,7 @@ GREEDY = (
 
 def test_where_it_differs_from_tool_correctness() -> None:
     """By hand: what docs/metrics.md says of both."""
-    ours = ToolCorrectnessEvaluator(score="recall")
+    ours = ToolCorrectnessMetric(score="recall")
 
     def recall(expected: Sequence[ExpectedTool], made: Sequence[ToolInvocation]) -> Any:
         return ours.compute(tool_invocations=made, expected_tools=expected).score
@@ -116,7 +116,7 @@ def test_where_it_differs_from_tool_correctness() -> None:
     assert (score([expect("a", {"x": 1})], truth, **SHARED), recall([expect("a", {"x": 1})], truth)) == (1.0, 0.0)
     more = [call("a"), call("b"), call("c")]
     assert score([expect("a")], more) == 1.0
-    assert ToolCorrectnessEvaluator().compute(tool_invocations=more, expected_tools=[expect("a")]).score == 0.5
+    assert ToolCorrectnessMetric().compute(tool_invocations=more, expected_tools=[expect("a")]).score == 0.5
 
 
 def test_a_trajectory_comes_first_and_the_order_of_an_expectation_plays_no_part() -> None:

@@ -462,5 +462,6 @@ def test_every_evaluator_keeps_what_all_have(kind: type[Any]) -> None:
     given = {name: value for name, value in all_have.items() if name in taken}
     given["retry_config"] = RetryConfig(max_retries=1)
     named = {"name": "Tone", "criteria": "mild"} if "criteria" in taken else {}
-    kept = vars(kind(**named, **given)).values()
-    assert [name for name, value in given.items() if not any(value is each for each in kept)] == []
+    made = kind(**named, **given)
+    kept = [*vars(made).values(), made.threshold]
+    assert [name for name, value in given.items() if value not in kept] == []

@@ -21,6 +21,8 @@ from tests.llm.judging import Judge, Truth
 from tests.llm.models import Answer, FakeModels, Fault, Request
 from tests.metrics.judging.test_isolation import Imports
 
+pytestmark = pytest.mark.needs("deepeval")
+
 KEY = "sk-planted-verdicts-42"
 STEPS = ["Read the answer.", "Compare it with the criteria."]
 TRUTHS = [

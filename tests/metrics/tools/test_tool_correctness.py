@@ -10,16 +10,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult
-from holodeck_action.metrics.tools.tool_correctness import ToolCorrectnessEvaluator
+from holodeck_action.metrics.computed import ComputedEvaluator
+from holodeck_action.metrics.tools.tool_correctness import ToolCorrectnessMetric
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 from tests.metrics.tools.calls import call, expect, fuzzy, pattern
 
 
 def score(expected: list[ExpectedTool], calls: list[ToolInvocation], **options: Any) -> EvaluationResult:
-    evaluator = ToolCorrectnessEvaluator(**options)
+    evaluator = ComputedEvaluator(ToolCorrectnessMetric(**options))
     return asyncio.run(evaluator.evaluate(tool_invocations=calls, expected_trajectory=expected))
 
 
@@ -125,7 +127,7 @@ def test_names_are_compared_exactly_but_for_the_mcp_prefix(expected: str, made: 
 
 
 def test_expected_tools_serve_when_there_is_no_trajectory() -> None:
-    evaluator = ToolCorrectnessEvaluator()
+    evaluator = ComputedEvaluator(ToolCorrectnessMetric())
 
     def run(**inputs: Any) -> Any:
         return asyncio.run(evaluator.evaluate(tool_invocations=[call("a")], **inputs)).score
@@ -151,8 +153,8 @@ def test_a_pattern_that_backtracks_for_ever_is_an_evaluation_error() -> None:
     "options", [{"args": "fuzzy"}, {"score": "accuracy"}, {"threshold": 1.5}, {"threshold": float("nan")}]
 )
 def test_options_are_validated(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        ToolCorrectnessEvaluator(**options)
+    with pytest.raises(ValidationError):
+        ToolCorrectnessMetric(**options)
 
 
 names = st.sampled_from(["f", "mcp__s__f", "mcp__t__f", "g"])

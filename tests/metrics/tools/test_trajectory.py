@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult
-from holodeck_action.metrics.tools.trajectory import TrajectoryEvaluator
+from holodeck_action.metrics.computed import ComputedEvaluator
+from holodeck_action.metrics.tools.trajectory import TrajectoryMetric
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.values import ExpectedTool
 from tests.metrics.tools.calls import call, expect, pattern
@@ -20,7 +22,7 @@ MODES = ["strict", "unordered", "subset", "superset", "lcs_f1"]
 
 
 def score(expected: list[ExpectedTool], calls: list[ToolInvocation], mode: Any, **options: Any) -> EvaluationResult:
-    evaluator = TrajectoryEvaluator(mode, **options)
+    evaluator = ComputedEvaluator(TrajectoryMetric(mode=mode, **options))
     return asyncio.run(evaluator.evaluate(tool_invocations=calls, expected_trajectory=expected))
 
 
@@ -139,13 +141,13 @@ def test_a_slow_pattern_is_an_evaluation_error() -> None:
 
 def test_the_expected_trajectory_is_required() -> None:
     with pytest.raises(EvaluationError, match="needs expected_trajectory"):
-        asyncio.run(TrajectoryEvaluator().evaluate(tool_invocations=[]))
+        asyncio.run(ComputedEvaluator(TrajectoryMetric()).evaluate(tool_invocations=[]))
 
 
 @pytest.mark.parametrize("options", [{"mode": "loose"}, {"args": ""}, {"threshold": -0.1}])
 def test_options_are_validated(options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="must be"):
-        TrajectoryEvaluator(**options)
+    with pytest.raises(ValidationError):
+        TrajectoryMetric(**options)
 
 
 @pytest.mark.parametrize("mode", MODES)

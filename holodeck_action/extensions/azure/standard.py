@@ -1,0 +1,81 @@
+"""The five names of `type: standard` that Azure AI Evaluation computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holodeck_action.extensions.azure.base import HIGHEST, LOWEST, SUPPORTED_PROVIDERS
+from holodeck_action.metrics.base import BaseEvaluator, Building
+from holodeck_action.metrics.standard import StandardMetric
+from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NOTHING, Metric
+
+MIGRATION = {
+    "groundedness": "type rag with metric_type faithfulness",
+    "relevance": "type rag with metric_type answer_relevancy",
+    "coherence": "type geval with criteria for coherence",
+    "fluency": "type geval with criteria for fluency",
+    "similarity": "type geval with evaluation_params actual_output and expected_output",
+}
+"""What a metric becomes."""
+
+
+class AzureMetric(StandardMetric):
+    """A metric of Azure AI Evaluation, graded from 1 to 5."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The text to compare with; similarity alone has one."""
+        return GROUND_TRUTH if self.metric == "similarity" else NOTHING
+
+    @property
+    def pass_mark(self) -> float | None:
+        """The threshold from 0 to 1; scale 5 is the metrics' own, which begins at 1."""
+        if self.threshold is None or self.scale != HIGHEST:
+            return super().pass_mark
+        return max(0.0, (self.threshold - LOWEST) / (HIGHEST - LOWEST))
+
+    def judged_parts(self) -> Iterator[tuple[str, Metric]]:
+        """Yield the metric itself."""
+        yield "", self
+
+    @property
+    def library(self) -> str | None:
+        """Azure's own package."""
+        return "azure"
+
+    def settings_problem(self) -> str | None:
+        """Return what is wrong with threshold or prompt."""
+        if self.scale == HIGHEST and self.threshold is not None and self.threshold < LOWEST:
+            return (
+                f"has a threshold of {self.threshold:g} on scale 5, where the lowest score is 1: every answer would "
+                "pass"
+            )
+        if self.custom_prompt is None:
+            return None
+        from holodeck_action.extensions.azure.metrics import EVALUATORS
+
+        return EVALUATORS[self.metric].prompt_problem(self.custom_prompt)
+
+    @property
+    def supported_providers(self) -> tuple[str, ...] | None:
+        """Azure's package knows its own models alone."""
+        return SUPPORTED_PROVIDERS
+
+    def unsupported_judge(self, shown: str) -> str:
+        """Return why another provider's model cannot grade, and what can be done."""
+        return (
+            f"is graded by models of provider azure_openai alone, and {shown} is none: give it a `model` of that "
+            f"provider, or migrate to {MIGRATION[self.metric]}"
+        )
+
+    def notices(self, place: str) -> Iterator[str]:
+        """Yield that it is deprecated, and which settings have no effect."""
+        yield f"{self.metric} is deprecated: migrate to {MIGRATION[self.metric]}"
+        yield from super().notices(place)
+
+    def evaluator(self, building: Building) -> BaseEvaluator:
+        """Return the evaluator that asks the judge."""
+        from holodeck_action.extensions.azure.metrics import EVALUATORS
+
+        kind = EVALUATORS[self.metric]
+        return building.asking(self, kind, threshold=self.pass_mark, custom_prompt=self.custom_prompt)
