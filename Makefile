@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint audit bench image-test frameworks-test viewer browser-test fields statistics scale requirements setup clean
+.PHONY: demo check test lint core core-all audit bench image-test frameworks-test viewer browser-test fields statistics scale requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -34,6 +34,13 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
+
+# Deletes all extensions in a copy of this checkout, and checks the core that is left. core-all deletes each alone.
+core: setup
+	$(BIN)/python -m scripts.core
+
+core-all: setup
+	$(BIN)/python -m scripts.core --each --tests
 
 # Looks for what is unsafe in the workflows; with a GH_TOKEN also whether each commit is the version beside it.
 audit: setup
@@ -74,11 +81,12 @@ $(VENV)/.browser: $(VENV)/.synced
 	@$(UV) --all-extras --group browser
 	@touch $@
 
-# Renews docs/fields.md and schemas/ from the descriptions of the models and flags, and runner/action.yml from action.yml.
+# Renews docs/fields.md and schemas/ from the descriptions of the models and flags; the inputs of action.yml and their types
+# from their declarations and docs/action.md; and runner/action.yml.
 fields: setup
 	$(BIN)/python -m scripts.build_field_reference
 	$(BIN)/python -m scripts.build_schemas
-	$(BIN)/python -m scripts.build_runner_action
+	$(BIN)/python -m scripts.build_action
 
 # Renews the tables of docs/statistics.md from simulations; takes minutes.
 statistics: setup

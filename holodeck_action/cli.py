@@ -39,9 +39,9 @@ from holodeck_action.run.options.flags import (
     REACH,
     RUN,
     SUITES,
-    TYPES,
     VERSION,
     settings,
+    type_of,
 )
 from holodeck_action.run.options.input_kinds import AT_LEAST_ONE
 from holodeck_action.suite.model.frameworks import FRAMEWORKS, SPANNED
@@ -242,7 +242,7 @@ def export(caller: Caller, /, format: str, **given: Any) -> int:
 @cli.command(epilog=PUBLISH_EPILOG)
 @click.argument("results", nargs=-1, required=True)
 @click.option("--repository", metavar="OWNER/NAME", help="Where to publish [default: GITHUB_REPOSITORY].")
-@click.option("--pull-request", type=TYPES[AT_LEAST_ONE], help="Publish to this pull request [default: the event's].")
+@click.option("--pull-request", type=type_of(AT_LEAST_ONE), help="Publish to this pull request [default: the event's].")
 @click.option("--sha", metavar="COMMIT", help="The commit that was evaluated [default: the event's].")
 @settings(
     *PUBLISH,

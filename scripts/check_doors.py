@@ -19,6 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("holodeck_action", "runner")
 CODE = "TID251"
+EXTENSIONS = PurePath("holodeck_action/extensions")
 _READ = "read with `text/foreign.py` or a `Checkout`"
 _WRITE = "write with `record/disk.py`"
 _METHODS = {
@@ -41,6 +42,14 @@ class Use(NamedTuple):
     file: str
     line: int
     words: str
+
+
+def _is_deleted(root: Path, name: str) -> bool:
+    """Tell whether a file is one of an extension whose folder was deleted."""
+    folder = (
+        EXTENSIONS / PurePath(name).relative_to(EXTENSIONS).parts[0] if EXTENSIONS in PurePath(name).parents else "."
+    )
+    return not (root / folder).exists()
 
 
 def exceptions(settings: str) -> dict[str, str]:
@@ -103,6 +112,8 @@ def problems(root: Path) -> Iterator[str]:
     for name, reason in allowed.items():
         if not reason:
             yield f'pyproject.toml: the exception "{name}" needs a reason after `#`'
+        if _is_deleted(root, name):
+            continue
         if not any(PurePath(use.file).match(name) for use in found):
             yield f'pyproject.toml: the exception "{name}" is not needed any more: remove it'
 

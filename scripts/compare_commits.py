@@ -2,10 +2,11 @@
 
     python -m scripts.compare_commits BEFORE AFTER [--only NAME ...] [--keep DIR]
 
-Both commits are started as real processes on the same input: the examples, HoloDeck's sample suites and the suites of
-`compare_commits.yaml`, with models and GitHub played by the fake servers of the tests on loopback. Compared are
-exit codes, both streams and every file that is written: records, verdicts, reports, cassettes, cards, and what GitHub
-is sent. What differs between two runs of one commit is replaced by a word: times, durations, random ids and ports.
+Both commits are started as real processes on the same input: the examples, HoloDeck's sample suites, the suites of
+`compare_commits.yaml` and 500 that are made by chance, with models and GitHub played by the fake servers of the tests
+on loopback. Compared are exit codes, both streams and every file that is written: records, verdicts, reports,
+cassettes, cards, and what GitHub is sent. What differs between two runs of one commit is replaced by a word: times,
+durations, random ids and ports.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from typing import Any
 import click
 import yaml
 
+from scripts.generated_suites import LINES, RUN, generated_suite
 from scripts.products import ROOT, Product, extract, install
 from tests.commands.project import Project
 from tests.github.fake import FakeGitHub
@@ -42,6 +44,8 @@ KEY = "sk-compared-0123456789"
 CALLED = re.compile(r"_search$|^find_order$|^add$")
 """Tools that the agents call; others of the tests' server say what differs between two runs."""
 SHOWN_LINES = 12
+GENERATED, TOGETHER = 500, 50
+"""Suites that are made by chance, and how many of them one process runs."""
 COMMANDS = (
     "run -o out --record tape --concurrency 1",
     "run -o again --replay tape --concurrency 1",
@@ -73,7 +77,7 @@ VOLATILE = (
     (r"(chatcmpl-|\bmsg_)\d+", r"\1NUMBER"),
     (r'("(?:\w*(?:duration|model|first_token)_ms|latency_s)": ?)[\d.]+', r"\1DURATION"),
     (r'(\btime=")[\d.]+', r"\1DURATION"),
-    (r"\(\d+ ms\)$|(^|(?<= · ))[\d.]+ s(?= ·|[\"<]|$)", "DURATION"),
+    (r"\(\d+ ms\)$|(?<= · )[\d.]+ ms$|(^|(?<= · ))[\d.]+ s(?= ·|[\"<]|$)", "DURATION"),
     (r"(127\.0\.0\.1|localhost):\d+", r"\1:PORT"),
 )
 """Patterns of what differs between two runs of one commit, and what is written in their place."""
@@ -247,9 +251,24 @@ def step(product: Product, folder: Path) -> Files:
     return {**seen, "requests": "\n".join(calls)}
 
 
+def generated(product: Product, folder: Path, first: int) -> Files:
+    """Run suites that are made by chance, in one process."""
+    numbers = range(first, first + TOGETHER)
+    suites = {f"{number:04}/{name}": text for number in numbers for name, text in generated_suite(number).items()}
+    write(folder, suites)
+    ended = product.start((product.python, "-c", RUN, json.dumps(LINES)), folder, product.environ)
+    if ended.returncode:
+        raise click.ClickException(shown(ended))
+    said: dict[str, str] = json.loads(ended.stdout)
+    # A page is packed: it differs by what took how long.
+    written = {name: text for name, text in files_of(folder).items() if not name.endswith(".html")}
+    return said | {name: text for name, text in written.items() if name not in suites}
+
+
 def jobs(inputs: Path) -> dict[str, Job]:
     """Return everything that is compared, by name."""
     made: dict[str, Job] = {"help": helped, "step": step}
+    made |= {f"generated-{first}": partial(generated, first=first) for first in range(0, GENERATED, TOGETHER)}
     shipped = {"-".join(path.parent.parts[-2:]): files_of(path.parent) for path in sorted(inputs.rglob("agent.yaml"))}
     for name in {**DATA["suites"], **shipped}:
         files = {**shipped.get(name, {}), **DATA["suites"].get(name, {})}

@@ -67,17 +67,25 @@ def install(commit: str, folder: Path, environ: Mapping[str, str]) -> Product:
     Raises:
         click.ClickException: its interpreter would run other files.
     """
-    tree, environment = folder / "tree", folder / "environment"
+    tree = folder / "tree"
     extract(commit, tree)
+    product = Product(tree, interpreter(tree, folder / "environment"), environ)
+    where = (product.python, "-c", "import holodeck_action; print(holodeck_action.__file__)")
+    found = product.start(where, folder, environ).stdout
+    if not found.startswith(str(tree)):
+        raise click.ClickException(f"instead of {commit}, {found} would be run")
+    return product
+
+
+def interpreter(tree: Path, environment: Path) -> str:
+    """Make an interpreter that finds the files of a tree, and the packages of this one."""
     venv.create(environment, symlinks=True)
     packages = [path for path in sys.path if path.endswith("site-packages")]
     # A .pth file in a folder that is added by one is not read, so that a checkout installed for editing is not found.
     next(environment.glob("lib/python3*/site-packages")).joinpath("product.pth").write_text(
         "\n".join([str(tree), *packages]), encoding="utf-8"
     )
-    product = Product(tree, str(environment / "bin" / "python"), environ)
-    where = (product.python, "-c", "import holodeck_action; print(holodeck_action.__file__)")
-    found = product.start(where, folder, environ).stdout
-    if not found.startswith(str(tree)):
-        raise click.ClickException(f"instead of {commit}, {found} would be run")
-    return product
+    for tool in Path(sys.prefix, "bin").iterdir():
+        if not (environment / "bin" / tool.name).exists():
+            (environment / "bin" / tool.name).symlink_to(tool)
+    return str(environment / "bin" / "python")

@@ -32,9 +32,16 @@ os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "1"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="of each file, run the first test that is not slow")
+    parser.addoption("--without", default="", help="names of extensions that are deleted, with commas between them")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if absent := set(config.getoption("--without").split(",")) - {""}:
+        unmet = [
+            item for item in items if any(not mark.args or absent & {*mark.args} for mark in item.iter_markers("needs"))
+        ]
+        config.hook.pytest_deselected(items=unmet)
+        items[:] = [item for item in items if item not in set(unmet)]
     if config.getoption("--quick"):
         first: dict[Path, pytest.Item] = {}
         for item in items:

@@ -12,8 +12,6 @@ from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.decide.compare.comparing import NO_DIGESTS, Digests, compare
 from holodeck_action.decide.compare.comparison_report import ComparisonReport, report_comparison
 from holodeck_action.decide.survey import judge_cases
-from holodeck_action.extensions.history.history_store import HistoryFolder, record_at
-from holodeck_action.extensions.history.results_history import suite_of
 from holodeck_action.github.job import links_of
 from holodeck_action.record.base_results import results_in
 from holodeck_action.record.canonical import record_digest
@@ -27,8 +25,10 @@ from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.written import write_pieces
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import policy_of
+from holodeck_action.run.options.action_inputs import policy_values
 from holodeck_action.run.options.flags import LAST_RESULTS
-from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline, merge_gates
+from holodeck_action.run.past import open_history
+from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Baseline
 from holodeck_action.text.given_paths import GivenPath
@@ -59,8 +59,7 @@ class Comparing(Struct, frozen=True):
     def of(cls, given: Mapping[str, Any]) -> Comparing:
         """Return what the command line asks for: value by setting."""
         own = ("base", "head", "history", "policy", "format", "file")
-        flags = {name: value for name, value in given.items() if name not in own}
-        return cls(flags=Flags(**flags), **{name: given[name] for name in own})
+        return cls(flags=Flags(policy=policy_values(given)), **{name: given[name] for name in own})
 
 
 def compare_runs(asked: Comparing, caller: Caller) -> int:
@@ -84,7 +83,7 @@ def compare_runs(asked: Comparing, caller: Caller) -> int:
     if asked.policy is not None:
         policy = policy_of(asked.policy, caller.surroundings(None))
         baseline, gates = policy.baseline, policy.gates
-    settings, gates = merge_baseline(baseline, asked.flags), merge_gates(gates, asked.flags)
+    settings, gates = merge_baseline(baseline, asked.flags), asked.flags.over("gates", gates)
     problem = baseline_problem(settings, gates, compared=True)
     if problem is not None:
         raise ConfigurationError([" ".join(problem)])
@@ -138,10 +137,9 @@ def _both(asked: Comparing, caller: Caller) -> tuple[Results, Results]:
         if path not in named:
             found[path] = read_results(path)
     if named and asked.history is not None:
-        store = HistoryFolder(asked.history, caller.pause, caller.disk or DISK)
-        lines = store.read()
-        caller.note(*lines.notices)
+        history = open_history(asked.history, caller.pause, caller.disk or DISK)
+        caller.note(*history.notices)
         for path in named:
-            suite = next((suite_of(results.record) for results in found.values()), None)
-            found[path] = results_in(record_at(store, lines, str(path), suite), f"{asked.history}: {path}").results
+            other = next((results.record for results in found.values()), None)
+            found[path] = results_in(history.results(str(path), other), f"{asked.history}: {path}").results
     return found[asked.base], found[head]

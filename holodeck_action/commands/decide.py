@@ -12,7 +12,6 @@ from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.survey import Survey
 from holodeck_action.decide.written_results import write_verdict
-from holodeck_action.extensions.history.earlier_runs import read_earlier
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.folder import Claims
 from holodeck_action.record.record import Record
@@ -21,7 +20,9 @@ from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.terminal.console import show
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import policy_of, writable_folder
-from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline, merge_gates
+from holodeck_action.run.options.action_inputs import policy_values
+from holodeck_action.run.past import earlier_beside
+from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Baseline, GatedCases, Gates, Policy, fails_on_loss, unable_to_fail
@@ -48,8 +49,7 @@ class Redecision(Struct, frozen=True):
     def of(cls, given: Mapping[str, Any]) -> Redecision:
         """Return what the command line asks for: value by setting."""
         own = ("results", "policy", "output_dir")
-        gates = {name: value for name, value in given.items() if name not in own}
-        return cls(flags=Flags(**gates), **{name: given[name] for name in own})
+        return cls(flags=Flags(policy=policy_values(given)), **{name: given[name] for name in own})
 
 
 def decide_again(asked: Redecision, caller: Caller) -> int:
@@ -71,7 +71,7 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
     given = None if asked.policy is None else policy_of(asked.policy, caller.surroundings(None))
     stored = read_results(results)
     record = stored.record
-    gates = merge_gates(given.gates if given is not None else record.gates, asked.flags)
+    gates = asked.flags.over("gates", given.gates if given is not None else record.gates)
     base = read_base(results, record)
     terms = replace(Terms.against(base), gates=gates, baseline=_baseline(record, given, asked, results))
     surveyed = Survey(record, stored.record_digest)
@@ -82,7 +82,7 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
             writable_folder(folder)
             claims.hold(folder)
         concluded = conclude(
-            record, terms, results_digest=stored.digest, surveyed=surveyed, earlier=read_earlier(results)
+            record, terms, results_digest=stored.digest, surveyed=surveyed, earlier=earlier_beside(results)
         )
         show(concluded.report, caller.stdout, terminal_of(caller.stdout, caller.environ))
         if folder is not None:
@@ -105,7 +105,7 @@ def _baseline(record: Record, given: Policy | None, asked: Redecision, results: 
         settings = settings.model_copy(update={"source": None})
     elif settings.source is None:
         settings = settings.model_copy(update={"source": before.source})
-    gates = merge_gates(given.gates if given is not None else Gates(), asked.flags)
+    gates = asked.flags.over("gates", given.gates if given is not None else Gates())
     problem = baseline_problem(settings, gates, compared=before is not None)
     if problem is not None:
         reason = problem[1] if before is not None else "needs results that are compared with a base; use `compare`"

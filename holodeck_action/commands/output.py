@@ -35,20 +35,20 @@ if TYPE_CHECKING:
 class Output(Struct, frozen=True):
     """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
 
-    `template` is what report.md is made with; None for the built-in template. `reports` says whether report.md and
-    junit.xml stand beside the results, `html` whether the viewer's page does. Files are written with `disk`. `signals`
-    stop it in an orderly way. `progress` shows how far the run is, `terminal` is what `stdout` can show. `environ` are
-    the environment variables.
+    `request` is what was asked for, options of reports among it. `template` is what report.md is made with; None for
+    the built-in template. `reports` says whether reports stand beside the results. Files are written with `disk`.
+    `signals` stop it in an orderly way. `progress` shows how far the run is, `terminal` is what `stdout` can show.
+    `environ` are the environment variables.
     """
 
     stdout: TextIO
     progress: Following
     terminal: Terminal
+    request: Request
     folder: GivenPath | None
     environ: Mapping[str, str]
     template: CustomTemplate | None = None
     reports: bool = True
-    html: bool = True
     disk: Disk = DISK
     signals: Sequence[Signals] = ()
 
@@ -59,13 +59,18 @@ class Output(Struct, frozen=True):
             caller.stdout,
             progress,
             terminal_of(caller.stdout, caller.environ),
+            request,
             request.output_dir,
             caller.environ,
             template,
-            html=request.html,
             disk=caller.disk or DISK,
             signals=caller.signals,
         )
+
+    @property
+    def html(self) -> bool:
+        """Whether the viewer's page stands beside the results."""
+        return self.reports and self.request.html
 
     @property
     def stderr(self) -> TextIO:
@@ -156,7 +161,7 @@ def _written(
         from holodeck_action.reports.page.viewer_index import ViewedSuite
 
         viewed = ViewedSuite(concluded, base)
-    if folder is not None and results is not None and (output.reports or output.html):
+    if folder is not None and results is not None and output.reports:
         from holodeck_action.reports.formats import write_reports
 
         write_reports(folder, _reports(report, viewed, results, output), output.note, output.disk)
@@ -179,10 +184,10 @@ def _reports(
     """Return what makes each report of a suite, by the name of its file."""
     from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, readable, render
 
-    made: dict[str, Callable[[], Iterable[bytes]]] = {}
-    if output.reports:
-        made[REPORT_FILE] = lambda: [readable(report, output.template, output.note).encode("utf-8", "replace")]
-        made[JUNIT_FILE] = lambda: render(report, "junit")
+    made: dict[str, Callable[[], Iterable[bytes]]] = {
+        REPORT_FILE: lambda: [readable(report, output.template, output.note).encode("utf-8", "replace")],
+        JUNIT_FILE: lambda: render(report, "junit"),
+    }
     if viewed is not None:
         from holodeck_action.reports.page.viewer import PAGE_FILE, View, page_of
 

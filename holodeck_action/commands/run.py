@@ -52,7 +52,7 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
         output, kept = Output.of(caller, request, template, progress), ""
         if output.folder is None and not request.dry_run:
             folder, kept = place_for_results(caller, claims)
-            output = structs.replace(output, folder=folder, reports=False, html=False)
+            output = structs.replace(output, folder=folder, reports=False)
         with caller.job() as job:
             done = evaluate(prepared, request, output, claims, around, job)
         if kept:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from holodeck_action.decide.verdict import GateVerdict
+from holodeck_action.suite.model.policy import GATES
 
 _MOST_DIGITS = 14
-LATENCY, FIRST_TOKEN = "p95_latency_ms", "p95_first_token_ms"
 
 
 def decisive(actual: float, required: float, *, minimize: bool, holds: bool, places: int = 2) -> tuple[str, str]:
@@ -70,9 +70,11 @@ def _shown(value: float, places: int) -> str:
 
 def at_most(name: str) -> bool:
     """Tell whether a gate of this name is an upper limit."""
+    if name in GATES:
+        return GATES[name].stricter == "lower"
     # The name of a metric may begin with anything.
     key = name.rpartition(".")[2] if name.startswith("metrics.") else name
-    return key.startswith(("max_", "baseline.")) or key in (LATENCY, FIRST_TOKEN)
+    return key.startswith(("max_", "baseline."))
 
 
 def figures(gate: GateVerdict, *, places: int | None = None) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """Suite-level gates: what the whole run must reach (docs/results.md).
 
 Each gate is passed, failed, or undetermined while what is missing could still turn it. Missing evaluations that
-`min_completeness` tolerates are left out of the numbers.
+`min_completeness` tolerates are left out of the numbers. A function with the key of a gate judges it.
 
 Gates on one metric look at its mean, the end of the mean's interval and its worst tenth. A lower bound asks for high
 scores, an upper one for low ones; each is the other's mirror image: an upper bound of b on scores x is a lower bound of
@@ -11,13 +11,12 @@ scores, an upper one for low ones; each is the other's mirror image: an upper bo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from holodeck_action.decide.consumption import Latencies, Total
-from holodeck_action.decide.figures import FIRST_TOKEN, LATENCY, counted, decisive, decisive_percent
+from holodeck_action.decide.figures import counted, decisive, decisive_percent
 from holodeck_action.decide.statistics import (
     MANY_ENOUGH,
     effective_sample_size,
@@ -32,7 +31,7 @@ from holodeck_action.decide.statistics import (
 from holodeck_action.decide.summaries import summary_score
 from holodeck_action.decide.verdict import GateState, GateVerdict, MetricSummary
 from holodeck_action.record.record import CustomSummary
-from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GateMetric, Gates
+from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GateMetric, Gates, given_gates
 
 LOST_SHOWN = 3
 """Evaluations that passing cases lack and a gate names."""
@@ -102,6 +101,23 @@ class GateInputs(Struct, frozen=True):
         return math.nextafter(1.0, 0.0) if rate == 1.0 and self.failed else rate
 
 
+Found = tuple[GateState, float | None, str]
+"""How a gate ends, the number that was found (None if unknown), and the sentence with both numbers."""
+Judge = Callable[[float, GateInputs, bool], Found]
+"""Judges a gate by its limit and the inputs; the last is whether missing evaluations are tolerated."""
+_JUDGES: dict[str, Judge] = {}
+
+
+def _judges(name: str) -> Callable[[Judge], Judge]:
+    """Return a decorator that names the gate, a key of `Gates`, which a function judges."""
+
+    def added(judge: Judge) -> Judge:
+        _JUDGES[name] = judge
+        return judge
+
+    return added
+
+
 def judge_gates(gates: Gates, inputs: GateInputs) -> tuple[GateVerdict, ...]:
     """Judge every configured gate."""
     return tuple(_judge(gates, inputs))
@@ -109,34 +125,10 @@ def judge_gates(gates: Gates, inputs: GateInputs) -> tuple[GateVerdict, ...]:
 
 def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
     complete = _complete(gates.min_completeness, inputs)
-    if gates.min_pass_rate is not None and inputs.asserting:
-        yield _pass_rate(gates.min_pass_rate, inputs, tolerated=complete)
-    if gates.min_pass_rate_lower_bound is not None and inputs.asserting:
-        yield _lower_bound(gates.min_pass_rate_lower_bound, inputs, tolerated=complete)
-    if gates.min_completeness is not None:
-        yield GateVerdict(
-            "min_completeness",
-            "passed" if complete else "undetermined",
-            inputs.completeness,
-            gates.min_completeness,
-            f"{inputs.completed} of {inputs.planned} evaluations happened"
-            + _share(inputs.completeness, gates.min_completeness, holds=complete)
-            + _unjudged(inputs)
-            + _lost(inputs)
-            + _untold(inputs),
-        )
-    if gates.max_errors is not None:
-        yield _at_most("max_errors", inputs.errors, gates.max_errors, f"{counted(inputs.errors, 'case')} in error")
-    if gates.max_flaky is not None:
-        yield _flaky(gates.max_flaky, inputs, tolerated=complete)
-    if gates.max_cost_usd is not None:
-        yield _spent("max_cost_usd", inputs.cost_usd, gates.max_cost_usd, inputs)
-    if gates.max_total_tokens is not None:
-        yield _spent("max_total_tokens", inputs.tokens, gates.max_total_tokens, inputs)
-    if gates.p95_latency_ms is not None:
-        yield _latency(LATENCY, gates.p95_latency_ms, inputs.latencies, inputs.unrun, tolerated=complete)
-    if gates.p95_first_token_ms is not None:
-        yield _latency(FIRST_TOKEN, gates.p95_first_token_ms, inputs.first_tokens, inputs.unrun, tolerated=complete)
+    for name, gate, limit in given_gates(gates):
+        if gate.looks_at != "base" and (inputs.asserting or gate.looks_at != "answers"):
+            state, actual, reason = _JUDGES[name](limit, inputs, complete)
+            yield GateVerdict(name, state, actual, limit, reason)
     for name in sorted(gates.metrics):
         summary = inputs.metrics.get(name)
         missing = 0 if summary is None or complete else summary.errors
@@ -167,13 +159,14 @@ def _complete(required: float | None, inputs: GateInputs) -> bool:
     return reaches(inputs.completeness, required) and not (everything and inputs.missing)
 
 
-def _pass_rate(required: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
+@_judges("min_pass_rate")
+def _pass_rate(required: float, inputs: GateInputs, tolerated: bool) -> Found:
     passed, failed, missing = map(total_weight, (inputs.passed, inputs.failed, inputs.missing))
     rate, bound = inputs.pass_rate, exactly(required)
     total = passed + failed + missing
     state: GateState
     if rate is None:
-        return GateVerdict("min_pass_rate", "undetermined", None, required, "no case could be judged")
+        return "undetermined", None, "no case could be judged"
     if tolerated:
         state = "passed" if passed >= bound * (passed + failed) else "failed"
     elif passed + missing < bound * total:
@@ -184,7 +177,15 @@ def _pass_rate(required: float, inputs: GateInputs, *, tolerated: bool) -> GateV
     weighted = len({*inputs.passed, *inputs.failed}) > 1
     share = _share(rate, required, " by weight" if weighted else "", holds=state == "passed")
     reason = f"{len(inputs.passed)} of {decided} passed{share}{_unjudged(inputs)}"
-    return GateVerdict("min_pass_rate", state, rate, required, reason)
+    return state, rate, reason
+
+
+@_judges("min_completeness")
+def _completeness(required: float, inputs: GateInputs, tolerated: bool) -> Found:
+    reason = f"{inputs.completed} of {inputs.planned} evaluations happened"
+    reason += _share(inputs.completeness, required, holds=tolerated)
+    reason += _unjudged(inputs) + _lost(inputs) + _untold(inputs)
+    return "passed" if tolerated else "undetermined", inputs.completeness, reason
 
 
 def _share(rate: float, required: float, counted_how: str = "", *, holds: bool) -> str:
@@ -199,11 +200,11 @@ def _unjudged(inputs: GateInputs) -> str:
     return f"; {counted(len(inputs.missing), 'case')} could not be judged" if inputs.missing else ""
 
 
-def _lower_bound(required: float, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
-    name = "min_pass_rate_lower_bound"
+@_judges("min_pass_rate_lower_bound")
+def _lower_bound(required: float, inputs: GateInputs, tolerated: bool) -> Found:
     rate = inputs.pass_rate
     if rate is None:
-        return GateVerdict(name, "undetermined", None, required, "no case could be judged")
+        return "undetermined", None, "no case could be judged"
     everything = [*inputs.passed, *inputs.failed, *inputs.missing]
     bound = wilson_lower_bound(rate, effective_sample_size([*inputs.passed, *inputs.failed]))
     best = wilson_lower_bound(
@@ -215,73 +216,85 @@ def _lower_bound(required: float, inputs: GateInputs, *, tolerated: bool) -> Gat
     found, needed = decisive_percent(bound, required, holds=reaches(bound, required))
     cases = len(inputs.passed) + len(inputs.failed)
     reason = f"{found} is the lower end of the pass rate's 95 % interval over {counted(cases, 'case')}, {needed} needed"
-    return GateVerdict(name, state, bound, required, reason + _unjudged(inputs))
+    return state, bound, reason + _unjudged(inputs)
 
 
-def _at_most(name: str, actual: int, limit: int, found: str) -> GateVerdict:
+def _at_most(actual: int, limit: float, found: str) -> Found:
     """Judge a number of something; `found` says it in words."""
     allowed = "none" if limit == 0 else f"{limit:,}"
-    return GateVerdict(name, "passed" if actual <= limit else "failed", actual, limit, f"{found}, {allowed} allowed")
+    return "passed" if actual <= limit else "failed", actual, f"{found}, {allowed} allowed"
 
 
-def _flaky(limit: int, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
+@_judges("max_errors")
+def _errors(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+    return _at_most(inputs.errors, limit, f"{counted(inputs.errors, 'case')} in error")
+
+
+@_judges("max_flaky")
+def _flaky(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
     """Judge the flaky cases: trials that nobody judged could make one of any case."""
-    found = _at_most("max_flaky", inputs.flaky, limit, counted(inputs.flaky, "flaky case"))
+    state, actual, reason = _at_most(inputs.flaky, limit, counted(inputs.flaky, "flaky case"))
     missing = inputs.unseen + (0 if tolerated else inputs.undecided)
-    if found.state == "failed" or inputs.flaky + missing <= limit:
-        return found
-    return replace(
-        found,
-        state="undetermined",
-        reason=f"{found.reason}; {counted(missing, 'other case')} may be flaky in trials that nobody judged",
-    )
+    if state == "failed" or inputs.flaky + missing <= limit:
+        return state, actual, reason
+    more = f"{counted(missing, 'other case')} may be flaky in trials that nobody judged"
+    return "undetermined", actual, f"{reason}; {more}"
 
 
-def _spent(name: str, total: Total, limit: float, inputs: GateInputs) -> GateVerdict:
+@_judges("max_cost_usd")
+def _cost(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+    return _spent(limit, inputs.cost_usd, inputs.unrun, places=4, said="${} spent, ${} allowed")
+
+
+@_judges("max_total_tokens")
+def _tokens(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+    return _spent(limit, inputs.tokens, inputs.unrun, places=0, said="{} tokens used, {} allowed")
+
+
+def _spent(limit: float, total: Total, unrun: int, *, places: int, said: str) -> Found:
     """Judge tokens or dollars: what is not known, or was not run, could still exceed the limit."""
-    state: GateState
-    if not reaches(limit, total.known):
-        state = "failed"
-    else:
-        state = "undetermined" if total.unknown or inputs.unrun else "passed"
     holds = reaches(limit, total.known)
+    state: GateState = "failed" if not holds else "undetermined" if total.unknown or unrun else "passed"
     # A part of a sum is never shown as the sum.
     at_least = "≥ " if total.unknown else ""
-    if name == "max_cost_usd":
-        spent, allowed = (f"${shown}" for shown in decisive(total.known, limit, minimize=True, holds=holds, places=4))
-        reason = f"{at_least}{spent} spent, {allowed} allowed"
-    else:
-        used, allowed = decisive(total.known, limit, minimize=True, holds=holds, places=0)
-        reason = f"{at_least}{used} tokens used, {allowed} allowed"
+    reason = at_least + said.format(*decisive(total.known, limit, minimize=True, holds=holds, places=places))
     if total.unknown:
         reason += f"; unknown for {total.unknown:,} of the turns and evaluations"
-    if inputs.unrun:
-        reason += f"; {counted(inputs.unrun, 'case')} not run"
-    return GateVerdict(name, state, None if state != "failed" and total.unknown else total.known, limit, reason)
+    if unrun:
+        reason += f"; {counted(unrun, 'case')} not run"
+    return state, None if state != "failed" and total.unknown else total.known, reason
 
 
-def _latency(name: str, limit: float, found: Latencies, unrun: int, *, tolerated: bool) -> GateVerdict:
+@_judges("p95_latency_ms")
+def _latency(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+    return _in_time(limit, inputs.latencies, inputs.unrun, ("an answer", "came"), tolerated=tolerated)
+
+
+@_judges("p95_first_token_ms")
+def _first_token(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+    return _in_time(limit, inputs.first_tokens, inputs.unrun, ("a first token", "began"), tolerated=tolerated)
+
+
+def _in_time(limit: float, found: Latencies, unrun: int, words: tuple[str, str], *, tolerated: bool) -> Found:
     # What an answer does not tell is no missing evaluation, which `min_completeness` could tolerate.
     answered, missing = found.answered, found.untold + (0 if tolerated else found.missing)
     untold = f"; {counted(found.untold, 'answer')} did not tell" if found.untold else ""
     actual = equal_quantile(answered, _P95)
     if actual is None:
-        what = "a first token" if name == FIRST_TOKEN else "an answer"
-        return GateVerdict(name, "undetermined", None, limit, f"no turn tells the time to {what}{untold}")
+        return "undetermined", None, f"no turn tells the time to {words[0]}{untold}"
     # Turns without an answer could be as fast or as slow as can be.
     fast, slow = (equal_quantile([*answered, *([end] * missing)], _P95) for end in (0.0, math.inf))
     assert fast is not None
     assert slow is not None
     shown, allowed = decisive(actual, limit, minimize=True, holds=reaches(limit, actual), places=0)
-    what = "began" if name == FIRST_TOKEN else "came"
-    reason = f"95 % of {counted(len(answered), 'answer')} {what} within {shown} ms, {allowed} ms allowed"
+    reason = f"95 % of {counted(len(answered), 'answer')} {words[1]} within {shown} ms, {allowed} ms allowed"
     if missing > found.untold:
         reason += f"; {counted(found.missing, 'turn')} unanswered"
     reason += untold
     if not reaches(limit, fast):
-        return GateVerdict(name, "failed", actual, limit, reason)
+        return "failed", actual, reason
     settled = reaches(limit, slow) and (tolerated or not unrun)
-    return GateVerdict(name, "passed" if settled else "undetermined", actual, limit, reason)
+    return "passed" if settled else "undetermined", actual, reason
 
 
 def _summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:

@@ -14,7 +14,16 @@ from msgspec import Struct
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import CaseRecord, Record
-from holodeck_action.suite.model.policy import Baseline, GateMetric, Gates, GateSummary, QuarantineEntry, Reaction
+from holodeck_action.suite.model.policy import (
+    BOUNDS_OF_METRICS,
+    GATES,
+    Baseline,
+    GateMetric,
+    Gates,
+    GateSummary,
+    QuarantineEntry,
+    Reaction,
+)
 
 Way = Literal["laxer", "stricter", "changed"]
 """What became of a term; `changed` where nobody can tell which way."""
@@ -127,26 +136,16 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "cards": Aside("what judges were measured to be worth"),
     },
     Gates: {
-        "min_pass_rate": Higher(),
-        "min_pass_rate_lower_bound": Higher(),
-        "min_completeness": Higher(),
-        "max_errors": Lower(),
-        "max_flaky": Lower(),
-        "max_regressions": Lower(absent=0),
-        "max_cost_usd": Lower(),
-        "max_total_tokens": Lower(),
-        "p95_latency_ms": Lower(),
-        "p95_first_token_ms": Lower(),
+        **{
+            name: Higher(gate.absent) if gate.stricter == "higher" else Lower(gate.absent)
+            for name, gate in GATES.items()
+        },
         "metrics": Parts(),
         "summary": Parts(),
     },
     GateMetric: {
-        "min_mean": Higher(),
-        "min_lower_bound": Higher(),
-        "min_p10": Higher(),
-        "max_mean": Lower(),
-        "max_upper_bound": Lower(),
-        "max_p90": Lower(),
+        **{lowest: Higher() for lowest, _ in BOUNDS_OF_METRICS},
+        **{highest: Lower() for _, highest in BOUNDS_OF_METRICS},
     },
     GateSummary: {"method": Other(), "weights": Other(), "function": Other(), "min": Higher()},
     Baseline: {

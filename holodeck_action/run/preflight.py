@@ -32,11 +32,11 @@ from holodeck_action.suite.configuration_errors import (
     through,
 )
 from holodeck_action.suite.model.base_sources import MERGE_BASE
-from holodeck_action.suite.model.policy import Baseline, Gates
+from holodeck_action.suite.model.policy import Baseline, Gates, given_gates
 from holodeck_action.suite.model.targets import OWN_MODEL, AnyTarget, PythonTarget, WrittenTarget, parse_target
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.factory import build_agent, describe
-from holodeck_action.targets.protocol import Agent, Told
+from holodeck_action.targets.protocol import Agent
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
                 cases=cases,
                 target=target,
                 target_files=files,
-                base_files=suite.checkout if flags.baseline is None else Checkout.anywhere(around.cwd),
+                base_files=suite.checkout if "baseline.source" not in flags.policy else Checkout.anywhere(around.cwd),
                 written=flags.target,
                 part=None if shard is None else part_of(cases, *shard, None),
             )
@@ -277,19 +277,11 @@ async def _try_target(loaded: Loaded, target: WrittenTarget, shown: str) -> tupl
     return tuple(silence_on_tools(agent, suite.cases)), problems
 
 
-_NEEDED: dict[str, Told] = {
-    "max_cost_usd": "cost",
-    "max_total_tokens": "tokens",
-    "p95_latency_ms": "time",
-    "p95_first_token_ms": "first token",
-}
-
-
 def untold_gates(gates: Gates, suite: Suite, agent: Agent, target: AnyTarget, shown: str) -> Iterator[str | Located]:
     """Yield a problem for every gate on what no reply of the target says: it could never pass."""
-    for name, needed in _NEEDED.items():
-        reason = agent.untold.get(needed)
-        if getattr(gates, name) is not None and reason is not None:
+    for name, gate, _ in given_gates(gates):
+        reason = None if gate.told is None else agent.untold.get(gate.told)
+        if reason is not None:
             message = (
                 f"gates.{name} cannot be judged: {describe(target)} does not tell what the gate looks at, because "
                 f"{reason}; give it with every reply, or remove the gate"

@@ -12,6 +12,7 @@ from msgspec.structs import fields
 from holodeck_action.decide.exit_codes import TOLERABLE, ExitCode
 from holodeck_action.decide.survey import judged_cases
 from holodeck_action.record.result_files import read_record
+from holodeck_action.run.options.action_inputs import policy_values
 from holodeck_action.run.settings import AGAINST, Flags
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.hosts import is_loopback
@@ -54,17 +55,17 @@ class Request(Struct, frozen=True):
     the better of two agents' results go. `cluster_env` names the variables that workers of a cluster are given.
     """
 
-    suites: tuple[str, ...]
     flags: Flags
-    output_dir: GivenPath | None
-    resume: bool
-    allow_empty: bool
-    env_file: GivenPath | None
     allowed: Allowed
-    requirements: tuple[str, ...]
-    template: GivenPath | None
-    html: bool
-    fail_on: FailOn
+    suites: tuple[str, ...] = ("agent.yaml",)
+    output_dir: GivenPath | None = None
+    resume: bool = False
+    allow_empty: bool = False
+    env_file: GivenPath | None = None
+    requirements: tuple[str, ...] = ()
+    template: GivenPath | None = None
+    html: bool = True
+    fail_on: FailOn = "violation"
     dry_run: bool = False
     bless: GivenPath | None = None
     history: GivenPath | str | None = None
@@ -109,29 +110,19 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
             if given.get(name) is not None:
                 raise ConfigurationError([f"--{name} needs the whole run, of which --shard runs a part: leave one out"])
     _check_cluster(given, against)
-    for name in ("turn_timeout", "case_timeout", "run_timeout"):
-        given[f"{name}_s"] = given.get(name)
     failed_from = given.pop("failed_from", None)
-    flags = {item.name: given[item.name] for item in fields(Flags) if given.get(item.name) is not None}
+    flags = {**_named(Flags, given), "policy": policy_values(given)}
     if failed_from is not None:
         flags["failed_from"] = _failed_cases(failed_from)
-    return Request(
-        suites=given.get("suites") or ("agent.yaml",),
-        flags=Flags(**flags),
-        output_dir=output_dir,
-        resume=resume,
-        allow_empty=given.get("allow_empty", False),
-        env_file=given.get("env_file"),
-        allowed=Allowed(tuple(given.get("allow_paths", ())), given.get("allow_plain_http", False)),
-        requirements=tuple(given.get("requirements", ())),
-        template=given.get("template"),
-        html=next((layer["html"] for layer in layers if layer.get("html") is not None), True),
-        fail_on=given.get("fail_on", "violation"),
-        dry_run=given.get("dry_run", False),
-        bless=given.get("bless"),
-        history=given.get("history"),
-        cluster_env=tuple(given.get("cluster_env", ())),
-    )
+    # It is on unless the highest layer that says something switches it off.
+    html = next((layer["html"] for layer in layers if layer.get("html") is not None), True)
+    allowed = Allowed(tuple(given.get("allow_paths", ())), given.get("allow_plain_http", False))
+    return Request(**{**_named(Request, given), "flags": Flags(**flags), "allowed": allowed, "html": html})
+
+
+def _named(kind: type[Struct], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that are called like fields of a kind."""
+    return {item.name: given[item.name] for item in fields(kind) if item.name in given}
 
 
 def _check_cluster(given: Mapping[str, Any], against: Sequence[str]) -> None:

@@ -7,11 +7,12 @@ defaults.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
+from pydantic import BaseModel
 
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.errors import Problem
@@ -19,7 +20,6 @@ from holodeck_action.suite.model.policy import (
     Baseline,
     GatedCases,
     Gates,
-    Reaction,
     fails_on_loss,
     unable_to_fail,
 )
@@ -27,21 +27,8 @@ from holodeck_action.suite.values import Case, Suite
 from holodeck_action.text.given_paths import GivenPath
 
 T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
-_GATE_FLAGS = (
-    *("min_pass_rate", "min_pass_rate_lower_bound", "min_completeness", "max_errors", "max_flaky"),
-    "max_regressions",
-)
-_BASELINE_FLAGS = {
-    "baseline": "source",
-    "on_missing_baseline": "on_missing",
-    "baseline_margin": "margin",
-    "on_regressed": "on_regressed",
-    "on_inconclusive": "on_inconclusive",
-    "on_case_regression": "on_case_regression",
-    "on_loosened": "on_loosened",
-}
-"""Fields of `Baseline` by the flags that set them."""
 _DEFAULT_BASELINE = Baseline.model_construct()
 _BOOLEANS = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
@@ -68,31 +55,16 @@ class Flags(Struct, frozen=True):
     is the part of them that is run, such as `2/8`. `cluster` is the address of the scheduler whose workers run them.
     `against` is another suite to compare with; `against_target`, `against_model` and `against_prompt` are what differs
     in the same suite when that is compared with itself. `record`, `replay` and `cache` are folders of model calls.
+    `policy` is what takes the place of values of the policy file, by key, such as `gates.max_errors`.
     """
 
     target: str | None = None
-    concurrency: int | None = None
-    turn_timeout_s: float | None = None
-    case_timeout_s: float | None = None
+    policy: Mapping[str, Any] = field(default_factory=dict)
     run_timeout_s: float | None = None
-    max_response_bytes: int | None = None
     max_cost_usd: float | None = None
     max_tokens: int | None = None
     repeat: int | None = None
     min_pass: int | None = None
-    min_pass_rate: float | None = None
-    min_pass_rate_lower_bound: float | None = None
-    min_completeness: float | None = None
-    max_errors: int | None = None
-    max_flaky: int | None = None
-    max_regressions: int | None = None
-    baseline: str | None = None
-    on_missing_baseline: Literal["warn", "fail"] | None = None
-    baseline_margin: float | None = None
-    on_regressed: Reaction | None = None
-    on_inconclusive: Reaction | None = None
-    on_case_regression: Reaction | None = None
-    on_loosened: Reaction | None = None
     against: str | None = None
     against_target: str | None = None
     against_model: str | None = None
@@ -106,6 +78,15 @@ class Flags(Struct, frozen=True):
     record: GivenPath | None = None
     replay: GivenPath | None = None
     cache: GivenPath | None = None
+
+    def over(self, section: str, written: M) -> M:
+        """Return a section of the policy file with the values that the command line sets."""
+        return written.model_copy(update=self.policy_of(section))
+
+    def policy_of(self, section: str) -> dict[str, Any]:
+        """Return what takes the place of a section's values, by their keys."""
+        start = f"{section}."
+        return {key.removeprefix(start): value for key, value in self.policy.items() if key.startswith(start)}
 
     @property
     def compared_with(self) -> tuple[str, str | GivenPath] | None:
@@ -182,14 +163,13 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         environ: environment variables; `HOLODECK_LLM_TIMEOUT`, `HOLODECK_FILE_TIMEOUT`, `HOLODECK_DOWNLOAD_TIMEOUT`,
             `HOLODECK_CACHE_ENABLED` and `HOLODECK_CACHE_DIR` are read, an unparsable value is ignored.
     """
-    limits = suite.policy.limits
+    limits = flags.over("limits", suite.policy.limits)
     own = suite.agent.execution
     shared = suite.project.execution
     budget = suite.policy.budget
     minutes = budget.max_minutes
     deadlines = [value for value in (limits.run_timeout_s, 60 * minutes if minutes else None) if value is not None]
     concurrency = _first(
-        flags.concurrency,
         limits.concurrency if "concurrency" in limits.model_fields_set else None,
         own.parallel_test_cases if own else None,
         shared.parallel_test_cases if shared else None,
@@ -197,25 +177,24 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
     )
     baseline = merge_baseline(suite.policy.baseline, flags)
     # Whether a case is flaky, only all of its trials tell.
-    gates = merge_gates(suite.policy.gates, flags)
+    gates = flags.over("gates", suite.policy.gates)
     return Settings(
         concurrency=concurrency,
         # More processes than processors only help callables that wait.
         workers=min(concurrency, max(4, os.cpu_count() or 1)),
         turn_timeout_s=_first(
-            flags.turn_timeout_s,
             limits.turn_timeout_s if "turn_timeout_s" in limits.model_fields_set else None,
             own.llm_timeout if own else None,
             shared.llm_timeout if shared else None,
             _seconds(environ.get("HOLODECK_LLM_TIMEOUT")),
             limits.turn_timeout_s,
         ),
-        case_timeout_s=_first(flags.case_timeout_s, limits.case_timeout_s),
+        case_timeout_s=limits.case_timeout_s,
         rate_limit_wait_s=limits.rate_limit_wait_s,
         run_timeout_s=None if flags.run_timeout_s is not None else min(deadlines, default=None),
         max_cost_usd=None if flags.max_cost_usd is not None else budget.max_cost_usd,
         max_tokens=None if flags.max_tokens is not None else budget.max_tokens,
-        max_response_bytes=_first(flags.max_response_bytes, limits.max_response_bytes),
+        max_response_bytes=limits.max_response_bytes,
         stop_when_decided=suite.policy.trials.stop_when_decided and gates.max_flaky is None,
         gates=gates,
         baseline=baseline,
@@ -268,18 +247,10 @@ def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
             return ModelCalls()
 
 
-def merge_gates(gates: Gates, flags: Flags) -> Gates:
-    """Return the gates with those that the command line sets."""
-    given = {name: getattr(flags, name) for name in _GATE_FLAGS if getattr(flags, name) is not None}
-    return gates.model_copy(update=given)
-
-
 def merge_baseline(baseline: Baseline, flags: Flags) -> Baseline:
     """Return how the run is compared with a base, with what the command line sets."""
-    given = {field: value for flag, field in _BASELINE_FLAGS.items() if (value := getattr(flags, flag)) is not None}
-    if flags.compared_with is not None:
-        given["source"] = None
-    return baseline.model_copy(update=given)
+    merged = flags.over("baseline", baseline)
+    return merged if flags.compared_with is None else merged.model_copy(update={"source": None})
 
 
 def baseline_problem(baseline: Baseline, gates: Gates, *, compared: bool) -> tuple[str, str] | None:
@@ -316,16 +287,8 @@ def gates_problem(
     reason = unable_to_fail(gates, found)
     if reason is None:
         return None
-    given = " ".join(_gate_flags(flags))
+    given = " ".join(f"--{key.replace('_', '-')} {value:g}" for key, value in flags.policy_of("gates").items())
     return Problem(None if given else suite.gates_mark, given or "gates", reason)
-
-
-def _gate_flags(flags: Flags) -> Iterator[str]:
-    """Yield the gates of the command line that take the place of those of the policy file, as they are written."""
-    for name in _GATE_FLAGS:
-        value = getattr(flags, name)
-        if value is not None:
-            yield f"--{name.replace('_', '-')} {value:g}"
 
 
 def _first(*values: T | None) -> T:

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.seam.manifest import Command, Document, Extension, Format, Library, Metric, Tool
+from holodeck_action.seam.manifest import Command, Document, Extension, Format, Library, Metric, Past, Table, Tool
 
 ENTRY_POINTS = "holodeck_action.extensions"
 """The group in which a package installed beside this one names its `Extension`, as `module:name`."""
@@ -76,6 +76,16 @@ def metrics() -> dict[tuple[str, str], Metric]:
 def libraries() -> dict[str, Library]:
     """Return the libraries of metrics of the extensions that came with this package, by name."""
     return {library.name: library for extension in own_extensions() for library in extension.libraries}
+
+
+def past() -> Past | None:
+    """Return how runs are kept over time; None where they are not."""
+    return next((extension.past for extension in own_extensions() if extension.past is not None), None)
+
+
+def tables() -> dict[str, Table]:
+    """Return the kinds of files of cases of the extensions that came with this package, by suffix."""
+    return {table.suffix: table for extension in own_extensions() for table in extension.tables}
 
 
 def formats() -> dict[str, Format]:

@@ -7,7 +7,7 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterable, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import urlsplit
@@ -170,10 +170,11 @@ class Checkout(Struct, frozen=True):
             most -= len(entries)
             for name, is_folder in entries:
                 inner = folder / name
-                following = names.after(states, name)
-                if is_folder and following and self._reaches(root, (*above, *inner.parts)):
-                    pending.append((inner, following))
-                elif not is_folder and names.end in following and not self._is_link_to_folder(start / inner):
+                if is_folder:
+                    following = names.after(states, name)
+                    if following and self._reaches(root, (*above, *inner.parts)):
+                        pending.append((inner, following))
+                elif names.end_at(states, name) and not self._is_link_to_folder(start / inner):
                     found.append(self.folder / start / inner)
         return sorted(found)
 
@@ -218,26 +219,29 @@ class Checkout(Struct, frozen=True):
 
 
 class _Names:
-    """The parts of a pattern; a state is how many of them the folders so far have matched, `end` is all of them."""
+    """The parts of a pattern; a state is how many of them the folders so far have matched."""
 
     def __init__(self, parts: Sequence[str]) -> None:
         self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
         self._hidden = [part.startswith(".") for part in parts]
-        self.end = len(parts)
+        self._end = len(parts)
         self.start = self._reached((0,))
 
     def after(self, states: Iterable[int], name: str) -> frozenset[int]:
-        """Return the states in a folder, or at a file, of this name; none if it does not match."""
-        following = []
-        for state in states:
-            if state == self.end or (name.startswith(".") and not self._hidden[state]):
-                continue
-            part = self._parts[state]
-            if part is None:
-                following.append(state)
-            elif part.match(name):
-                following.append(state + 1)
-        return self._reached(following)
+        """Return the states in a folder of this name; none if it does not match."""
+        taken = (state for state in states if self._takes(state, name))
+        return self._reached(state if self._parts[state] is None else state + 1 for state in taken)
+
+    def end_at(self, states: Iterable[int], name: str) -> bool:
+        """Tell whether a file of this name matches the rest of the pattern; what stands before `**` is a folder."""
+        last = {self._end - 1, *takewhile(lambda state: self._parts[state] is None, reversed(range(self._end)))}
+        return any(state in last and self._takes(state, name) for state in states)
+
+    def _takes(self, state: int, name: str) -> bool:
+        if state == self._end or (name.startswith(".") and not self._hidden[state]):
+            return False
+        part = self._parts[state]
+        return part is None or part.match(name) is not None
 
     def _reached(self, states: Iterable[int]) -> frozenset[int]:
         # `**` may be no folder at all.
@@ -245,7 +249,7 @@ class _Names:
         for start in states:
             state = start
             found.add(state)
-            while state < self.end and self._parts[state] is None:
+            while state < self._end and self._parts[state] is None:
                 state += 1
                 found.add(state)
         return frozenset(found)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.build_runner_action import runner_action
+from scripts.build_action import runner_action
 from tests.action.composite import FOLDER, composite, path_with, run
 from tests.action.step import ROOT, action
 from tests.commands.project import Project

@@ -24,6 +24,8 @@ from tests.extensions.tracing.collector import http_collector
 from tests.llm.models import Answer, FakeModels, Request
 from tests.workers.installing import NO_INDEX, wheel, with_uv
 
+pytestmark = pytest.mark.needs("deepeval")
+
 KEY = "sk-planted-4711-secret"
 OLD, NEW = "Answer briefly.", "Answer at length."
 

@@ -33,6 +33,7 @@ def sections(text: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.needs
 def test_help_shows_commands_and_options_in_groups(project: Project) -> None:
     shown = sections(project.run("--help").stdout)
     commands = {title: tuple(names) for title, names in shown.items() if title in COMMAND_GROUPS}

@@ -81,7 +81,12 @@ COMMANDS: dict[str, Callable[[Project, str], tuple[Finished, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+NEEDED = {"export": "honeyhive", "history import": "history", "calibrate": "calibration", "verify": "reference"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs(NEEDED.get(name, "none"))) for name in COMMANDS]
+)
 def test_a_command_does_the_same_however_its_record_is_read(made: Project, tmp_path: Path, name: str) -> None:
     done = []
     for file in ("large.json", "whole.json"):

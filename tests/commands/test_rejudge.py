@@ -17,6 +17,8 @@ from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project, evaluations
 from tests.llm.models import Answer, FakeModels, Request
 
+pytestmark = pytest.mark.needs("deepeval")
+
 KEY = "sk-planted-rejudge-17"
 TESTED = "gpt-4o-tested"
 STEPS = ["Read the answer.", "Compare it with the criteria."]

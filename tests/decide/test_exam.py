@@ -33,7 +33,7 @@ from holodeck_action.record.record import (
     RecordedBaseline,
     ToolAssertion,
 )
-from holodeck_action.suite.model.policy import Baseline, GateMetric, Gates, GateSummary, QuarantineEntry
+from holodeck_action.suite.model.policy import GATES, Baseline, GateMetric, Gates, GateSummary, QuarantineEntry
 from tests.record.records import case, case_of, evaluation, record, turn
 
 TIMES = int(os.environ.get("EXAM_FUZZ_TIMES", "1"))
@@ -95,16 +95,8 @@ def full() -> Record:
         "harm": GateMetric(max_mean=0.5, max_upper_bound=0.7, max_p90=0.6),
     }
     summary = GateSummary(method="weighted_average", weights={"bleu": 2.0}, min=0.5)
-    made = Gates(
-        min_pass_rate=0.8,
-        min_pass_rate_lower_bound=0.5,
-        min_completeness=0.9,
-        metrics=bounds,
-        summary=summary,
-    )
-    limits: dict[str, Any] = dict.fromkeys(("max_errors", "max_flaky", "max_regressions", "max_total_tokens"), 5)
-    limits |= dict.fromkeys(("max_cost_usd", "p95_latency_ms", "p95_first_token_ms"), 5.0)
-    made = made.model_copy(update=limits)
+    limits = {name: 0.5 if gate.stricter == "higher" else 5 for name, gate in GATES.items()}
+    made = Gates(metrics=bounds, summary=summary).model_copy(update=limits)
     assertion = ToolAssertion("find_order", True, 0)
     asked = turn(
         evaluation(0.9), ground_truth="yes", tool_assertions=(assertion, replace(assertion, expected="refund"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from holodeck_action.metrics.retrieval import RetrievalName
-from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Gates
+from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GATES, Gates
 from holodeck_action.targets.reply import REPLY
 from holodeck_action.targets.shapes import ListOf, Object
 
@@ -110,12 +110,11 @@ def cases(chance: random.Random) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 
 def gates(chance: random.Random, *, compared: bool) -> dict[str, Any]:
     """Return a limit for each gate, some of them such that missing evaluations are tolerated."""
-    limits: dict[str, Any] = {
+    limits: dict[str, Any] = {name: chance.randrange(4) for name, gate in GATES.items() if gate.stricter == "lower"}
+    limits |= {
         "min_pass_rate": chance.choice((0.1, 0.3, 0.5)),
         "min_pass_rate_lower_bound": chance.choice((0.05, 0.2)),
         "min_completeness": chance.choice((None, 0.05, 0.5, 1.0)),
-        "max_errors": chance.choice((0, 3)),
-        "max_flaky": chance.randrange(4),
         "max_regressions": chance.randrange(3) if compared else None,
         "max_cost_usd": chance.random() * 30,
         "max_total_tokens": chance.randrange(1, 4000),

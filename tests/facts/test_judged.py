@@ -17,6 +17,8 @@ from tests.facts.test_table import FULL
 from tests.llm.judging import asked_keys
 from tests.llm.models import Answer, FakeModels, Request
 
+pytestmark = pytest.mark.needs("deepeval", "presets")
+
 KEY = "sk-planted-facts-3"
 MARKED = ("text a", "find")
 RAG = ("faithfulness", "contextual_relevancy", "contextual_precision", "contextual_recall")

@@ -10,6 +10,8 @@ import pytest
 from tests.commands.project import Project
 from tests.fields.pairs import ERROR, FAILED, PASSED, SHOWN, Pair, call, calls, chunks, run_pairs
 
+pytestmark = pytest.mark.needs("deepeval")
+
 OK = {"type": "length", "max_characters": 1000}
 
 

@@ -18,6 +18,8 @@ from tests.llm.models import FakeModels
 from tests.targets.service import Service
 from tests.workers.installing import bare_python, wheel, with_uv
 
+pytestmark = pytest.mark.needs("deepeval")
+
 
 @pytest.fixture
 def models() -> Iterator[FakeModels]:

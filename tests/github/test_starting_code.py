@@ -246,6 +246,7 @@ def job(project: Project) -> Job:
     return job
 
 
+@pytest.mark.needs
 def test_every_starter_is_planted_and_every_command_tried() -> None:
     assert PLANTS.keys() == {starter.what for starter in STARTERS}
     assert COMMANDS.keys() == {*_names(cli)}

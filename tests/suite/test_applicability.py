@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +24,27 @@ from tests.suite.folders import HEAD, complaints, load, load_policy_of
 MARK = SourceMark("agent.yaml", 1, 1)
 
 
-def config(**entry: Any) -> Metric:
+def metric_of(entry: Mapping[str, Any]) -> Metric:
     return built_in().read("case", entry)
 
 
-def code(**entry: Any) -> Metric:
+def config(**entry: Any) -> dict[str, Any]:
+    return entry
+
+
+def code(**entry: Any) -> dict[str, Any]:
     return config(type="code", grader="a:b", **entry)
 
 
-def geval(**entry: Any) -> Metric:
+def geval(**entry: Any) -> dict[str, Any]:
     return config(type="geval", name="g", criteria="c", **entry)
 
 
-def rag(name: str, **entry: Any) -> Metric:
+def rag(name: str, **entry: Any) -> dict[str, Any]:
     return config(type="rag", metric_type=name, **entry)
 
 
-def retrieval(**entry: Any) -> Metric:
+def retrieval(**entry: Any) -> dict[str, Any]:
     return config(type="retrieval", metric="recall_at_k", **entry)
 
 
@@ -47,6 +52,7 @@ TEXT = ("f1_score", "bleu", "rouge", "meteor")
 AZURE = ("groundedness", "relevance", "coherence", "fluency", "similarity")
 
 
+@pytest.mark.needs("azure", "deepeval")
 @pytest.mark.proves("GEvalMetric: evaluation_params")
 @pytest.mark.parametrize(
     ("metric", "inputs"),
@@ -72,10 +78,11 @@ AZURE = ("groundedness", "relevance", "coherence", "fluency", "similarity")
         (config(type="length", max_words=3), set()),
     ],
 )
-def test_required_inputs(metric: Metric, inputs: set[str]) -> None:
-    assert metric.needs == inputs
+def test_required_inputs(metric: Mapping[str, Any], inputs: set[str]) -> None:
+    assert metric_of(metric).needs == inputs
 
 
+@pytest.mark.needs("azure", "deepeval")
 @pytest.mark.parametrize(
     ("metric", "expected"),
     [
@@ -100,10 +107,11 @@ def test_required_inputs(metric: Metric, inputs: set[str]) -> None:
         (retrieval(threshold=0.5), True),
     ],
 )
-def test_what_asserts(metric: Metric, expected: bool) -> None:
-    assert metric.asserts is expected
+def test_what_asserts(metric: Mapping[str, Any], expected: bool) -> None:
+    assert metric_of(metric).asserts is expected
 
 
+@pytest.mark.needs("azure", "deepeval")
 @pytest.mark.parametrize(
     ("metric", "expected"),
     [
@@ -132,10 +140,11 @@ def test_what_asserts(metric: Metric, expected: bool) -> None:
         (retrieval(threshold=0.5), 0.5),
     ],
 )
-def test_effective_threshold(metric: Metric, expected: float | None) -> None:
-    assert metric.pass_mark == expected
+def test_effective_threshold(metric: Mapping[str, Any], expected: float | None) -> None:
+    assert metric_of(metric).pass_mark == expected
 
 
+@pytest.mark.needs("azure", "deepeval")
 @pytest.mark.parametrize(
     ("metric", "expected"),
     [
@@ -151,8 +160,8 @@ def test_effective_threshold(metric: Metric, expected: float | None) -> None:
         (config(type="length", max_words=3), False),
     ],
 )
-def test_what_needs_a_judge(metric: Metric, expected: bool) -> None:
-    assert metric.needs_judge is expected
+def test_what_needs_a_judge(metric: Mapping[str, Any], expected: bool) -> None:
+    assert metric_of(metric).needs_judge is expected
 
 
 BARE = Turn(0, TurnTexts("a"), MARK)
@@ -166,6 +175,7 @@ FULL = Turn(
 )
 
 
+@pytest.mark.needs("azure", "deepeval")
 @pytest.mark.parametrize(
     ("metric", "missing"),
     [
@@ -179,8 +189,9 @@ FULL = Turn(
         (code(), ()),
     ],
 )
-def test_missing_static_inputs_and_skips(metric: Metric, missing: tuple[str, ...]) -> None:
-    own, inherited = MetricSpec(metric, "m", MARK, False), MetricSpec(metric, "m", MARK, True)
+def test_missing_static_inputs_and_skips(metric: Mapping[str, Any], missing: tuple[str, ...]) -> None:
+    made = metric_of(metric)
+    own, inherited = MetricSpec(made, "m", MARK, False), MetricSpec(made, "m", MARK, True)
     assert missing_static_inputs(own, BARE) == missing
     assert missing_static_inputs(own, FULL) == ()
     # Listed on the case, a missing input is an error of the evaluation, not a skip.
@@ -192,7 +203,7 @@ def test_missing_static_inputs_and_skips(metric: Metric, missing: tuple[str, ...
 
 @pytest.mark.parametrize("kind", ["tool_correctness", "deepeval_tool_correctness"])
 def test_a_trajectory_serves_tool_correctness_too(kind: str) -> None:
-    spec = MetricSpec(config(type=kind), "m", MARK, True)
+    spec = MetricSpec(metric_of(config(type=kind)), "m", MARK, True)
     turn = Turn(0, TurnTexts("a"), MARK, expected_trajectory=(ExpectedTool("f"),))
     assert missing_static_inputs(spec, turn) == ()
     assert skip_reason(spec, turn) is None
@@ -200,7 +211,7 @@ def test_a_trajectory_serves_tool_correctness_too(kind: str) -> None:
 
 def test_a_disabled_metric_is_skipped_wherever_it_stands() -> None:
     for inherited in (True, False):
-        spec = MetricSpec(config(metric="rouge", enabled=False), "m", MARK, inherited)
+        spec = MetricSpec(metric_of(config(metric="rouge", enabled=False)), "m", MARK, inherited)
         assert skip_reason(spec, FULL) == "disabled in the suite"
 
 

@@ -24,6 +24,8 @@ from tests.commands.project import Project
 from tests.suite.folders import HEAD, write
 from tests.workers.support import CODE
 
+pytestmark = pytest.mark.needs("parquet")
+
 CASES: list[dict[str, Any]] = [
     {"name": "return", "input": 'How long, "exactly", can I wait?', "ground_truth": "30 days.\nNot more."},
     {"name": "order", "input": "Where is A-17?", "expected_tools": ["find_order"], "ground_truth": "1.10"},

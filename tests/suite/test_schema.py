@@ -212,6 +212,7 @@ def agree(name: str, document: Any) -> None:
         assert not unexplained, unexplained
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("name", ["agent", "policy"])
 def test_the_schemas_are_schemas(name: str) -> None:
     jsonschema.Draft7Validator.check_schema(SCHEMAS[name])

@@ -11,6 +11,8 @@ from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, COMPATIBLE,
 from tests.commands.project import Project
 from tests.llm.models import FakeModels
 
+pytestmark = pytest.mark.needs("deepeval")
+
 KEY = "key-planted-4711-secret"
 PRICED: dict[ProviderName, str] = {
     "gemini": "gemini-2.5-flash",

@@ -8,7 +8,7 @@ import click
 
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.command_help import HelpfulCommand
-from holodeck_action.run.options.flags import CALLS, EPILOG, JUDGES_ONLY, PATH, TYPES, settings
+from holodeck_action.run.options.flags import CALLS, EPILOG, JUDGES_ONLY, PATH, settings, type_of
 from holodeck_action.run.options.input_kinds import RATE
 
 if TYPE_CHECKING:
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 @click.argument("suite", required=False, metavar="[SUITE]")
 @click.option("--metric", help="Name of the metric that the labels are about [default: the only one with a judge].")
 @click.option("--results", type=PATH, help="Take answers and verdicts from this results.json; call no model.")
-@click.option("--threshold", type=TYPES[RATE], help="Passing score for people and judge [default: the metric's].")
+@click.option("--threshold", type=type_of(RATE), help="Passing score for people and judge [default: the metric's].")
 @click.option(
     "--format", "form", type=click.Choice(["console", "markdown", "json"]), default="console", show_default=True
 )
 @settings("output-dir", helps={"output-dir": "Write judge-card.json here."})
 @click.option(
     "--min-agreement-lower-bound",
-    type=TYPES[RATE],
+    type=type_of(RATE),
     help="Lowest accepted lower end of the agreement's 95 % interval.",
 )
-@click.option("--min-kappa-lower-bound", type=TYPES[RATE], help="Lowest accepted lower end of κ's 95 % interval.")
+@click.option("--min-kappa-lower-bound", type=type_of(RATE), help="Lowest accepted lower end of κ's 95 % interval.")
 @settings(
     *("concurrency", "max-cost-usd", "max-tokens", *CALLS),
     helps={**JUDGES_ONLY, "concurrency": "Number of answers judged at the same time [default: 10]."},

@@ -19,7 +19,7 @@ from holodeck_action.run.case_choice import filters_of, with_trials
 from holodeck_action.run.loading import Surroundings, load_one, shown_folder, with_lines, with_python
 from holodeck_action.run.preflight import Prepared, check_python_target, target_of
 from holodeck_action.run.schedule import TrialKey
-from holodeck_action.run.settings import Flags, SettingsError, merge_baseline, merge_gates
+from holodeck_action.run.settings import Flags, SettingsError, merge_baseline
 from holodeck_action.suite.checkout import Checkout, head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, target_problems
 from holodeck_action.suite.model.agent import Instructions
@@ -134,7 +134,7 @@ def beside(
     policy = changed.suite.policy
     own = OwnPlan(
         tuple(_own_trials(case, flags) for case in changed.suite.cases),
-        merge_gates(policy.gates, flags),
+        flags.over("gates", policy.gates),
         merge_baseline(policy.baseline, flags),
     )
     return BaseSuite(structs.replace(changed, cases=paired, graded_by=item), unpaired, run, folder, required, own)

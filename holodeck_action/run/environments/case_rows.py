@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 from holodeck_action.run.environments.environments import Installing, python_of
 from holodeck_action.run.environments.packages import PackagesError
+from holodeck_action.seam.manifest import Table
 from holodeck_action.suite.cases.case_files import RowsError
 from holodeck_action.suite.checkout import MOST_YAML, Checkout
 from holodeck_action.suite.model.environments import Environment
@@ -26,7 +27,6 @@ from holodeck_action.workers.pool import WorkerPool
 SECONDS = 60.0
 """Longest time that it may take until all rows are there, the import of a function excluded."""
 _BLOCK = 1 << 20
-_PARQUET = "holodeck_action.extensions.parquet.parquet:rows"
 
 
 class CaseRows:
@@ -50,18 +50,18 @@ class CaseRows:
         # Before the suite is read, no other secret is known.
         self._redact = Redactor(environment_secrets(environ)).text
 
-    def parquet(self, file: BinaryIO) -> Iterator[bytes]:
-        """Yield the rows of a Parquet file; see `RowSource.parquet`."""
-        if find_spec("pyarrow") is None:
+    def table(self, kind: Table, file: BinaryIO) -> Iterator[bytes]:
+        """Yield the rows of a file; see `RowSource.table`."""
+        if find_spec(kind.package) is None:
             raise RowsError(
-                "Parquet needs the package pyarrow, which is not installed; "
-                "install it with: pip install 'holodeck-action[parquet]'"
+                f"{kind.suffix.removeprefix('.').capitalize()} needs the package {kind.package}, which is not "
+                f"installed; install it with: pip install 'holodeck-action[{kind.extra}]'"
             )
         pool = limited_pool(self._environ, size=1, redact=self._redact)
         with tempfile.TemporaryDirectory() as folder:
-            copy = Path(folder, "cases.parquet")
+            copy = Path(folder, f"cases{kind.suffix}")
             write_new(copy, iter(partial(file.read, _BLOCK), b""), UNSYNCED_DISK)
-            yield from self._rows(pool, _PARQUET, {"path": str(copy)}, folder)
+            yield from self._rows(pool, kind.rows, {"path": str(copy)}, folder, named=False)
 
     def python(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
         """Yield what a function gives; see `RowSource.python`."""
@@ -83,13 +83,15 @@ class CaseRows:
         with tempfile.TemporaryDirectory() as rows:
             yield from self._rows(pool, reference, {}, rows)
 
-    def _rows(self, pool: WorkerPool, reference: str, args: Mapping[str, Any], folder: str) -> Iterator[bytes]:
+    def _rows(
+        self, pool: WorkerPool, reference: str, args: Mapping[str, Any], folder: str, *, named: bool = True
+    ) -> Iterator[bytes]:
         path = Path(folder, "rows.jsonl")
         try:
             asyncio.run(self._write(pool, reference, {"args": args, "rows": str(path)}))
         except UserCodeError as error:
             message = error.message
-            raise RowsError(message.removeprefix(f"{reference}: ") if reference == _PARQUET else message) from None
+            raise RowsError(message if named else message.removeprefix(f"{reference}: ")) from None
         try:
             # Code of the suite has had the file in its hands.
             with open_file(path, None, follow=False) as file:

@@ -3,46 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import click
+
+from holodeck_action.run.options.action_inputs import INPUTS, Group
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-OPTION_GROUPS = {
-    "Cases": ("case_globs", "tags", "limit", "shard", "failed_from", "repeat", "min_pass", "allow_empty", "resume"),
-    "Agent and limits": (
-        *("target", "concurrency", "turn_timeout", "case_timeout", "run_timeout", "max_response_bytes"),
-        *("max_cost_usd", "max_tokens"),
-    ),
+_MORE = {
     "Judge": ("metric", "results", "threshold", "min_agreement_lower_bound", "min_kappa_lower_bound"),
-    "Gates": (
-        "policy",
-        *("min_pass_rate", "min_pass_rate_lower_bound", "min_completeness", "max_errors", "max_flaky", "fail_on"),
-    ),
-    "Comparison and history": (
-        *("baseline", "on_missing_baseline", "baseline_margin", "max_regressions", "on_regressed", "on_inconclusive"),
-        *(
-            "on_case_regression",
-            "on_loosened",
-            "against",
-            "against_target",
-            "against_model",
-            "against_prompt",
-            "bless",
-            "history",
-        ),
-    ),
-    "Model calls": ("record", "replay", "cache", "dry_run"),
-    "Files and packages": ("env_file", "requirements", "allow_paths", "allow_plain_http"),
-    "Publishing": (
-        *("repository", "pull_request", "sha", "comment", "comment_id", "check", "check_name", "check_fail_on"),
-        *("review", "require_publish"),
-    ),
-    "Output": ("output_dir", "html", "template", "form", "format", "file", "help"),
+    "Gates": ("policy",),
+    "Publishing": ("repository", "pull_request", "sha"),
+    "Output": ("form", "format", "file", "help"),
 }
+"""Options that are no inputs."""
 OTHERS = "Other"
+OPTION_GROUPS = {
+    title: (*_MORE.get(title, ()), *(item.setting for item in INPUTS if item.help and item.group == title))
+    for title in get_args(Group)
+    if title != OTHERS
+}
 _FEW = 12
 """Options that need no groups."""
 

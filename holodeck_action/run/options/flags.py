@@ -14,28 +14,7 @@ import click
 from holodeck_action import __version__
 from holodeck_action.run.options.action_inputs import BOTH, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, Input
 from holodeck_action.run.options.command_help import completed_files
-from holodeck_action.run.options.input_kinds import (
-    AT_LEAST_ONE,
-    BASE,
-    CLUSTER,
-    COUNT,
-    DOLLARS,
-    FILE,
-    FLAG,
-    FOLDER,
-    FOLDERS,
-    GLOBS,
-    HISTORY,
-    MARGIN,
-    PACKAGES,
-    RATE,
-    RESULTS,
-    SECONDS,
-    SHARD,
-    TAGS,
-    VARIABLES,
-    Kind,
-)
+from holodeck_action.run.options.input_kinds import FILE, FLAG, FOLDER, FOLDERS, HISTORY, RESULTS, Kind
 from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
@@ -74,8 +53,8 @@ class Finite(click.FloatRange):
 class Written(click.ParamType):
     """A text that has a form."""
 
-    def __init__(self, name: str, kind: Kind) -> None:
-        self.name, self._kind = name, kind
+    def __init__(self, kind: Kind) -> None:
+        self.name, self._kind = kind.word.lower(), kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the text; see `click.ParamType.convert`."""
@@ -141,32 +120,32 @@ VERSION = click.option(
 )
 
 
-TYPES: Mapping[Kind, click.ParamType] = {
-    COUNT: click.IntRange(min=0),
-    AT_LEAST_ONE: click.IntRange(min=1),
-    RATE: Finite(0.0, 1.0),
-    MARGIN: Finite(0.0, 1.0, min_open=True),
-    BASE: Written("source", BASE),
-    SHARD: Written("shard", SHARD),
-    CLUSTER: Written("address", CLUSTER),
-    SECONDS: Finite(min=0.0, min_open=True),
-    DOLLARS: Finite(min=0.0),
-    FOLDER: PATH,
-    HISTORY: HistoryPlace(),
-    FOLDERS: PATH,
-    FILE: PATH,
-    RESULTS: PATH,
-}
-_LISTS = (FOLDERS, GLOBS, PACKAGES, TAGS, VARIABLES)
-_WRITTEN = {"output-dir": ("-o", "--output-dir"), "check": ("--check/--no-check",), "html": ("--html/--no-html",)}
-"""Options that are not just `--NAME`."""
+def type_of(kind: Kind) -> click.ParamType | None:
+    """Return what click makes of the values of a kind; None for any text."""
+    if kind.choices:
+        return click.Choice(kind.choices)
+    if kind.span is not None:
+        least, most, above, whole = kind.span
+        return click.IntRange(int(least)) if whole else Finite(least, most, min_open=above)
+    if kind is HISTORY:
+        return HistoryPlace()
+    if kind in (FOLDER, FOLDERS, FILE, RESULTS):
+        return PATH
+    return Written(kind) if kind.word and not kind.many else None
+
+
 _SETTINGS = {item.name: item for item in INPUTS}
 
 RUN = ("output-dir", *(item.name for item in RUN_INPUTS if item.help and item.name != "output-dir"))
 PUBLISH = (*(item.name for item in PUBLISH_INPUTS if item.help), *BOTH)
-GATES = ("min-pass-rate", "min-pass-rate-lower-bound", "min-completeness", "max-errors", "max-flaky")
-CHANGES = ("max-regressions", "baseline-margin", "on-regressed", "on-inconclusive", "on-case-regression", "on-loosened")
-"""Gates on what changed since the base."""
+GATES = tuple(item.name for item in INPUTS if item.group == "Gates" and item.key)
+"""Gates on one run."""
+CHANGES = tuple(
+    item.name
+    for item in INPUTS
+    if item.group == "Comparison and history" and item.key and item.name not in ("baseline", "on-missing-baseline")
+)
+"""Gates on what changed since the base, and what they do."""
 REACH = ("allow-path", "allow-plain-http")
 """By which suites may do more than what lies in their checkout."""
 CALLS = ("env-file", "requirements", *REACH, "record", "replay", "cache", "dry-run")
@@ -198,18 +177,21 @@ def settings(*names: str, helps: Mapping[str, str] = MappingProxyType({})) -> Ca
 
 def _option(item: Input, text: str | None) -> Callable[[Command], Command]:
     kind = item.kind
-    more: dict[str, Any] = {"multiple": True} if kind in _LISTS else {}
-    if kind is FLAG:
-        # Nothing is said where an option with two sides is not given.
-        more = {"default": None} if item.name in _WRITTEN else {"is_flag": True}
-    if kind is RESULTS:
+    names = (f"-{item.short}", f"--{item.name}") if item.short else (f"--{item.name}",)
+    more: dict[str, Any] = {"multiple": True} if kind.many else {}
+    if kind is FLAG and item.default == "true":
+        # Nothing is said where neither side is given.
+        names, more = (f"--{item.name}/--no-{item.name}",), {"default": None}
+    elif kind is FLAG:
+        more = {"is_flag": True}
+    elif kind is RESULTS:
         # Given without a value: the last run's.
         more = {"is_flag": False, "flag_value": str(LAST_RESULTS)}
     return click.option(
-        *_WRITTEN.get(item.name, (f"--{item.name}",)),
+        *names,
         item.setting,
-        type=click.Choice(kind.choices) if kind.choices else TYPES.get(kind),
-        metavar=item.metavar,
+        type=type_of(kind),
+        metavar=item.metavar or kind.word or None,
         help=text or item.help,
         **more,
     )

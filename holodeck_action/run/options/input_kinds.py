@@ -15,6 +15,22 @@ _WHOLE = re.compile(r"[0-9]{1,18}")
 _DECIMAL = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
+class Span(NamedTuple):
+    """The numbers that a setting takes; `above` leaves out the least one, `whole` all but whole numbers."""
+
+    least: float = 0.0
+    most: float | None = None
+    above: bool = False
+    whole: bool = False
+
+    def read(self, text: str) -> float:
+        """Return the number that a text is; raises ValueError where it is none of these."""
+        pattern, number = (_WHOLE, int) if self.whole else (_DECIMAL, float)
+        value = number(text) if pattern.fullmatch(text) else math.nan
+        within = value > self.least if self.above else value >= self.least
+        return value if within and value < math.inf and (self.most is None or value <= self.most) else _refuse()
+
+
 class Kind(NamedTuple):
     """What values a setting takes.
 
@@ -22,11 +38,17 @@ class Kind(NamedTuple):
         read: makes a value of a text that is not blank; raises ValueError where it cannot.
         allowed: what can be given, for error messages.
         choices: all the words that it takes; none where it takes others.
+        span: the numbers that it takes; None where it takes none.
+        many: whether it is a list, an entry a line; an option is given once for each.
+        word: what stands for a value in the help; empty for the word of its type.
     """
 
     read: Callable[[str], Any]
     allowed: str
     choices: tuple[str, ...] = ()
+    span: Span | None = None
+    many: bool = False
+    word: str = ""
 
 
 def _lines(text: str) -> tuple[str, ...]:
@@ -39,34 +61,6 @@ def _folders(text: str) -> tuple[Path, ...]:
 
 def _flag(text: str) -> bool:
     return {"true": True, "false": False}[text] if text in ("true", "false") else _refuse()
-
-
-def _choice(*values: str) -> Callable[[str], str]:
-    return lambda text: text if text in values else _refuse()
-
-
-def _count(least: int) -> Callable[[str], int]:
-    return lambda text: int(text) if _WHOLE.fullmatch(text) and int(text) >= least else _refuse()
-
-
-def _number(text: str) -> float:
-    value = float(text) if _DECIMAL.fullmatch(text) else _refuse()
-    return value if math.isfinite(value) else _refuse()
-
-
-def _rate(text: str) -> float:
-    value = _number(text)
-    return value if 0.0 <= value <= 1.0 else _refuse()
-
-
-def _seconds(text: str) -> float:
-    value = _number(text)
-    return value if value > 0.0 else _refuse()
-
-
-def _margin(text: str) -> float:
-    value = _rate(text)
-    return value if value > 0.0 else _refuse()
 
 
 def _shard(text: str) -> str:
@@ -85,9 +79,7 @@ def _base(text: str) -> str:
 
 
 def _history(text: str) -> Path | str:
-    if not text.startswith("branch:"):
-        return Path(text)
-    return text if re.fullmatch(SOURCES, text) else _refuse()
+    return _base(text) if text.startswith("branch:") else Path(text)
 
 
 def _refuse() -> Any:
@@ -96,32 +88,36 @@ def _refuse() -> Any:
 
 def one_of(*words: str) -> Kind:
     """Return the kind of a setting that takes one of some words."""
-    return Kind(_choice(*words), ", ".join(words), words)
+    return Kind(lambda text: text if text in words else _refuse(), ", ".join(words), words)
 
 
-COUNT = Kind(_count(0), "a whole number, 0 or more")
-AT_LEAST_ONE = Kind(_count(1), "a whole number, 1 or more")
-RATE = Kind(_rate, "a number from 0 to 1")
-SECONDS = Kind(_seconds, "a number of seconds above 0")
-DOLLARS = Kind(_number, "a number of US dollars, 0 or more")
+def _numbers(allowed: str, span: Span) -> Kind:
+    return Kind(span.read, allowed, span=span)
+
+
+COUNT = _numbers("a whole number, 0 or more", Span(0, whole=True))
+AT_LEAST_ONE = _numbers("a whole number, 1 or more", Span(1, whole=True))
+RATE = _numbers("a number from 0 to 1", Span(0.0, 1.0))
+MARGIN = _numbers("a number above 0 and up to 1", Span(0.0, 1.0, above=True))
+SECONDS = _numbers("a number of seconds above 0", Span(above=True))
+DOLLARS = _numbers("a number of US dollars, 0 or more", Span())
 FLAG = Kind(_flag, "true, false")
 FOLDER = Kind(Path, "a folder")
-FOLDERS = Kind(_folders, "folders, one per line")
+FOLDERS = Kind(_folders, "folders, one per line", many=True, word="DIR")
 FILE = Kind(Path, "a file")
-RESULTS = Kind(Path, "a results.json")
+RESULTS = Kind(Path, "a results.json", word="RESULTS")
 TEXT = Kind(str, "a text")
 TARGET = Kind(str, "recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model")
-GLOBS = Kind(_lines, "globs, one per line")
-BASE = Kind(_base, "file:PATH, artifact, artifact:NAME, branch:NAME, merge-base")
-HISTORY = Kind(_history, "a folder, or branch:NAME")
-MARGIN = Kind(_margin, "a number above 0 and up to 1")
-SHARD = Kind(_shard, "I/N with I from 1 to N, auto, or auto/N")
-CLUSTER = Kind(_cluster, "tcp://HOST:PORT or tls://HOST:PORT")
-VARIABLES = Kind(_lines, "names of variables, one per line")
+GLOBS = Kind(_lines, "globs, one per line", many=True, word="GLOB")
+BASE = Kind(_base, "file:PATH, artifact, artifact:NAME, branch:NAME, merge-base", word="SOURCE")
+HISTORY = Kind(_history, "a folder, or branch:NAME", word="DIR")
+SHARD = Kind(_shard, "I/N with I from 1 to N, auto, or auto/N", word="I/N")
+CLUSTER = Kind(_cluster, "tcp://HOST:PORT or tls://HOST:PORT", word="ADDRESS")
+VARIABLES = Kind(_lines, "names of variables, one per line", many=True, word="NAME")
 REACTION = one_of("fail", "warn", "ignore")
-PACKAGES = Kind(_lines, "a file or a Python, or packages, one per line")
-TAGS = Kind(_lines, "tags, one per line")
-SUITE = Kind(str, "a file or folder of a suite")
-SUITES = Kind(_lines, "files, folders or globs, one per line")
-PUBLISHED = Kind(_lines, "results.json files or folders of them, one per line")
+PACKAGES = Kind(_lines, "a file or a Python, or packages, one per line", many=True, word="PACKAGES")
+TAGS = Kind(_lines, "tags, one per line", many=True)
+SUITE = Kind(str, "a file or folder of a suite", word="SUITE")
+SUITES = Kind(_lines, "files, folders or globs, one per line", many=True)
+PUBLISHED = Kind(_lines, "results.json files or folders of them, one per line", many=True)
 TOKEN = Kind(str, "a token")

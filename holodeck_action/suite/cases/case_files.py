@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
+from holodeck_action.seam import registry
+from holodeck_action.seam.manifest import Table
 from holodeck_action.suite.cases.columns import ColumnMap
 from holodeck_action.suite.cases.sources import CaseFile, Sources, read_content, text_digest
 from holodeck_action.suite.cases.tables import TableError, delimited_cases, json_line_cases, row_cases, table_text
@@ -29,7 +31,12 @@ MOST_FILES = 1000
 _PYTHON = "python:"
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_TEXT = (*_DELIMITERS, ".jsonl", ".ndjson", ".json", ".yaml", ".yml")
 _MAGIC = re.compile(r"[*?]|\[.+\]")
+
+
+def _is_binary(data: bytes) -> bool:
+    return b"\0" in data
 
 
 class RowsError(Exception):
@@ -39,8 +46,8 @@ class RowsError(Exception):
 class RowSource(Protocol):
     """Gives rows that only a process with limits may read: each as one line of JSON, an object."""
 
-    def parquet(self, file: BinaryIO) -> Iterator[bytes]:
-        """Yield the rows of a Parquet file.
+    def table(self, kind: Table, file: BinaryIO) -> Iterator[bytes]:
+        """Yield the rows of a file that an extension reads.
 
         Raises:
             RowsError: it cannot be read.
@@ -147,13 +154,16 @@ class _Finder:
         sources = self._sources
         relative = Path(os.path.relpath(sources.folder / name, sources.folder)).as_posix()
         kind = Path(name).suffix.lower()
-        if kind == ".parquet":
-            self._take_parquet(name, relative)
+        if kind in registry.tables():
+            self._take_rows(registry.tables()[kind], name, relative)
             return
         data, reason = read_content(sources.checkout, name)
         if data is None:
             way_out = " (allowed: a path relative to agent.yaml)" if reason == "does not exist" else ""
             self._refuse(f"{self._shown(name)} {reason}{way_out}")
+            return
+        if kind not in _TEXT and data.parse(_is_binary):
+            self._refuse(f"{self._shown(name)}: a file of cases with the suffix {kind} {registry.unknown()}")
             return
         sources.parts.append(("cases", text_digest(data)))
         if kind in _DELIMITERS:
@@ -180,13 +190,13 @@ class _Finder:
             return
         _take_cases(self._sources, document, root, path)
 
-    def _take_parquet(self, name: str, relative: str) -> None:
+    def _take_rows(self, kind: Table, name: str, relative: str) -> None:
         try:
             with self._sources.checkout.open(name, MOST_YAML) as file:
                 digest = hashlib.sha256(file.read()).digest()
                 file.seek(0)
                 self._sources.parts.append(("cases", digest))
-                rows = self._source().parquet(file)
+                rows = self._source().table(kind, file)
                 self._take_table(relative, lambda columns: row_cases(rows, relative, columns))
         except RowsError as error:
             self._refuse(f"{self._shown(name)}: {error}")

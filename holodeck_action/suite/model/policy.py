@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -139,33 +139,87 @@ class GateSummary(FormatModel):
         return self
 
 
+class GatedCases(Struct, frozen=True):
+    """What gates can fail on.
+
+    How many cases there are, in how many something asserts, how many are repeated, and whether a loss against a base
+    fails.
+    """
+
+    cases: int
+    asserting: int
+    repeated: int
+    compared: bool = False
+
+
+class Gate(Struct, frozen=True):
+    """What is known of a gate besides its value; noted once, at its field of `Gates`.
+
+    Attributes:
+        stricter: which values are.
+        looks_at: `answers`: whether cases pass; `cases`, `repeated`: how many of these; `run`: what the run took;
+            `base`: the comparison; `missing`: what did not happen, which leaves a run incomplete.
+        absent: the value that null stands for; None where null switches the gate off.
+        told: what every reply must tell; None for nothing.
+    """
+
+    stricter: Literal["higher", "lower"]
+    looks_at: Literal["answers", "cases", "repeated", "run", "base", "missing"]
+    absent: float | None = None
+    told: Literal["tokens", "cost", "time", "first token"] | None = None
+
+    def can_fail(self, limit: float, found: GatedCases) -> bool:
+        """Tell whether a run with these cases can fail it."""
+        if self.looks_at in _NAMED:
+            return limit < int(getattr(found, self.looks_at))
+        return self.looks_at == "run" or (self.looks_at == "answers" and limit > 0)
+
+
+_NAMED = {"cases": "case(s)", "repeated": "repeated case(s)"}
+"""What a gate counts, as a message names it."""
+
+
 class Gates(FormatModel):
     """`gates`: requirements on the whole run. Null switches a gate off."""
 
-    min_pass_rate: UnitInterval | None = 1.0
+    min_pass_rate: Annotated[UnitInterval | None, Gate("higher", "answers")] = 1.0
     """Share of the decided cases that must pass, by weight. Example: `0.9`."""
-    min_pass_rate_lower_bound: UnitInterval | None = None
+    min_pass_rate_lower_bound: Annotated[UnitInterval | None, Gate("higher", "answers")] = None
     """Lowest lower end of the pass rate's 95 % Wilson interval. Example: `0.8`."""
-    min_completeness: UnitInterval | None = 1.0
+    min_completeness: Annotated[UnitInterval | None, Gate("higher", "missing")] = 1.0
     """Share of the planned evaluations that must happen. Example: `0.95`."""
-    max_errors: Count | None = None
+    max_errors: Annotated[Count | None, Gate("lower", "cases")] = None
     """Cases that may end in error. Example: `2`."""
-    max_flaky: Count | None = None
+    max_flaky: Annotated[Count | None, Gate("lower", "repeated")] = None
     """Cases that may have both passing and failing trials. Example: `1`."""
-    max_regressions: Count | None = None
+    max_regressions: Annotated[Count | None, Gate("lower", "base", absent=0)] = None
     """Cases that may fail though they passed on the base; none when absent. Needs `baseline.source`. Example: `2`."""
-    max_cost_usd: NotNegative | None = None
+    max_cost_usd: Annotated[NotNegative | None, Gate("lower", "run", told="cost")] = None
     """US dollars that all model calls of the run may have cost. Example: `1.5`."""
-    max_total_tokens: Count | None = None
+    max_total_tokens: Annotated[Count | None, Gate("lower", "run", told="tokens")] = None
     """Tokens that all model calls of the run may have used. Example: `200000`."""
-    p95_latency_ms: Positive | None = None
+    p95_latency_ms: Annotated[Positive | None, Gate("lower", "run", told="time")] = None
     """Milliseconds in which 95 % of the turns must be answered. Example: `8000`."""
-    p95_first_token_ms: Positive | None = None
+    p95_first_token_ms: Annotated[Positive | None, Gate("lower", "run", told="first token")] = None
     """Milliseconds in which 95 % of the answers must have begun. Example: `1500`."""
     metrics: Annotated[dict[str, GateMetric], NoneAs({})] = Field(default_factory=dict)
     """Bounds on metrics, by name. Example: `{rouge: {min_mean: 0.6}}`."""
     summary: GateSummary | None = None
     """A bound on one number from the means of all metrics. Example: `{method: simple_average, min: 0.7}`."""
+
+
+GATES: Mapping[str, Gate] = {
+    name: note for name, field in Gates.model_fields.items() for note in field.metadata if isinstance(note, Gate)
+}
+"""All gates but those on scores, by key, in their order."""
+
+
+def given_gates(gates: Gates) -> Iterator[tuple[str, Gate, float]]:
+    """Yield each of `GATES` that has a value: its key, what is known of it, the value."""
+    for name, gate in GATES.items():
+        limit = getattr(gates, name)
+        if limit is not None:
+            yield name, gate, limit
 
 
 class Baseline(FormatModel):
@@ -325,19 +379,6 @@ _LEAST = 1e-9
 """Bounds nearer to the end of the scale are lost in the rounding of means."""
 
 
-class GatedCases(Struct, frozen=True):
-    """What gates can fail on.
-
-    How many cases there are, in how many something asserts, how many are repeated, and whether a loss against a base
-    fails.
-    """
-
-    cases: int
-    asserting: int
-    repeated: int
-    compared: bool = False
-
-
 def fails_on_loss(baseline: Baseline) -> bool:
     """Tell whether a loss against the base can fail a run."""
     return "fail" in (baseline.on_regressed, baseline.on_inconclusive, baseline.on_case_regression)
@@ -348,7 +389,11 @@ def unable_to_fail(gates: Gates, found: GatedCases) -> str | None:
 
     Where nothing asserts, only gates on scores count: the others would be green whatever is answered.
     """
-    if gates_scores(gates) or found.compared or (found.asserting and _gates_cases(gates, found)):
+    if (
+        gates_scores(gates)
+        or found.compared
+        or (found.asserting and any(gate.can_fail(limit, found) for _, gate, limit in given_gates(gates)))
+    ):
         return None
     if not found.asserting:
         return "no gate can fail: nothing asserts; give gates.metrics a bound on scores, such as min_mean"
@@ -365,28 +410,18 @@ def gates_scores(gates: Gates) -> bool:
 
 def gates_answers(gates: Gates) -> bool:
     """Tell whether a gate that can fail looks at answers: at whether cases pass, or at scores."""
-    return bool(gates.min_pass_rate or gates.min_pass_rate_lower_bound) or gates_scores(gates)
-
-
-def _gates_cases(gates: Gates, found: GatedCases) -> bool:
-    """Tell whether a gate that does not look at scores can fail."""
-    return (
-        bool(gates.min_pass_rate or gates.min_pass_rate_lower_bound)
-        or (gates.max_errors is not None and gates.max_errors < found.cases)
-        or (gates.max_flaky is not None and gates.max_flaky < found.repeated)
-        or any(limit is not None for limit in (gates.max_cost_usd, gates.max_total_tokens))
-        or any(limit is not None for limit in (gates.p95_latency_ms, gates.p95_first_token_ms))
-    )
+    rates = any(gate.looks_at == "answers" and limit for _, gate, limit in given_gates(gates))
+    return rates or gates_scores(gates)
 
 
 def _reasons(gates: Gates, found: GatedCases) -> Iterator[str]:
-    yield "min_pass_rate is off" if gates.min_pass_rate is None else "min_pass_rate 0 is always reached"
-    if gates.min_pass_rate_lower_bound is not None:
-        yield "min_pass_rate_lower_bound 0 is always reached"
-    if gates.max_errors is not None:
-        yield f"max_errors {gates.max_errors} allows all of {found.cases} case(s)"
-    if gates.max_flaky is not None:
-        yield f"max_flaky {gates.max_flaky} allows all of {found.repeated} repeated case(s)"
+    if gates.min_pass_rate is None:
+        yield "min_pass_rate is off"
+    for name, gate, limit in given_gates(gates):
+        if gate.looks_at == "answers":
+            yield f"{name} {limit:g} is always reached"
+        elif gate.looks_at in _NAMED:
+            yield f"{name} {limit} allows all of {getattr(found, gate.looks_at)} {_NAMED[gate.looks_at]}"
     for name, key, bound in _bounds(gates):
         yield f"metrics.{name}.{key} {bound:g} is always reached"
     if gates.summary is not None:

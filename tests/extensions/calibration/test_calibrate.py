@@ -15,6 +15,8 @@ from tests.commands.project import Project
 from tests.extensions.calibration.labelling import GEVAL, KEY, QUESTIONED, Bench
 from tests.llm.models import FakeModels, Fault
 
+pytestmark = pytest.mark.needs("deepeval")
+
 
 @pytest.fixture
 def bench(project: Project) -> Iterator[Bench]:

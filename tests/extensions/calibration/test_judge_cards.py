@@ -20,6 +20,8 @@ from tests.llm.models import FakeModels
 from tests.record.records import resealed
 from tests.reports.pages import Page
 
+pytestmark = pytest.mark.needs("deepeval")
+
 CARD = "card/judge-card.json"
 TABLE = Confusion(true_pass=12, false_pass=3, false_fail=1, true_fail=8)
 ANSWERS = 30

@@ -24,6 +24,8 @@ from tests.llm.judging import asked_keys
 from tests.llm.models import Answer, FakeModels, Request
 from tests.llm.models.values import Reply
 
+pytestmark = pytest.mark.needs("deepeval")
+
 ROOT = Path(__file__).parents[3]
 KEY = "sk-documented"
 

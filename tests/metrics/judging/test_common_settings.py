@@ -16,6 +16,8 @@ from tests.commands.project import Project
 from tests.llm.models import FakeModels, Fault, Request
 from tests.llm.models.values import Reply
 
+pytestmark = pytest.mark.needs()
+
 KEY = "sk-common-settings"
 STEPS = ["Read the answer."]
 KINDS: dict[str, dict[str, Any]] = {
@@ -136,6 +138,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
     }
 
 
+@pytest.mark.needs
 def test_every_judged_type_is_tried() -> None:
     judged = {name for name, kind in built_in().classes.items() if "judges" in kind.model_fields or name == "composite"}
     assert judged == {*KINDS}

@@ -15,6 +15,8 @@ from holodeck_action.scoring.configurations import configuration_of
 from holodeck_action.text.redaction import Redactor
 from tests.suite.folders import load
 
+pytestmark = pytest.mark.needs("deepeval")
+
 ENVIRON = {"OPENAI_API_KEY": "sk-one", "AZURE_OPENAI_API_KEY": "sk-azure"}
 JUDGE = {"provider": "openai", "name": "judge", "endpoint": "https://models.example/v1"}
 AZURE = {"provider": "azure_openai", "name": "judge", "endpoint": "https://azure.example", "api_version": "2024-06-01"}

@@ -14,6 +14,8 @@ from holodeck_action.record.record import Record
 from tests.commands.project import Finished, Project, evaluations
 from tests.llm.models import Answer, FakeModels, Fault, Request
 
+pytestmark = pytest.mark.needs("deepeval")
+
 KEY = "sk-planted-panel-0815"
 STEPS = ["Read the answer.", "Compare it with the criteria."]
 CASES = [{"name": f"case {number}", "input": f"question {number}"} for number in range(3)]

@@ -11,6 +11,8 @@ import pytest
 
 from tests.commands.project import Project
 
+pytestmark = pytest.mark.needs("deepeval")
+
 REFUSED = "note: a run would be refused here: "
 WITHOUT = "import sys; sys.modules[{name!r}] = None; from holodeck_action.cli import start; start()"
 NOWHERE = {"provider": "openai", "name": "x", "endpoint": "nowhere"}

@@ -21,6 +21,8 @@ from tests.extensions.deepeval.test_isolation import Imports
 from tests.llm.judging import Judge, Truth
 from tests.llm.models import Answer, FakeModels, Fault, Request
 
+pytestmark = pytest.mark.needs("deepeval")
+
 KEY = "sk-planted-verdicts-42"
 STEPS = ["Read the answer.", "Compare it with the criteria."]
 TRUTHS = [
