@@ -76,7 +76,8 @@ PROVIDER = Block(
     base={"provider": "openai", "name": "m"},
 )
 
-METRIC_TYPE = Values((), "zzz", f'"zzz" is not allowed (allowed: {", ".join(built_in().classes)})')
+TYPES = ", ".join(built_in().classes)
+METRIC_TYPE = Values((), "zzz", f'"zzz" is not allowed (allowed: {TYPES})')
 
 
 def metric(model: str, base: dict[str, str], fields: dict[str, Values]) -> Block:
