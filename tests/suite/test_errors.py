@@ -8,17 +8,14 @@ from typing import get_args
 import pytest
 
 from holodeck_action.metrics.registry import built_in
+from holodeck_action.metrics.standard import StandardMetric
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.model.providers import ProviderName
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints
 
-METRICS = (
-    "standard, geval, rag, code, tool_correctness, deepeval_tool_correctness, trajectory, retrieval, length, "
-    "generation, query_transformation, summarization, lm_retrieval, agent, refusal, trajectory_accuracy, quality, "
-    "factual_accuracy, toxicity, relevance, composite"
-)
-STANDARD = "groundedness, relevance, coherence, fluency, similarity, bleu, rouge, meteor, f1_score, equality, numeric"
+METRICS = ", ".join(built_in().classes)
+STANDARD = ", ".join(get_args(StandardMetric.model_fields["metric"].annotation))
 PROVIDER_KEYS = "api_key, api_version, auth_provider, endpoint, max_tokens, name, provider, temperature, top_p"
 TOOL_CASE = "test_cases: [{input: a, expected_tools: []}]\n"
 CASE_KEYS = "evaluations, expected_tools, files, ground_truth, input, name, retrieval_context, turns"
