@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field, structs
 
-from holodeck_action.extensions.calibration.cards import suite_cards
 from holodeck_action.metrics.weak_assertions import weak_assertions
 from holodeck_action.run.environments.case_rows import CaseRows
 from holodeck_action.run.environments.environments import (
@@ -27,6 +26,7 @@ from holodeck_action.run.environments.environments import (
 from holodeck_action.run.environments.packages import PackagesError
 from holodeck_action.run.metrics import installed_metrics
 from holodeck_action.run.request import NOTHING_MORE, Allowed
+from holodeck_action.seam import registry
 from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, through
@@ -250,7 +250,7 @@ def _load_all(
                 rows=CaseRows(place, found.variables, around.installing(code)),
                 notices=found.notices,
             )
-            cards = suite_cards(suite)
+            cards = _cards(suite)
             loaded = Loaded(suite, found.variables, code, cards)
             references = graders(suite)
             if references:
@@ -273,6 +273,22 @@ def _load_all(
         redactor = known_secrets(suites, around.environ)
         raise ConfigurationError([through(line, redactor.text) for line in with_lines(lines, suites)])
     return tuple(suites)
+
+
+def _cards(suite: Suite) -> Mapping[str, JudgeCard]:
+    """Return the judge cards that the policy file names, by metric.
+
+    Raises:
+        SuiteError: one cannot be used, or no extension reads them.
+    """
+    if not suite.card_marks:
+        return {}
+    extension = registry.cards()
+    if extension is None:
+        problem = Problem(suite.card_marks[0], "judges.cards", registry.unknown())
+        raise SuiteError([problem], suite.secrets, (mark.file for mark in suite.card_marks))
+    found: Mapping[str, JudgeCard] = registry.resolve(extension.read)(suite)
+    return found
 
 
 def _located(error: SuiteError, folder: Path, shown: str, checkout: Checkout) -> list[str | Located]:

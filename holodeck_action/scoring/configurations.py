@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from holodeck_action.extensions.calibration.cards import Applied, summarise_card
+from holodeck_action.decide.case_verdicts import judge_evaluation
+from holodeck_action.decide.verdict import Outcome
 from holodeck_action.llm.providers import ModelConfigError
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.judge_card import Configuration, JudgeCard
 from holodeck_action.record.record import Record
 from holodeck_action.scoring.judges import plans_of
 from holodeck_action.scoring.reuse import digest_of, judge_identity, library_of
+from holodeck_action.seam import registry
 from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.suite.panels import panel_of
 from holodeck_action.suite.values import MetricSpec, Suite
@@ -20,6 +23,29 @@ from holodeck_action.text.redaction import Redactor
 
 _OUTSIDE = (Role.HANDLING, Role.EFFORT, Role.PASS_MARK, Role.JUDGES)
 """Settings of a metric that change no score, that are compared by themselves, or that its judges stand for."""
+
+
+class Applied:
+    """The evaluations of a metric that applied, one by one.
+
+    Attributes:
+        version: of the formula; None where no evaluation names it.
+        thresholds: of the evaluations.
+        outcomes: how many there are of each outcome, of those that were judged.
+    """
+
+    def __init__(self) -> None:
+        self.version: str | None = None
+        self.thresholds: set[float | None] = set()
+        self.outcomes: Counter[Outcome] = Counter()
+
+    def add(self, evaluation: Evaluation, *, judge: bool) -> None:
+        """Add an evaluation; `judge` it, too, for a card."""
+        if self.version is None:
+            self.version = evaluation.evaluator_version
+        if judge:
+            self.thresholds.add(evaluation.criteria.threshold)
+            self.outcomes[judge_evaluation(evaluation).outcome] += 1
 
 
 def configuration_of(
@@ -82,6 +108,7 @@ def with_cards(
         if evaluation.status != "skipped":
             name = evaluation.evaluator_name
             applied.setdefault(name, Applied()).add(evaluation, judge=name in carded)
+    extension = registry.cards()
     specs = {spec.label: spec for case in suite.cases for turn in case.turns for spec in turn.metrics}
     configurations: dict[str, Configuration] = {}
     summaries = []
@@ -95,8 +122,9 @@ def with_cards(
         if configuration is None:
             continue
         configurations[name] = configuration
-        if label in cards:
-            summaries.append(redactor.value(summarise_card(cards[label], name, configuration, found)))
+        if label in cards and extension is not None:
+            summary = registry.resolve(extension.summarise)(cards[label], name, configuration, found)
+            summaries.append(redactor.value(summary))
         else:
             without.append(name)
     notices = record.notices

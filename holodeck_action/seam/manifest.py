@@ -136,6 +136,19 @@ class Past(NamedTuple):
     branch: str
 
 
+class Cards(NamedTuple):
+    """What judges are worth, in files that the policy names; at most one extension says so. Each is `module:name`.
+
+    Attributes:
+        read: returns the `JudgeCard`s that the policy file of a `Suite` names, by metric.
+        summarise: returns the `CardSummary` of a run, from the `JudgeCard`, the name of its metric, the `Configuration`
+            that judged, and the evaluations that `Applied`.
+    """
+
+    read: str
+    summarise: str
+
+
 class Option(NamedTuple):
     """A setting: an input of the Action, and an option of commands.
 
@@ -192,6 +205,7 @@ class Extension(NamedTuple):
         libraries: of metrics that it adds.
         tools: whose types it adds.
         past: how runs are kept over time.
+        cards: what judges are worth.
         tables: kinds of files of cases that it adds.
         formats: of `export` that it adds.
         documents: that it adds.
@@ -209,6 +223,7 @@ class Extension(NamedTuple):
     libraries: tuple[Library, ...] = ()
     tools: tuple[Tool, ...] = ()
     past: Past | None = None
+    cards: Cards | None = None
     tables: tuple[Table, ...] = ()
     formats: tuple[Format, ...] = ()
     documents: tuple[Document, ...] = ()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from holodeck_action.seam.manifest import (
+    Cards,
     Command,
     Document,
     Extension,
@@ -93,6 +94,11 @@ def libraries() -> dict[str, Library]:
 def past() -> Past | None:
     """Return how runs are kept over time; None where they are not."""
     return next((extension.past for extension in own_extensions() if extension.past is not None), None)
+
+
+def cards() -> Cards | None:
+    """Return how judge cards are read; None where they are not."""
+    return next((extension.cards for extension in own_extensions() if extension.cards is not None), None)
 
 
 def tables() -> dict[str, Table]:

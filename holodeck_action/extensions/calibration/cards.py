@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import ValidationError
 
 from holodeck_action.decide.agreement import cohen_kappa, corrected_rate, wilson
-from holodeck_action.decide.case_verdicts import judge_evaluation
-from holodeck_action.decide.verdict import Outcome
-from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.judge_card import (
     CARD_VERSION,
     NOTHING,
@@ -23,6 +19,7 @@ from holodeck_action.record.judge_card import (
     JudgeCard,
 )
 from holodeck_action.record.serialization import from_json, problem_of, to_json
+from holodeck_action.scoring.configurations import Applied
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.errors import Problem, SuiteError, quoted
@@ -168,29 +165,6 @@ def _same(one: Estimate, other: Estimate) -> bool:
     pairs = ((one.value, other.value), (one.low, other.low), (one.high, other.high))
     # Python versions differ in the last digits of sums.
     return all(a is b if a is None or b is None else math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) for a, b in pairs)
-
-
-class Applied:
-    """The evaluations of a metric that applied, one by one.
-
-    Attributes:
-        version: of the formula; None where no evaluation names it.
-        thresholds: of the evaluations.
-        outcomes: how many there are of each outcome, of those that were judged.
-    """
-
-    def __init__(self) -> None:
-        self.version: str | None = None
-        self.thresholds: set[float | None] = set()
-        self.outcomes: Counter[Outcome] = Counter()
-
-    def add(self, evaluation: Evaluation, *, judge: bool) -> None:
-        """Add an evaluation; `judge` it, too, for a card."""
-        if self.version is None:
-            self.version = evaluation.evaluator_version
-        if judge:
-            self.thresholds.add(evaluation.criteria.threshold)
-            self.outcomes[judge_evaluation(evaluation).outcome] += 1
 
 
 def summarise_card(card: JudgeCard, metric: str, configuration: Configuration, applied: Applied) -> CardSummary:

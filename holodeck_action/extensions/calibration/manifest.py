@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Command, Extension
+from holodeck_action.seam.manifest import Cards, Command, Extension
 
 EXTENSION = Extension(
     name="calibration",
     help="Judge cards: what a judge's verdicts are worth beside the labels of people.",
+    cards=Cards(
+        read="holodeck_action.extensions.calibration.cards:suite_cards",
+        summarise="holodeck_action.extensions.calibration.cards:summarise_card",
+    ),
     commands=(
         Command(
             name="calibrate",
