@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,13 +22,11 @@ from holodeck_action.run.open_suites import Opened
 from holodeck_action.run.schedule import Lane, Slots, Stop, Trials
 from holodeck_action.run.settings import Flags
 from holodeck_action.run.signals import stopping
+from holodeck_action.run.stages import Executor
 from holodeck_action.run.suite_run import RunPlan, resumable, run_suite
 from holodeck_action.run.trials import SYSTEM_CLOCK, grading_pool, trials_of
 from holodeck_action.scoring.evaluations import with_custom_summary
 from holodeck_action.targets.factory import describe
-
-if TYPE_CHECKING:
-    from holodeck_action.extensions.cluster.trials import Shipment
 
 
 class Side(Struct, frozen=True):
@@ -50,7 +47,7 @@ class Ran:
 
 
 async def run_sides(
-    sides: Sequence[Side], flags: Flags, output: Output, deadline: float | None, shipment: Shipment | None
+    sides: Sequence[Side], flags: Flags, output: Output, deadline: float | None, executor: Executor | None
 ) -> Ran:
     """Run a suite and what it is compared with at the same time, under one limit, deadline and stop, and close them.
 
@@ -59,10 +56,10 @@ async def run_sides(
         flags: the command line.
         output: where the run writes.
         deadline: by the system's clock, in seconds; None for none.
-        shipment: what the workers of a cluster need, where they run the trials; None where they run here.
+        executor: runs the trials; None where they run here.
 
     Raises:
-        ConfigurationError: the cluster cannot be used; nothing has run then.
+        ConfigurationError: the executor cannot be used; nothing has run then.
     """
     head = sides[0].ready
     settings = head.item.settings
@@ -71,7 +68,7 @@ async def run_sides(
         if side.journal is not None:
             side.ready.imported.tell(side.journal.append_code)
     told = _tell(sides, frozenset(), output)
-    stop, slots = Stop(), Slots(settings.concurrency if shipment is None else shipment.trials)
+    stop, slots = Stop(), Slots(settings.concurrency if executor is None else executor.trials)
     held = AsyncExitStack()
     totals = [len(side.ready.item.own_cases) for side in sides]
     with ExitStack() as scope:
@@ -83,8 +80,8 @@ async def run_sides(
             scope.enter_context(budget.telling(stop.drain))
         try:
             trials = [trials_of(side.ready, pool) for side in sides]
-            if shipment is not None:
-                trials = [await held.enter_async_context(_on_cluster(head, shipment, stop, output))]
+            if executor is not None:
+                trials = [await held.enter_async_context(executor.open(stop))]
             with output.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
                 runs = (
                     _run(side, flags, each, slots.lane(), stop, shown) for side, each in zip(sides, trials, strict=True)
@@ -126,23 +123,6 @@ def _tell(sides: Sequence[Side], told: frozenset[str], output: Output) -> frozen
                 place = "" if side.ready.beside is None else f"{side.ready.item.place}: "
                 output.note(side.ready.redactor.text(place + notice))
     return told
-
-
-@asynccontextmanager
-async def _on_cluster(ready: Opened, shipment: Shipment, stop: Stop, output: Output) -> AsyncIterator[Trials]:
-    """Run trials on the workers of a cluster for the block."""
-    from holodeck_action.extensions.cluster.coordinator import Cluster
-    from holodeck_action.extensions.cluster.trials import ClusterTrials
-
-    assert ready.item.settings.cluster is not None
-    address = ready.item.settings.cluster
-    note = partial(_note, ready, output)
-    async with Cluster(address, shipment.run, shipment.packed, lost=stop.request, tell=note) as cluster:
-        yield ClusterTrials(cluster, ready)
-
-
-def _note(ready: Opened, output: Output, sentence: str) -> None:
-    output.note(ready.redactor.text(sentence))
 
 
 async def _run(side: Side, flags: Flags, trials: Trials, lane: Lane, stop: Stop, shown: CasesShown) -> Record:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -16,36 +15,33 @@ from holodeck_action.commands.running import Ran, Side, run_sides
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.written_results import Beside
-from holodeck_action.extensions.history.earlier_runs import earlier_lines
-from holodeck_action.extensions.history.histories import Histories
-from holodeck_action.extensions.history.results_history import HistoryLines
-from holodeck_action.extensions.tracing.traces import FlushTime, traced_run
 from holodeck_action.record.base_results import results_of
 from holodeck_action.record.folder import Claims, suite_folders
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.reports.conclusion import Conclusion, conclude
+from holodeck_action.reports.history import NO_RUNS
 from holodeck_action.run.bases.base_suites import BaseSuite, suites_against
 from holodeck_action.run.bases.baselines import Base, FoundBase, MissingBase, compared, find_bases
 from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside
 from holodeck_action.run.loading import Surroundings, writable_folder
 from holodeck_action.run.model_calls import budget_of
 from holodeck_action.run.open_suites import BaseToRun, Opened, close_all, open_all
+from holodeck_action.run.past import histories_of
 from holodeck_action.run.preflight import Prepared
 from holodeck_action.run.request import Request
 from holodeck_action.run.settings import Flags
 from holodeck_action.run.shards import durations_of, part_of
 from holodeck_action.run.signals import interrupting
+from holodeck_action.run.stages import Stages, Voice, around_all, executor_of, stages_of
 from holodeck_action.run.suite_run import resumable
 from holodeck_action.run.trials import SYSTEM_CLOCK
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.base_sources import MERGE_BASE
-from holodeck_action.suite.model.targets import RecordedTarget
 from holodeck_action.targets.factory import describe
 from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
-    from holodeck_action.extensions.cluster.trials import Shipment
     from holodeck_action.github.job import Job
     from holodeck_action.targets.own_model.toolbox import PlannedCalls
 
@@ -103,29 +99,29 @@ def _evaluate(
         bases = find_bases(prepared, job)
         prepared = [_balanced(item, base) for item, base in zip(prepared, bases, strict=True)]
         sharded = flags.shard is not None
-        histories = Histories(request.history, job, output.disk, output.note)
-        earlier = [() if sharded else histories.of(item) for item in prepared]
+        histories = histories_of(request.history, job, output.disk, output.note)
+        earlier = [None if sharded or histories is None else histories.of(item) for item in prepared]
     _make_folders(folders, besides, output)
     shared = budget_of(flags.max_cost_usd, flags.max_tokens, prepared[0].shards)
     with output.progress.phase("preparing targets and judges"):
         suites = open_all(prepared, folders, shared, resume=request.resume, besides=besides)
-    for ready in suites:
+    stages = stages_of([item.suite for item in prepared], flags)
+    for ready in suites if not any(stage.ELSEWHERE for stage in stages) else ():
         # First of all: it imports on another core.
         ready.begin_judging()
     started = _start_journals(suites, folders, output, claims)
     _announce(suites, flags, output)
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
-    flush = FlushTime()
     finished: list[SuiteDone] = []
     kept: list[tuple[Prepared, Conclusion]] = []
     complete = blessed = True
     for sides, base, past in zip(started, bases, earlier, strict=True):
         head = sides[0]
-        done = _run(sides, request, output, deadline, flush)
+        done = _run(sides, request, output, deadline, stages)
         record, results = compared(done.record, head.ready.item, _ran_beside(head.ready, done.base) or base)
         terms = Terms.against(None if results is None else results.results)
-        concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=HistoryLines(past))
-        beside = Beside(results, earlier_lines(past))
+        concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=past or NO_RUNS)
+        beside = Beside(results, () if past is None else past.kept)
         reported = report_suite(concluded, head.ready.folder, output, beside, journaled=head.journal is not None)
         finished.append(reported)
         if reported.written and not sharded:
@@ -146,7 +142,8 @@ def _evaluate(
         code = ExitCode.PASSED
         output.note("this shard is done; holodeck-action merge judges all shards together")
     code = code if blessed else worst_exit_code([code, ExitCode.INCOMPLETE])
-    histories.add(kept)
+    if histories is not None:
+        histories.add(kept)
     if complete and left == len(prepared):
         for side in (side for sides in started for side in sides):
             _remove_journal(side)
@@ -204,14 +201,21 @@ def _make_folders(folders: Sequence[GivenPath | None], besides: Sequence[BaseToR
             writable_folder(folder / BASE_FOLDER)
 
 
-def _run(sides: Sequence[Side], request: Request, output: Output, deadline: float | None, flush: FlushTime) -> Ran:
+def _run(
+    sides: Sequence[Side], request: Request, output: Output, deadline: float | None, stages: Sequence[Stages]
+) -> Ran:
     """Run a suite and what it is compared with, and close their journals."""
     ready = sides[0].ready
-    item = ready.item
+    own = [folder.path for folder in (output.folder, ready.folder) if folder is not None]
+    voice = Voice(output.note, output.stderr)
     try:
-        shipment = None if item.settings.cluster is None else _shipment(ready, request, output)
-        with traced_run(item.suite, item.environ, ready.redactor, output.stderr, flush, output.note):
-            return asyncio.run(run_sides(sides, request.flags, output, deadline, shipment))
+        try:
+            executor = executor_of(stages, ready, request, own, voice)
+        except ConfigurationError:
+            asyncio.run(ready.close())
+            raise
+        with around_all(stages, ready, voice):
+            return asyncio.run(run_sides(sides, request.flags, output, deadline, executor))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
@@ -219,31 +223,6 @@ def _run(sides: Sequence[Side], request: Request, output: Output, deadline: floa
         for side in sides:
             if side.journal is not None and side.journal.error is not None:
                 output.stderr.write(f"note: {side.journal.error}\n")
-
-
-def _shipment(ready: Opened, request: Request, output: Output) -> Shipment | None:
-    """Return what workers of a cluster need of a suite; None if the coordinator evaluates it alone.
-
-    Raises:
-        ConfigurationError: something cannot be sent, or the package for clusters is not installed.
-    """
-    if find_spec("distributed") is None:
-        asyncio.run(ready.close())
-        raise ConfigurationError(["--cluster needs the package distributed: install holodeck-action[cluster]"])
-    from holodeck_action.extensions.cluster.trials import RECORDED_HERE, check_variables, shipment_of
-
-    try:
-        check_variables(ready, request)
-        if isinstance(ready.item.target, RecordedTarget) and ready.wire is None:
-            # To send a recorded answer to a worker takes longer than to evaluate it.
-            output.note(RECORDED_HERE)
-            return None
-        return shipment_of(
-            ready, request, [folder.path for folder in (output.folder, ready.folder) if folder is not None]
-        )
-    except ConfigurationError:
-        asyncio.run(ready.close())
-        raise
 
 
 def _ran_beside(ready: Opened, record: Record | None) -> Base:

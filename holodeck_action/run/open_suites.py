@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.consumption import reused_of
 from holodeck_action.extensions.frameworks.spans.listening import Receivers
-from holodeck_action.extensions.tracing.traces import header_secrets
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER
@@ -115,7 +114,7 @@ class Opened(Struct, frozen=True):
 
     def begin_judging(self) -> None:
         """Start the process in which libraries grade, where some grade here and no verdicts of earlier runs may do."""
-        if self.judges is not None and not self._may_reuse and self.item.settings.cluster is None:
+        if self.judges is not None and not self._may_reuse:
             self.judges.begin()
 
     def prepare_judges(self) -> None:
@@ -208,9 +207,13 @@ def redactor_of(*prepared: Prepared) -> Redactor:
 
 def secrets_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | None = None) -> Set[str]:
     """Return the secrets of a suite; `target` is None where it answers nothing."""
-    found = suite.secrets | environment_secrets(environ) | header_secrets(suite.agent.observability, environ)
+    found = suite.secrets | environment_secrets(environ)
     if isinstance(target, HttpTarget):
         found |= set(credentials_in(target.url))
+    for key in registry.sections().values():
+        section = getattr(suite.agent, key.name, None)
+        if key.secrets and section is not None:
+            found |= registry.resolve(key.secrets)(section)
     if suite.agent.tools:
         for tool in registry.tools().values():
             if tool.secrets:

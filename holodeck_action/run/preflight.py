@@ -21,6 +21,7 @@ from holodeck_action.run.loading import (
 )
 from holodeck_action.run.settings import Flags, Settings, SettingsError, baseline_problem, gates_problem, merge
 from holodeck_action.run.shards import Part, ShardError, numbered, part_of
+from holodeck_action.run.stages import checked, stages_of
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import (
@@ -31,7 +32,6 @@ from holodeck_action.suite.configuration_errors import (
     target_problems,
     through,
 )
-from holodeck_action.suite.model.base_sources import MERGE_BASE
 from holodeck_action.suite.model.policy import Baseline, Gates, given_gates
 from holodeck_action.suite.model.targets import OWN_MODEL, AnyTarget, PythonTarget, WrittenTarget, parse_target
 from holodeck_action.suite.values import Case, Suite
@@ -95,6 +95,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
     """
     prepared: list[Prepared] = []
     lines: list[str | Located] = [*unmatched_filters([loaded.suite for loaded in suites], flags)]
+    stages = stages_of([loaded.suite for loaded in suites], flags)
     try:
         shard = None if flags.shard is None else numbered(flags.shard, around.environ)
     except ShardError as error:
@@ -138,7 +139,7 @@ def prepare(suites: Sequence[Loaded], flags: Flags, around: Surroundings) -> tup
             )
         )
         lines += () if shard is None else _unmergeable(prepared[-1])
-        lines += () if flags.cluster is None else _only_here(prepared[-1])
+        lines += checked(stages, prepared[-1])
     if lines:
         redactor = known_secrets(suites, around.environ)
         raise ConfigurationError([through(line, redactor.text) for line in with_lines(lines, suites)])
@@ -156,19 +157,6 @@ def _unmergeable(item: Prepared) -> Iterator[str | Located]:
     if item.cards:
         message = "--shard does not go with judge cards, which correct the rates of whole runs; leave out judges.cards"
         yield suite_problem(item.suite, item.shown, item.suite.card_marks[0], "judges.cards", message)
-
-
-def _only_here(item: Prepared) -> Iterator[str | Located]:
-    """Yield what the policy file asks for and a cluster cannot do."""
-    calls, suite, marks = item.settings.calls, item.suite, item.suite.gate_marks
-    if calls.mode != "live" or calls.cache is not None:
-        message = "--cluster does not go with recorded or kept model calls, which are on this machine; remove it"
-        yield suite_problem(suite, item.shown, marks.get("cache"), "cache.mode", message)
-    if item.settings.baseline.source == MERGE_BASE:
-        message = (
-            "--cluster does not go with merge-base, which runs the base beside the suite; compare with stored results"
-        )
-        yield suite_problem(suite, item.shown, marks.get("baseline.source"), "baseline.source", message)
 
 
 def settings_problem(suite: Suite, shown: str, error: SettingsError) -> str | Located:

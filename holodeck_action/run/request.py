@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import fields
@@ -14,8 +13,9 @@ from holodeck_action.decide.survey import judged_cases
 from holodeck_action.record.result_files import read_record
 from holodeck_action.run.options.action_inputs import policy_values
 from holodeck_action.run.settings import AGAINST, Flags
+from holodeck_action.run.stages import stages_of
+from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Request(Struct, frozen=True):
     Paths and suites are as they were given. `html` says whether the viewer's page is written. `fail_on` says which
     verdicts the exit code of the process tells: `violation` every one, `never` none (configuration errors always fail
     it). `dry_run` asks for the plan alone. `history` is the folder of the history, or `branch:NAME`. `bless` is where
-    the better of two agents' results go. `cluster_env` names the variables that workers of a cluster are given.
+    the better of two agents' results go.
     """
 
     flags: Flags
@@ -69,7 +69,6 @@ class Request(Struct, frozen=True):
     dry_run: bool = False
     bless: GivenPath | None = None
     history: GivenPath | str | None = None
-    cluster_env: tuple[str, ...] = ()
 
     def process_exit_code(self, verdict_code: int) -> int:
         """Return the exit code of the process for the exit code of a verdict."""
@@ -109,48 +108,23 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         for name in ("history", "bless"):
             if given.get(name) is not None:
                 raise ConfigurationError([f"--{name} needs the whole run, of which --shard runs a part: leave one out"])
-    _check_cluster(given, against)
     failed_from = given.pop("failed_from", None)
-    flags = {**_named(Flags, given), "policy": policy_values(given)}
+    extra = {option.setting: given[option.setting] for option in registry.options("run") if option.setting in given}
+    flags = {**_named(Flags, given), "policy": policy_values(given), "extra": extra}
     if failed_from is not None:
         flags["failed_from"] = _failed_cases(failed_from)
     # It is on unless the highest layer that says something switches it off.
     html = next((layer["html"] for layer in layers if layer.get("html") is not None), True)
     allowed = Allowed(tuple(given.get("allow_paths", ())), given.get("allow_plain_http", False))
-    return Request(**{**_named(Request, given), "flags": Flags(**flags), "allowed": allowed, "html": html})
+    request = Request(**{**_named(Request, given), "flags": Flags(**flags), "allowed": allowed, "html": html})
+    for stage in stages_of((), request.flags):
+        stage.check_request(request)
+    return request
 
 
 def _named(kind: type[Struct], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that are called like fields of a kind."""
     return {item.name: given[item.name] for item in fields(kind) if item.name in given}
-
-
-def _check_cluster(given: Mapping[str, Any], against: Sequence[str]) -> None:
-    """Refuse what does not go with a cluster, or goes nowhere without one.
-
-    Raises:
-        ConfigurationError: it is given.
-    """
-    address = given.get("cluster")
-    if address is None:
-        for name in ("cluster_env", "cluster_insecure"):
-            if name in given:
-                raise ConfigurationError(
-                    [f"--{name.replace('_', '-')} is about the workers of --cluster: give that, too"]
-                )
-        return
-    for name in (*against, "record", "replay", "cache", "allow_paths"):
-        if given.get(name) is not None:
-            flag = name.removesuffix("s" if name == "allow_paths" else "").replace("_", "-")
-            raise ConfigurationError([f"--{flag} is about this machine and does not go with --cluster: leave one out"])
-    parts = urlsplit(address)
-    if parts.scheme == "tcp" and not is_loopback(parts.hostname or "") and not given.get("cluster_insecure"):
-        raise ConfigurationError(
-            [
-                f"--cluster {address}: over tcp:// whoever reaches the scheduler reads what is sent and runs code on "
-                "all machines of the cluster; use tls://, or allow it in a closed network by --cluster-insecure"
-            ]
-        )
 
 
 def _failed_cases(path: GivenPath) -> frozenset[str]:

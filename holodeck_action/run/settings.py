@@ -52,10 +52,10 @@ class Flags(Struct, frozen=True):
 
     `case_globs` and `tags` choose cases (a case is chosen when any glob matches its id or name, and when it has any of
     the tags), `failed_from` are the ids of an earlier run's cases that did not pass, `limit` keeps the first n. `shard`
-    is the part of them that is run, such as `2/8`. `cluster` is the address of the scheduler whose workers run them.
-    `against` is another suite to compare with; `against_target`, `against_model` and `against_prompt` are what differs
-    in the same suite when that is compared with itself. `record`, `replay` and `cache` are folders of model calls.
-    `policy` is what takes the place of values of the policy file, by key, such as `gates.max_errors`.
+    is the part of them that is run, such as `2/8`. `against` is another suite to compare with; `against_target`,
+    `against_model` and `against_prompt` are what differs in the same suite when that is compared with itself. `record`,
+    `replay` and `cache` are folders of model calls. `policy` is what takes the place of values of the policy file, by
+    key, such as `gates.max_errors`; `extra` are the settings that the options of extensions give.
     """
 
     target: str | None = None
@@ -74,10 +74,10 @@ class Flags(Struct, frozen=True):
     failed_from: frozenset[str] | None = None
     limit: int | None = None
     shard: str | None = None
-    cluster: str | None = None
     record: GivenPath | None = None
     replay: GivenPath | None = None
     cache: GivenPath | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     def over(self, section: str, written: M) -> M:
         """Return a section of the policy file with the values that the command line sets."""
@@ -132,8 +132,7 @@ class Settings(Struct, frozen=True):
     Seconds, bytes and counts; `run_timeout_s` is the suite's own limit, None without one (the command line's, which
     takes its place, holds for all suites together), and so are `max_cost_usd` (US dollars) and `max_tokens`, its
     budget; `workers` is the most processes that run the suite's own Python at a time; `compared` tells whether the run
-    is to be compared with a base; `cluster` is the address of the scheduler whose workers run the trials, None where
-    they run here.
+    is to be compared with a base.
     """
 
     concurrency: int
@@ -151,7 +150,6 @@ class Settings(Struct, frozen=True):
     compared: bool
     calls: ModelCalls
     files: FileSettings
-    cluster: str | None = None
 
 
 def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
@@ -201,7 +199,6 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         compared=baseline.source is not None or flags.compared_with is not None,
         calls=merge_calls(suite, flags),
         files=merge_files(suite, environ),
-        cluster=flags.cluster,
     )
 
 

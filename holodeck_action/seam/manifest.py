@@ -116,6 +116,70 @@ class Tool(NamedTuple):
     secrets: str = ""
 
 
+class Past(NamedTuple):
+    """How runs are kept over time; at most one extension says so. Each is `module:name`.
+
+    Attributes:
+        beside: returns the `EarlierRuns` that are kept beside results, from the path of these.
+        histories: makes what reads and adds to the histories of a run, from what `--history` names (None: nothing), the
+            `Job`, the `Disk` and what takes notes; its `of` returns the `EarlierRuns` of a `Prepared` suite, its `add`
+            takes pairs of a `Prepared` suite and its `Conclusion`.
+        open: opens the history in a folder, from its path, what pauses for seconds, and the `Disk`; its `results`
+            returns the results file of a run.
+        branch: returns the results on a branch as `ArtifactResults` does, from `Api`, name, what lists the branch, and
+            the time.
+    """
+
+    beside: str
+    histories: str
+    open: str
+    branch: str
+
+
+class Option(NamedTuple):
+    """A setting: an input of the Action, and an option of commands.
+
+    Attributes:
+        name: as it is written under `with:`, and behind `--`.
+        help: of the option.
+        metavar: what stands for the value in the help.
+        allowed: what can be given, for error messages; empty for any text.
+        read: makes a value of a text, and raises ValueError where it cannot, as `module:name`; empty for the text.
+        many: it can be given several times; the input has one value a line.
+        flag: it has no value.
+        of: the commands that take it.
+    """
+
+    name: str
+    help: str
+    metavar: str = ""
+    allowed: str = ""
+    read: str = ""
+    many: bool = False
+    flag: bool = False
+    of: tuple[str, ...] = ("run",)
+
+    @property
+    def setting(self) -> str:
+        """What it sets."""
+        return self.name.replace("-", "_")
+
+
+class Key(NamedTuple):
+    """A section of HoloDeck's format that an extension reads; without the extension it is not used.
+
+    Attributes:
+        name: of the key at the top level of agent.yaml.
+        to: its type, as `module:name`.
+        secrets: finds the secrets that a value of that type holds, as `module:name`; empty where it holds none but
+            substituted variables.
+    """
+
+    name: str
+    to: str
+    secrets: str = ""
+
+
 class Extension(NamedTuple):
     """What an extension is, and what it adds.
 
@@ -127,9 +191,14 @@ class Extension(NamedTuple):
         metrics: that it adds.
         libraries: of metrics that it adds.
         tools: whose types it adds.
+        past: how runs are kept over time.
         tables: kinds of files of cases that it adds.
         formats: of `export` that it adds.
         documents: that it adds.
+        options: that it adds.
+        keys: of agent.yaml that it reads.
+        stages: what it does in a run, a subclass of `run.stages.Stages`, as `module:name`. It is imported by runs that
+            give one of its options or keys alone.
     """
 
     name: str
@@ -139,6 +208,10 @@ class Extension(NamedTuple):
     metrics: tuple[Metric, ...] = ()
     libraries: tuple[Library, ...] = ()
     tools: tuple[Tool, ...] = ()
+    past: Past | None = None
     tables: tuple[Table, ...] = ()
     formats: tuple[Format, ...] = ()
     documents: tuple[Document, ...] = ()
+    options: tuple[Option, ...] = ()
+    keys: tuple[Key, ...] = ()
+    stages: str = ""

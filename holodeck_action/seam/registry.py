@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.seam.manifest import Command, Document, Extension, Format, Library, Metric, Table, Tool
+from holodeck_action.seam.manifest import (
+    Command,
+    Document,
+    Extension,
+    Format,
+    Key,
+    Library,
+    Metric,
+    Option,
+    Past,
+    Table,
+    Tool,
+)
 
 ENTRY_POINTS = "holodeck_action.extensions"
 """The group in which a package installed beside this one names its `Extension`, as `module:name`."""
@@ -78,6 +90,11 @@ def libraries() -> dict[str, Library]:
     return {library.name: library for extension in own_extensions() for library in extension.libraries}
 
 
+def past() -> Past | None:
+    """Return how runs are kept over time; None where they are not."""
+    return next((extension.past for extension in own_extensions() if extension.past is not None), None)
+
+
 def tables() -> dict[str, Table]:
     """Return the kinds of files of cases of the extensions that came with this package, by suffix."""
     return {table.suffix: table for extension in own_extensions() for table in extension.tables}
@@ -91,6 +108,24 @@ def formats() -> dict[str, Format]:
 def documents() -> dict[str, Document]:
     """Return the documents of the extensions that came with this package, by name."""
     return {made.name: made for extension in own_extensions() for made in extension.documents}
+
+
+def options(command: str) -> tuple[Option, ...]:
+    """Return the options that the extensions that came with this package add to a command."""
+    return tuple(option for extension in own_extensions() for option in extension.options if command in option.of)
+
+
+def sections() -> dict[str, Key]:
+    """Return the sections of agent.yaml that the extensions that came with this package read, by name."""
+    return {key.name: key for extension in own_extensions() for key in extension.keys}
+
+
+def stages(given: Container[str]) -> Iterator[Any]:
+    """Yield what extensions do in a run, as classes: of those of which a setting or a key is given."""
+    for extension in own_extensions():
+        names = (*(option.setting for option in extension.options), *(key.name for key in extension.keys))
+        if extension.stages and any(name in given for name in names):
+            yield resolve(extension.stages)
 
 
 def unknown() -> str:

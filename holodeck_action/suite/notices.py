@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from pydantic import BaseModel
 
+from holodeck_action.seam import registry
 from holodeck_action.suite.errors import quoted
-from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
+from holodeck_action.suite.model.agent import READ_BY, AgentConfig, ProjectConfig
+from holodeck_action.suite.model.base import FormatModel
 from holodeck_action.suite.model.judging import Judges
 from holodeck_action.suite.model.providers import runner_block
 from holodeck_action.suite.panels import replaced_models
@@ -30,6 +33,7 @@ def suite_notices(
     specs = _distinct(suite_specs, cases)
     return [
         *_unused(agent, project),
+        *_unread(agent),
         *_other_block(agent),
         *_tools(agent, project),
         *dict.fromkeys(notice for spec in specs for notice in spec.config.notices(str(spec.mark))),
@@ -48,20 +52,28 @@ def _set(prefix: str, block: BaseModel | None, honoured: Iterable[str] = ()) -> 
 
 
 def _unused(agent: AgentConfig, project: ProjectConfig) -> list[str]:
-    telemetry = agent.observability
     block = runner_block(agent.model.provider)
     found = [
         *_set(block, agent.claude if block == "claude" else agent.openai, _HONOURED),
         *(["deployment"] if agent.deployment or project.deployment else []),
         *(["evaluations.optimizer"] if agent.evaluations is not None and agent.evaluations.optimizer else []),
-        *_set(
-            "observability",
-            telemetry,
-            ("enabled", "disable_provider_tracing", "service_name", "traces", "exporters", "resource_attributes"),
-        ),
-        *_set("observability.exporters", telemetry.exporters if telemetry else None, ("console", "otlp")),
+        *(name for key in type(agent).model_fields for name in _without_effect(key, getattr(agent, key))),
     ]
     return [f"not used by this runner: {', '.join(found)}"] if found else []
+
+
+def _unread(agent: AgentConfig) -> Iterator[str]:
+    for key, extension in READ_BY.items():
+        if getattr(agent, key) is not None and key not in registry.sections():
+            yield f"{key}: not used: the extension {extension}, which reads it, is not part of this installation"
+
+
+def _without_effect(place: str, value: Any) -> Iterator[str]:
+    """Yield the places of keys that have no effect, of a section and of what is in it."""
+    if isinstance(value, FormatModel):
+        yield from _set(place, value, type(value).model_fields.keys() - {*value.UNUSED})
+        for name in type(value).model_fields:
+            yield from _without_effect(f"{place}.{name}", getattr(value, name))
 
 
 def _other_block(agent: AgentConfig) -> Iterator[str]:

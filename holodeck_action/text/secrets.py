@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from urllib.parse import unquote
 
 from holodeck_action.text.credentials import SHORTEST_PART, credentials_in, parts_of_url
 from holodeck_action.text.words import words_in
@@ -63,7 +64,8 @@ def environment_secrets(environ: Mapping[str, str]) -> frozenset[str]:
     """Return the values of variables whose names say that they are secret, and the secret parts of all others.
 
     A value that is a number, true or false, a path that exists, a host, a URL without credentials or one word is no
-    secret, whatever its name. A secret part is the password in an address, whatever its variable is called.
+    secret, whatever its name. A secret part is the password in an address, whatever its variable is called, and what
+    OpenTelemetry's variables say of headers.
     """
     found: set[str] = set()
     for name, value in environ.items():
@@ -72,7 +74,15 @@ def environment_secrets(environ: Mapping[str, str]) -> frozenset[str]:
                 found.add(value)
         else:
             found.update(credentials_in(value))
+        if name.startswith("OTEL_EXPORTER_OTLP_") and name.endswith("_HEADERS"):
+            found |= header_secrets(pair.partition("=")[2].strip() for pair in value.split(","))
     return frozenset(found)
+
+
+def header_secrets(values: Iterable[str]) -> frozenset[str]:
+    """Return the secrets in values of headers: each as it is, without escapes, and the part behind `Bearer`."""
+    found = {form for value in values for form in (value, unquote(value)) if value}
+    return frozenset(found | {word for value in found for word in value.split() if len(word) >= 8})
 
 
 def is_secret_name(name: str) -> bool:

@@ -21,7 +21,6 @@ from holodeck_action.extensions.calibration.labelled_answers import (
     only_metric,
 )
 from holodeck_action.extensions.calibration.matching import Compared, Matched
-from holodeck_action.extensions.tracing.traces import FlushTime, traced_run
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import (
@@ -39,6 +38,7 @@ from holodeck_action.run.open_suites import Opened, open_all
 from holodeck_action.run.preflight import Prepared, judge_problems, settings_problem
 from holodeck_action.run.schedule import TrialKey
 from holodeck_action.run.settings import Flags, SettingsError, merge
+from holodeck_action.run.stages import Voice, around_all, stages_of
 from holodeck_action.run.stored import StoredRun, StoredTrials
 from holodeck_action.run.trial import Clock
 from holodeck_action.scoring.scoring import TurnScorer
@@ -157,7 +157,7 @@ def judge_labelled(
     def tell(sentence: str) -> None:
         stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
-    with traced_run(prepared.suite, prepared.environ, opened.redactor, stderr, FlushTime(), tell):
+    with around_all(stages_of([prepared.suite], Flags()), opened, Voice(tell, stderr)):
         trials = asyncio.run(_judge(opened, clock))
     for notice in opened.notices:
         tell(opened.redactor.text(notice))

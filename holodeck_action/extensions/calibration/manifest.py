@@ -7,7 +7,6 @@ from holodeck_action.seam.manifest import Command, Extension
 EXTENSION = Extension(
     name="calibration",
     help="Judge cards: what a judge's verdicts are worth beside the labels of people.",
-    needs=("tracing",),
     commands=(
         Command(
             name="calibrate",

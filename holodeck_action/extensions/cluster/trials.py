@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,12 +30,6 @@ from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
     from holodeck_action.extensions.cluster.coordinator import Cluster
-
-
-RECORDED_HERE = (
-    "--cluster is not used: the answers are recorded and no judge is asked, so this machine evaluates them faster than "
-    "workers could; --shard divides them"
-)
 
 
 class ClusterTrials(Struct, frozen=True):
@@ -97,18 +92,7 @@ class Shipment(Struct, frozen=True):
     trials: int
 
 
-def check_variables(ready: Opened, request: Request) -> None:
-    """Check that each variable for the workers exists.
-
-    Raises:
-        ConfigurationError: one does not.
-    """
-    missing = [name for name in request.cluster_env if name not in ready.item.environ]
-    if missing:
-        raise ConfigurationError([f"--cluster-env {name}: there is no such variable" for name in missing])
-
-
-def shipment_of(ready: Opened, request: Request, leave_out: list[Path]) -> Shipment:
+def shipment_of(ready: Opened, request: Request, leave_out: Sequence[Path]) -> Shipment:
     """Return what the workers of a cluster need to run a suite.
 
     Args:
@@ -135,10 +119,10 @@ def shipment_of(ready: Opened, request: Request, leave_out: list[Path]) -> Shipm
             suite=os.path.relpath(folder / item.suite.file, root),
             cwd=os.path.relpath(cwd, root) if cwd.is_relative_to(root) else os.path.relpath(folder, root),
             flags=_choosing(flags),
-            settings=replace(item.settings, cluster=None, max_cost_usd=None, max_tokens=None, run_timeout_s=None),
+            settings=replace(item.settings, max_cost_usd=None, max_tokens=None, run_timeout_s=None),
             requirements=request.requirements,
             plain_http=request.allowed.plain_http,
-            environ={name: item.environ[name] for name in request.cluster_env},
+            environ={name: item.environ[name] for name in flags.extra.get("cluster_env", ())},
             identity=identity_of(item),
             code=item.code,
             limited=limited,
@@ -164,4 +148,4 @@ def _at_a_time(item: Prepared) -> int:
 
 def _choosing(flags: Flags) -> Flags:
     """Return the flags that say which cases there are, and what answers them."""
-    return replace(flags, cluster=None, shard=None, max_cost_usd=None, max_tokens=None, run_timeout_s=None)
+    return replace(flags, extra={}, shard=None, max_cost_usd=None, max_tokens=None, run_timeout_s=None)

@@ -31,8 +31,8 @@ from holodeck_action.text.foreign import Redact
 from holodeck_action.text.plain import cut
 
 if TYPE_CHECKING:
+    from holodeck_action.extensions.tracing.settings import Traces
     from holodeck_action.llm.spans import Span
-    from holodeck_action.suite.model.agent import Traces
 
 
 def evaluation_span(name: str, given: Mapping[str, Any], config: Traces) -> Span:

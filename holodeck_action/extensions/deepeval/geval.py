@@ -23,7 +23,7 @@ from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.record.evaluation import Polarity
 
 if TYPE_CHECKING:
-    from holodeck_action.suite.model.agent import Traces
+    from holodeck_action.extensions.tracing.settings import Traces
 
 _HIGHEST = 10
 

@@ -14,7 +14,7 @@ from holodeck_action.metrics.base import EvaluationResult, RetryConfig
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 
 if TYPE_CHECKING:
-    from holodeck_action.suite.model.agent import Traces
+    from holodeck_action.extensions.tracing.settings import Traces
 
 _ANSWERED = frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT})
 _RETRIEVED = frozenset({EvalParam.RETRIEVAL_CONTEXT})

@@ -12,8 +12,8 @@ import requests
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from holodeck_action.extensions.tracing.settings import ConsoleExporter
 from holodeck_action.extensions.tracing.traces import Otlp
-from holodeck_action.suite.model.agent import ConsoleExporter
 from holodeck_action.text.json_values import parse_json
 
 

@@ -7,23 +7,16 @@ Source of the variables: OpenTelemetry specification, "OTLP exporter configurati
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TextIO
-from urllib.parse import unquote, urlsplit, urlunsplit
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
-from holodeck_action.llm.spans import NO_SPAN, Scope
+from holodeck_action.extensions.tracing.settings import ConsoleExporter, Observability, OTLPExporter, Traces
 from holodeck_action.suite.hosts import is_loopback
-from holodeck_action.suite.model.agent import ConsoleExporter, Observability, OTLPExporter, Traces
-from holodeck_action.suite.values import Suite
-from holodeck_action.text.plain import cut
-from holodeck_action.text.redaction import Redactor
-from holodeck_action.text.secrets import environment_secrets
 
 if TYPE_CHECKING:
     from holodeck_action.extensions.tracing.otel import OtelTraces
@@ -117,18 +110,6 @@ def plan_traces(block: Observability | None, name: str, environ: Mapping[str, st
     elif not environ.get("OTEL_SERVICE_NAME") and "service.name=" not in environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         resource.setdefault("service.name", f"holodeck-{name}")
     return AskedTraces(TracePlan(resource, traces, *_sizes(traces), otlp, console), tuple(notices))
-
-
-def header_secrets(block: Observability | None, environ: Mapping[str, str]) -> frozenset[str]:
-    """Return the values of the headers that are sent to collectors: the keys of most of them are there."""
-    found = block.exporters.otlp.headers if block and block.exporters and block.exporters.otlp else None
-    values = set((found or {}).values())
-    for variable, text in environ.items():
-        if variable.startswith("OTEL_EXPORTER_OTLP_") and variable.endswith("_HEADERS"):
-            values |= {value for pair in text.split(",") if (value := pair.partition("=")[2].strip())}
-    values |= {unquote(value) for value in values}
-    # "Bearer …": the part behind the word is the secret.
-    return frozenset(values | {word for value in values for word in value.split() if len(word) >= 8})
 
 
 def _exporters(
@@ -237,56 +218,3 @@ class FlushTime:
         notices = traces.close(max(0.0, self._left))
         self._left -= self._monotonic() - began
         return notices
-
-
-@contextmanager
-def traced_run(
-    suite: Suite,
-    environ: Mapping[str, str],
-    redactor: Redactor,
-    stderr: TextIO,
-    flush: FlushTime,
-    tell: Callable[[str], None],
-) -> Iterator[None]:
-    """Trace what runs inside, if the suite asks for that; nothing is imported when it does not.
-
-    Args:
-        flush: how long its end may wait for collectors.
-        tell: gets what the reader should know, one sentence each.
-    """
-    asked = plan_traces(suite.agent.observability, suite.name, environ)
-    for notice in asked.notices:
-        tell(redactor.text(notice))
-    traces = None if asked.plan is None else _opened(asked.plan, suite, environ, redactor, stderr, tell)
-    try:
-        attributes = {"holodeck_action.suite.name": suite.name}
-        with Scope(NO_SPAN if traces is None else traces.root(f"run {suite.name}", attributes)):
-            yield
-    finally:
-        for notice in () if traces is None else flush.close(traces):
-            tell(notice)
-
-
-def _opened(
-    plan: TracePlan,
-    suite: Suite,
-    environ: Mapping[str, str],
-    redactor: Redactor,
-    stderr: TextIO,
-    tell: Callable[[str], None],
-) -> OtelTraces | None:
-    # Variables are meant to stand in these attributes; what is a secret by its name or by the policy file is not.
-    secrets = header_secrets(suite.agent.observability, environ)
-    named = Redactor({*environment_secrets(environ), *suite.policy.secrets, *secrets})
-    try:
-        from holodeck_action.extensions.tracing.otel import OtelTraces
-
-        return OtelTraces(plan, redactor=redactor, named=named, stderr=stderr, uniform=random.random)
-    except ImportError as error:
-        tell(
-            f"observability: traces need a package that is not installed ({error.name or error}), so none are sent; "
-            "install it with: pip install 'holodeck-action[otel]'"
-        )
-    except Exception as error:  # noqa: BLE001 - no suite fails because of its traces
-        tell(cut(redactor.text(f"observability: traces cannot be sent: {type(error).__name__}: {error}"), 500))
-    return None

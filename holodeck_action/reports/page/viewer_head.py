@@ -11,7 +11,6 @@ from holodeck_action.decide.consumption import Total
 from holodeck_action.decide.exit_codes import OUTCOMES
 from holodeck_action.decide.gates import gate_sentence
 from holodeck_action.decide.trials import SuiteTrials
-from holodeck_action.extensions.history.reports_history import CASES_SHOWN, flaky_text, remarks
 from holodeck_action.record.serialization import to_plain
 from holodeck_action.reports.comparison import (
     base_name,
@@ -24,6 +23,7 @@ from holodeck_action.reports.comparison import (
 )
 from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
+from holodeck_action.reports.history import CASES_SHOWN, flaky_text, remarks
 from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
 from holodeck_action.reports.phrases import (
     calls_text,

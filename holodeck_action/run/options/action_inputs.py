@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 from holodeck_action.run.options.input_kinds import (
     AT_LEAST_ONE,
     BASE,
-    CLUSTER,
     COUNT,
     DOLLARS,
     FILE,
@@ -38,10 +37,11 @@ from holodeck_action.run.options.input_kinds import (
     TARGET,
     TEXT,
     TOKEN,
-    VARIABLES,
     Kind,
+    kind_of,
     one_of,
 )
+from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -372,15 +372,9 @@ RUN_INPUTS: tuple[Input, ...] = (
     ),
     *_under(
         "Other",
-        Input("cluster", CLUSTER, "Run the trials on the workers of the Dask cluster with this scheduler."),
-        Input(
-            "cluster-env",
-            VARIABLES,
-            "Give the cluster's workers this variable, which may be a key; without it they know their own alone.",
-        ),
-        _switch(
-            "cluster-insecure",
-            "Allow a cluster on other machines over tcp://, unencrypted and open to whoever reaches it.",
+        *(
+            Input(option.name, kind_of(option), option.help, default="false" if option.flag else "")
+            for option in registry.options("run")
         ),
     ),
     *_under(

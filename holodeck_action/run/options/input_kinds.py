@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
+from holodeck_action.seam.manifest import Option
+from holodeck_action.seam.registry import resolve
 from holodeck_action.suite.model.base_sources import SOURCES
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
@@ -68,12 +69,6 @@ def _shard(text: str) -> str:
     return text if found[1] is None or int(found[1]) <= int(found[2]) else _refuse()
 
 
-def _cluster(text: str) -> str:
-    parts = urlsplit(text)
-    bare = parts.username is None and text == f"{parts.scheme}://{parts.netloc}"
-    return text if parts.scheme in ("tcp", "tls") and parts.hostname and parts.port and bare else _refuse()
-
-
 def _base(text: str) -> str:
     return text if re.fullmatch(SOURCES, text) else _refuse()
 
@@ -89,6 +84,14 @@ def _refuse() -> Any:
 def one_of(*words: str) -> Kind:
     """Return the kind of a setting that takes one of some words."""
     return Kind(lambda text: text if text in words else _refuse(), ", ".join(words), words)
+
+
+def kind_of(option: Option) -> Kind:
+    """Return the kind of an extension's option; what reads a value is imported with the first one."""
+    if option.flag:
+        return FLAG
+    read = _lines if option.many else lambda text: resolve(option.read)(text) if option.read else text
+    return Kind(read, option.allowed, many=option.many, word=option.metavar)
 
 
 def _numbers(allowed: str, span: Span) -> Kind:
@@ -112,8 +115,6 @@ GLOBS = Kind(_lines, "globs, one per line", many=True, word="GLOB")
 BASE = Kind(_base, "file:PATH, artifact, artifact:NAME, branch:NAME, merge-base", word="SOURCE")
 HISTORY = Kind(_history, "a folder, or branch:NAME", word="DIR")
 SHARD = Kind(_shard, "I/N with I from 1 to N, auto, or auto/N", word="I/N")
-CLUSTER = Kind(_cluster, "tcp://HOST:PORT or tls://HOST:PORT", word="ADDRESS")
-VARIABLES = Kind(_lines, "names of variables, one per line", many=True, word="NAME")
 REACTION = one_of("fail", "warn", "ignore")
 PACKAGES = Kind(_lines, "a file or a Python, or packages, one per line", many=True, word="PACKAGES")
 TAGS = Kind(_lines, "tags, one per line", many=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.model.base import (
@@ -17,25 +17,28 @@ from holodeck_action.suite.model.base import (
     MaybeText,
     NonBlank,
     Number,
+    OfExtension,
     SecretText,
-    UnitInterval,
-    WrittenText,
 )
 from holodeck_action.suite.model.cases import CaseEntry, FreeMapping
 from holodeck_action.suite.model.metric_types import SuiteMetric
-from holodeck_action.suite.model.patterns import pattern_problem
 from holodeck_action.suite.model.providers import LLMProvider
 
 if TYPE_CHECKING:
     from holodeck_action.suite.model.backends import ClaudeConfig, OpenAIConfig
     from holodeck_action.suite.model.tools import MCPTools, Tools
+
+    Observability = Any
 else:
     # Most suites have none of them.
     ClaudeConfig = Elsewhere("holodeck_action.suite.model.backends", "ClaudeConfig")
     OpenAIConfig = Elsewhere("holodeck_action.suite.model.backends", "OpenAIConfig")
     MCPTools = Elsewhere("holodeck_action.suite.model.tools", "MCPTools")
     Tools = Elsewhere("holodeck_action.suite.model.tools", "Tools")
+    Observability = OfExtension("observability", FreeMapping)
 
+READ_BY = {"observability": "tracing"}
+"""Sections of agent.yaml, and the extension that reads each. Without it a notice says that it is not used."""
 Seconds = Annotated[Number, Field(gt=0.0)]
 
 
@@ -176,133 +179,6 @@ class EvaluationConfig(FormatModel):
     """Metrics of every case without its own list."""
     optimizer: Later[Optimizer] | None = None
     """HoloDeck's optimizer. Checked, not used."""
-
-
-def _pattern(value: str) -> str:
-    problem = pattern_problem(value)
-    if problem is not None:
-        raise PydanticCustomError("pattern", "the pattern does not compile: {reason}", {"reason": problem})
-    return value
-
-
-class Traces(FormatModel):
-    """`observability.traces`: which spans are sent, and what they contain."""
-
-    enabled: Flag = True
-    """Whether spans are sent."""
-    sample_rate: UnitInterval = 1.0
-    """Share of the trials whose spans are kept, as a whole."""
-    capture_content: Flag = False
-    """Whether spans contain inputs and outputs."""
-    capture_evaluation_content: Flag = False
-    """Whether spans contain explanations and the chats of judges; `capture_content` includes them."""
-    redaction_patterns: tuple[Annotated[NonBlank, AfterValidator(_pattern)], ...] = ()
-    r"""Regular expressions whose matches in inputs and outputs become `***`. Example: `['\d{16}']`."""
-    max_queue_size: Annotated[Integer, Field(ge=1)] | None = None
-    """Spans that may wait to be sent; 2,048 when absent. Example: `4096`."""
-    max_export_batch_size: Annotated[Integer, Field(ge=1)] | None = None
-    """Spans of one request, at most `max_queue_size`; 512 when absent, 32 with contents. Example: `128`."""
-    schedule_delay_millis: Annotated[Integer, Field(ge=100)] | None = None
-    """Milliseconds between two requests; OTEL_BSP_SCHEDULE_DELAY or 5,000 when absent. Example: `1000`."""
-
-    @model_validator(mode="after")
-    def _a_batch_fits_the_queue(self) -> Traces:
-        queue, batch = self.max_queue_size, self.max_export_batch_size
-        if queue is not None and batch is not None and batch > queue:
-            raise PydanticCustomError(
-                "batch",
-                "max_export_batch_size {batch} must not exceed max_queue_size {queue}",
-                {"batch": batch, "queue": queue},
-            )
-        return self
-
-
-class MetricsExport(FormatModel):
-    """`observability.metrics`. Checked, not used."""
-
-    enabled: Flag = True
-    """Whether metrics are exported."""
-    export_interval_ms: Annotated[Integer, Field(gt=0)] | None = None
-    """Milliseconds between two exports. Example: `60000`."""
-    include_semantic_kernel_metrics: Flag | None = None
-    """Whether metrics of Semantic Kernel are included."""
-
-
-class Logs(FormatModel):
-    """`observability.logs`. Checked, not used."""
-
-    enabled: Flag = True
-    """Whether logs are exported."""
-    level: NonBlank | None = None
-    """The lowest level that is exported. Example: `INFO`."""
-    include_trace_context: Flag | None = None
-    """Whether logs name their span."""
-    filter_namespaces: list[NonBlank] | None = None
-    """Loggers that are exported. Example: `[holodeck]`."""
-
-
-class ConsoleExporter(FormatModel):
-    """`observability.exporters.console`: spans as JSON on standard error."""
-
-    enabled: Flag = True
-    """Whether spans are printed."""
-    pretty_print: Flag | None = None
-    """Whether the JSON is indented, else one span per line; true when absent."""
-    include_timestamps: Flag | None = None
-    """Whether spans contain times; true when absent."""
-
-
-class OTLPExporter(FormatModel):
-    """`observability.exporters.otlp`: spans to a collector. OTEL_EXPORTER_OTLP_… variables supply absent settings."""
-
-    enabled: Flag = True
-    """Whether spans are sent."""
-    endpoint: MaybeText = None
-    """Base address of the collector. Example: `https://collector.example:4318`."""
-    protocol: Literal["grpc", "http"] | None = None
-    """`grpc`, or `http` with protobuf; `grpc` when absent."""
-    headers: dict[str, WrittenText] | None = None
-    """Sent with every request. Their values are secrets. Example: `{x-team: "${COLLECTOR_KEY}"}`."""
-    timeout_ms: Annotated[Integer, Field(gt=0)] | None = None
-    """Milliseconds that one request may take, including retries. Example: `10000`."""
-    compression: MaybeText = None
-    """`gzip`, `deflate` or `none`. Example: `gzip`."""
-    insecure: Flag | None = None
-    """Without TLS. The scheme of the endpoint decides when absent."""
-
-
-class Exporters(FormatModel):
-    """`observability.exporters`: where spans are sent."""
-
-    console: ConsoleExporter | None = None
-    """Spans as JSON on standard error."""
-    otlp: OTLPExporter | None = None
-    """Spans to a collector."""
-    prometheus: FreeMapping | None = None
-    """Checked, not used."""
-    azure_monitor: FreeMapping | None = None
-    """Checked, not used."""
-
-
-class Observability(FormatModel):
-    """`observability`: the run as an OpenTelemetry trace."""
-
-    enabled: Flag = False
-    """Whether the run is traced."""
-    disable_provider_tracing: Flag | None = None
-    """No effect: nothing is ever sent to a provider's own tracing."""
-    service_name: MaybeText = None
-    """`service.name` of the trace; `holodeck-` and the suite's name when absent. Example: `shop-evaluation`."""
-    traces: Traces | None = None
-    """Which spans are sent, and what they contain."""
-    metrics: MetricsExport | None = None
-    """Checked, not used."""
-    logs: Logs | None = None
-    """Checked, not used."""
-    exporters: Exporters | None = None
-    """Where spans are sent."""
-    resource_attributes: dict[str, WrittenText] | None = None
-    """Attributes of the whole trace. Example: `{deployment.environment: ci}`."""
 
 
 def _text_or_mapping(value: Any) -> str:

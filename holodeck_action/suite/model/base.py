@@ -27,6 +27,8 @@ from pydantic_core.core_schema import (
     with_info_plain_validator_function,
 )
 
+from holodeck_action.seam.registry import resolve, sections
+
 T = TypeVar("T")
 
 # Quoted "${VAR}" values arrive as text; only plain notation counts as a number or a flag.
@@ -51,6 +53,8 @@ class FormatModel(BaseModel):
 
     SCHEMA_RULES: ClassVar[tuple[dict[str, Any], ...]] = ()
     """What the validators of the whole mapping demand, as JSON Schema."""
+    UNUSED: ClassVar[tuple[str, ...]] = ()
+    """Keys that are checked and have no effect, which a notice names."""
 
 
 def given(*names: str) -> dict[str, Any]:
@@ -127,6 +131,19 @@ class Elsewhere:
     def imported(self) -> Any:
         """Return the type."""
         return getattr(import_module(self._module), self._name)
+
+
+class OfExtension(Elsewhere):
+    """The type of a section that an extension reads; without the extension it is not used and may be of another one."""
+
+    def __init__(self, key: str, otherwise: Any) -> None:
+        """Take the key of the section, and its type without the extension."""
+        self._key, self._otherwise = key, otherwise
+
+    def imported(self) -> Any:
+        """Return the type."""
+        found = sections().get(self._key)
+        return self._otherwise if found is None else resolve(found.to)
 
 
 class Section:

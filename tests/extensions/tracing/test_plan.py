@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.extensions.tracing.traces import Otlp, TracePlan, header_secrets, plan_traces
-from holodeck_action.suite.model.agent import Observability
+from holodeck_action.extensions.tracing.settings import Observability, secrets
+from holodeck_action.extensions.tracing.traces import Otlp, TracePlan, plan_traces
+from holodeck_action.text.secrets import environment_secrets
 
 
 def planned(exporters: dict[str, Any] | None = None, environ: dict[str, str] | None = None, **traces: Any) -> TracePlan:
@@ -64,8 +65,9 @@ def test_headers_of_the_environment_are_left_to_the_sdk() -> None:
 
 def test_values_of_headers_are_secrets() -> None:
     block = Observability.model_validate({"exporters": {"otlp": {"headers": {"Authorization": "Bearer abcdefgh"}}}})
+    assert secrets(block) == {"Bearer abcdefgh", "abcdefgh"}
     environ = {f"{ENV}HEADERS": "k=one%20two", "OTHER_HEADERS": "k=no"}
-    assert header_secrets(block, environ) == {"Bearer abcdefgh", "abcdefgh", "one%20two", "one two"}
+    assert environment_secrets(environ) == {"one%20two", "one two"}
 
 
 def test_nothing_secret_is_shown() -> None:

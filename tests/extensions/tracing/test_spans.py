@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from holodeck_action.extensions.tracing.otel import OtelTraces
+from holodeck_action.extensions.tracing.settings import Observability
 from holodeck_action.extensions.tracing.traces import plan_traces
 from holodeck_action.llm.spans import NO_SPAN, Scope, current, span
-from holodeck_action.suite.model.agent import Observability
 from holodeck_action.text.redaction import Redactor
 from tests.extensions.tracing.collector import Collector, grpc_collector, http_collector
 

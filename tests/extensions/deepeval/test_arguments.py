@@ -26,12 +26,12 @@ from holodeck_action.extensions.deepeval.rag import (
     FaithfulnessEvaluator,
 )
 from holodeck_action.extensions.deepeval.rubric import rubric_of
+from holodeck_action.extensions.tracing.settings import Traces
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationError, RetryConfig
 from holodeck_action.metrics.deterministic import EqualityEvaluator, NumericEvaluator
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.metrics.standard import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
-from holodeck_action.suite.model.agent import Traces
 from tests.fields.test_judged import TRUTH, judge
 from tests.llm.models import Answer, FakeModels, Request
 from tests.llm.models.values import Reply

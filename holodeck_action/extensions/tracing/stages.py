@@ -1,0 +1,65 @@
+"""What tracing does in a run: each suite that asks for it runs inside the span of a run, which is sent afterwards."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from holodeck_action.extensions.tracing.settings import secrets
+from holodeck_action.extensions.tracing.traces import FlushTime, TracePlan, plan_traces
+from holodeck_action.llm.spans import NO_SPAN, Scope
+from holodeck_action.run.open_suites import Opened
+from holodeck_action.run.stages import Stages, Voice
+from holodeck_action.text.plain import cut
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
+
+if TYPE_CHECKING:
+    from holodeck_action.extensions.tracing.otel import OtelTraces
+
+
+class TracingStages(Stages):
+    """Traces the suites that ask for it."""
+
+    def __init__(self) -> None:
+        self._flush = FlushTime()
+
+    @contextmanager
+    def around(self, ready: Opened, voice: Voice) -> Iterator[None]:
+        """Trace what runs inside, if the suite asks for that."""
+        suite = ready.item.suite
+        asked = plan_traces(suite.agent.observability, suite.name, ready.item.environ)
+        for notice in asked.notices:
+            voice.note(ready.redactor.text(notice))
+        traces = None if asked.plan is None else _opened(asked.plan, ready, voice)
+        try:
+            attributes = {"holodeck_action.suite.name": suite.name}
+            with Scope(NO_SPAN if traces is None else traces.root(f"run {suite.name}", attributes)):
+                yield
+        finally:
+            for notice in () if traces is None else self._flush.close(traces):
+                voice.note(notice)
+
+
+def _opened(plan: TracePlan, ready: Opened, voice: Voice) -> OtelTraces | None:
+    """Return what sends the traces; None, after a note, where they cannot be sent: no suite fails because of them."""
+    suite = ready.item.suite
+    # Variables are meant to stand in these attributes; what is a secret by its name or by the policy file is not.
+    hidden = {*environment_secrets(ready.item.environ), *suite.policy.secrets, *secrets(suite.agent.observability)}
+    try:
+        from holodeck_action.extensions.tracing.otel import OtelTraces
+
+        return OtelTraces(
+            plan, redactor=ready.redactor, named=Redactor(hidden), stderr=voice.stderr, uniform=random.random
+        )
+    except ImportError as error:
+        voice.note(
+            f"observability: traces need a package that is not installed ({error.name or error}), so none are sent; "
+            "install it with: pip install 'holodeck-action[otel]'"
+        )
+    except Exception as error:  # noqa: BLE001 - no suite fails because of its traces
+        said = f"observability: traces cannot be sent: {type(error).__name__}: {error}"
+        voice.note(cut(ready.redactor.text(said), 500))
+    return None
