@@ -1,10 +1,12 @@
-"""Every report of a large run: `python -m bench.large [CASES]`, 100,000 cases with five text metrics unless told.
+"""Every report of a large run: `python -m bench.large [CASES] [--kib N]`, 100,000 cases unless told.
 
-Each command reads the record case by case: its memory beside that of the smallest one tells what it keeps.
+Each command reads the record case by case: its memory beside that of the smallest one tells what it keeps. With
+`--kib 150` each wrong answer has so many KiB, and 100,000 cases are a record of 3 GiB.
 """
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import click
 
 from bench.processes import PROGRAM, Cost, measure
 from bench.recorded import TEXT_METRICS
-from bench.suites import write_suite
+from bench.suites import write_long_suite, write_suite
 from holodeck_action.reports.formats import FORMATS
 
 _RECORD = "out/results.json"
@@ -20,26 +22,39 @@ _RECORD = "out/results.json"
 
 @click.command()
 @click.argument("cases", type=click.IntRange(min=1), default=100_000)
-def main(cases: int) -> None:
-    """Run a suite of so many cases, every fifth answer wrong, judge it again and report it in every format."""
+@click.option(
+    "--kib",
+    type=click.IntRange(min=1),
+    help="Size of each wrong answer; a function then answers, and equality alone grades.",
+)
+def main(cases: int, kib: int | None) -> None:
+    """Run a suite of so many cases, every fifth answer wrong; judge, compare and report it in every format."""
     with tempfile.TemporaryDirectory() as root:
-        folder = write_suite(Path(root), cases, ("equality", *TEXT_METRICS))
-        click.echo(f"{cases:,} recorded cases, every fifth of which fails:")
+        folder = Path(root)
+        if kib is None:
+            write_suite(folder, cases, ("equality", *TEXT_METRICS))
+        else:
+            write_long_suite(folder, cases, kib)
+        click.echo(f"{cases:,} cases, every fifth of which fails:")
         click.echo(
             f"{'command':<24}  {'wall s':>7}  {'CPU s':>7}  {'µs CPU/case':>11}  {'peak MiB':>8}  {'written MiB':>11}"
         )
         _say("run", _cost(folder, "run", "-o", "out"), cases, folder / _RECORD)
         _say("decide", _cost(folder, "decide", _RECORD, "-o", "again"), cases, folder / "again" / "verdict.json")
+        shutil.rmtree(folder / "again")
+        file = folder / "compared"
+        _say("compare", _cost(folder, "compare", _RECORD, _RECORD, "-o", file.name), cases, file)
         for name in ("html", *FORMATS):
             file = folder / f"report.{name}"
             cost = _cost(folder, "report", _RECORD, "--format", name, "-o", file.name)
             _say(f"report --format {name}", cost, cases, file)
+            file.unlink()
 
 
 def _cost(folder: Path, *arguments: str) -> Cost:
     cost = measure((*PROGRAM, *arguments), folder)
     if cost.code not in (0, 1):
-        raise SystemExit(f"{' '.join(arguments)} ended with exit code {cost.code}")
+        raise SystemExit(f"{' '.join(arguments)} ended with exit code {cost.code}: {cost.said}")
     return cost
 
 

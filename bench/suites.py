@@ -13,8 +13,33 @@ TEXT = (
 )
 
 
+_AGENT = """
+def answer(messages):
+    asked = messages[-1]["content"]
+    number = int(asked.rstrip("?").rpartition(" ")[2])
+    return "It cannot be returned. " * REPEATED if number % 5 == 4 else f"TEXT, says rule {number}."
+"""
+
+
 def write_suite(folder: Path, cases: int, metrics: tuple[str, ...] = ("equality",)) -> Path:
     """Write agent.yaml, its policy and its transcript; every fifth answer is wrong."""
+    answers = (
+        "It cannot be returned." if number % 5 == 4 else f"{TEXT}, says rule {number}." for number in range(cases)
+    )
+    rows = [{"case": f"case {number}", "response": answer} for number, answer in enumerate(answers)]
+    return _written(folder, _rules(cases, metrics), rows)
+
+
+def write_long_suite(folder: Path, cases: int, kib: int) -> Path:
+    """Write agent.yaml, its policy and its agent; every fifth answer is wrong and has so many KiB."""
+    _written(folder, _rules(cases, ("equality",)), [])
+    agent = _AGENT.replace("REPEATED", str(kib * 1024 // 23)).replace("TEXT", TEXT)
+    (folder / "agent.py").write_text(agent)
+    (folder / "holodeck-action.yaml").write_text("target: python:agent:answer\n")
+    return folder
+
+
+def _rules(cases: int, metrics: tuple[str, ...]) -> list[str]:
     lines = _head(metrics)
     for number in range(cases):
         lines += [
@@ -22,11 +47,7 @@ def write_suite(folder: Path, cases: int, metrics: tuple[str, ...] = ("equality"
             f"    input: What is the rule for order {number}?",
             f"    ground_truth: '{TEXT}, says rule {number}.'",
         ]
-    answers = (
-        "It cannot be returned." if number % 5 == 4 else f"{TEXT}, says rule {number}." for number in range(cases)
-    )
-    rows = [{"case": f"case {number}", "response": answer} for number, answer in enumerate(answers)]
-    return _written(folder, lines, rows)
+    return lines
 
 
 def write_pairs(

@@ -127,14 +127,11 @@ def _families(provider: str) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]
 @cache
 def _starts() -> set[str]:
     """Return the texts of the source that may be beginnings of names."""
-    files = [
-        *Path(profiles.__file__).parent.glob("*.py"),
-        *(str(inspect.getsourcefile(each)) for each in PROVIDERS.values()),
-    ]
+    files = [Path(str(inspect.getsourcefile(each))) for each in PROVIDERS.values()]
     return {
         node.value
-        for file in files
-        for node in ast.walk(ast.parse(Path(file).read_text(encoding="utf-8")))
+        for file in [*files, *Path(str(profiles.__file__)).parent.glob("*.py")]
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAME.fullmatch(node.value)
     }
 

@@ -30,7 +30,9 @@ from holodeck_action.text.kept_texts import KeptTexts
 
 PAGE_FILE = "report.html"
 CHUNK_CASES = 100
-"""Cases whose details are compressed together, and unpacked when one of them is shown."""
+"""Cases whose details are compressed together, and unpacked when one of them is shown; fewer where they are long."""
+_CHUNK_BYTES = 4 * 1024 * 1024
+"""Bytes of details from which on they are compressed, so that few of them are in memory."""
 MOST_DETAILS = 40 * 1024 * 1024
 """Bytes of details in a page, compressed: a browser opens a file of this size without trouble."""
 _LEVEL = 6
@@ -88,19 +90,20 @@ def page_of(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
 
 
 class _Chunks:
-    """Details of cases, compressed `CHUNK_CASES` at a time on another core: it takes as long as to make them.
+    """Details of cases, compressed some at a time on another core: it takes as long as to make them.
 
     Attributes:
-        places: of the chunks among the texts.
+        chunks: of how many cases each chunk is, and its place among the texts.
         full: whether what came last would have made them larger than they may be; it and what follows is left out.
     """
 
     def __init__(self, texts: KeptTexts, most: int, packer: Executor, *, canonical: bool) -> None:
-        self.places: list[int] = []
+        self.chunks: list[tuple[int, int]] = []
         self.full = False
         self._texts, self._left, self._packer, self._canonical = texts, most, packer, canonical
         self._details: list[bytes] = []
-        self._packing: deque[Future[bytes]] = deque()
+        self._bytes = 0
+        self._packing: deque[tuple[int, Future[bytes]]] = deque()
 
     def add(self, detail: dict[str, Any]) -> None:
         """Add those of the next case."""
@@ -108,7 +111,8 @@ class _Chunks:
         if len(text) > LONGEST_TEXT:
             text = page_json(shortened(detail), self._canonical)
         self._details.append(text)
-        if len(self._details) == CHUNK_CASES:
+        self._bytes += len(text)
+        if len(self._details) == CHUNK_CASES or self._bytes >= _CHUNK_BYTES:
             self._pack()
             if len(self._packing) == _PACKED_AHEAD:
                 self._take()
@@ -121,15 +125,17 @@ class _Chunks:
             self._take()
 
     def _pack(self) -> None:
-        self._packing.append(self._packer.submit(_gzip, b"[" + b",".join(self._details) + b"]"))
-        self._details = []
+        packed = self._packer.submit(_gzip, b"[" + b",".join(self._details) + b"]")
+        self._packing.append((len(self._details), packed))
+        self._details, self._bytes = [], 0
 
     def _take(self) -> None:
-        chunk = self._packing.popleft().result()
+        cases, packed = self._packing.popleft()
+        chunk = packed.result()
         self._left -= 4 * ((len(chunk) + 2) // 3)
         self.full = self._left < 0
         if not self.full:
-            self.places.append(self._texts.add(chunk))
+            self.chunks.append((cases, self._texts.add(chunk)))
 
 
 class _Packed(Struct, frozen=True):
@@ -137,7 +143,7 @@ class _Packed(Struct, frozen=True):
 
     columns: ColumnBuilder
     texts: KeptTexts
-    chunks: Sequence[int]
+    chunks: Sequence[tuple[int, int]]
     omitted: Mapping[str, Any] | None
 
 
@@ -159,7 +165,7 @@ def _packed_rows(view: View, most: int) -> _Packed:
     omitted: dict[str, Any] | None = None
     if chunks.full:
         omitted = {
-            "cases": columns.rows - CHUNK_CASES * len(chunks.places),
+            "cases": columns.rows - sum(cases for cases, _ in chunks.chunks),
             "why": f"the details of all cases are more than the {most // 2**20} MB that a page should hold",
             "command": f"holodeck-action report {view.results} --format html --case ID -o case.html",
         }
@@ -169,7 +175,7 @@ def _packed_rows(view: View, most: int) -> _Packed:
             "why": "the page holds the cases that --case asks for",
             "command": f"holodeck-action report {view.results} --format html",
         }
-    return _Packed(columns, texts, chunks.places, omitted)
+    return _Packed(columns, texts, chunks.chunks, omitted)
 
 
 def page_policy(*, live: bool) -> str:
@@ -196,10 +202,11 @@ def _data(view: View, packed: _Packed, head: dict[str, Any]) -> Iterator[Any]:
 
     of_data = 'type="application/octet-stream"'
     yield from element(f'{of_data} id="index"', _base64(_compressed(packed.columns.pieces())))
-    rows = packed.columns.rows
-    for first, chunk in zip(range(0, rows, CHUNK_CASES), packed.chunks, strict=False):
-        about = f'class="chunk" data-first="{first}" data-count="{min(CHUNK_CASES, rows - first)}"'
+    first = 0
+    for cases, chunk in packed.chunks:
+        about = f'class="chunk" data-first="{first}" data-count="{cases}"'
         yield from element(f"{of_data} {about}", _base64([packed.texts.read(chunk)]))
+        first += cases
     text = _json(bare(head) if view.canonical else head).replace("<", "\\u003c").replace("##[", "\\u0023\\u0023[")
     yield from element('type="application/json" id="head"', [text])
 
