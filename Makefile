@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint core core-all audit bench image-test frameworks-test viewer browser-test fields statistics scale requirements setup clean
+.PHONY: demo check test lint core core-all audit bench image-test frameworks-test viewer browser-test fields models statistics scale requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -87,6 +87,10 @@ fields: setup
 	$(BIN)/python -m scripts.build_field_reference
 	$(BIN)/python -m scripts.build_schemas
 	$(BIN)/python -m scripts.build_action
+
+# Renews what is known about models by their names, from the profiles of pydantic-ai that uv.lock names.
+models: setup
+	$(BIN)/python -m scripts.build_known_models
 
 # Renews the tables of docs/statistics.md from simulations; takes minutes.
 statistics: setup

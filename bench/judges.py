@@ -23,9 +23,9 @@ from typing import Any
 
 from bench.live import KEY, ROOT, Bench, Server, served
 from bench.processes import Cost
+from tests.extensions.deepeval.native import STEPS
 from tests.llm.judging import Judge, Truth, some_truths
 from tests.llm.models import Answer, FakeModels, Request
-from tests.metrics.judging.native import STEPS
 
 CASES = 100
 COMPARED = 500
@@ -193,7 +193,7 @@ def _compare(bench: Bench, count: int) -> None:
         scores = _scores(bench)
         with tempfile.TemporaryDirectory() as folder:
             finished = subprocess.run(
-                [sys.executable, "-m", "tests.metrics.judging.native", server.addresses["openai"], KEY, str(count)],
+                [sys.executable, "-m", "tests.extensions.deepeval.native", server.addresses["openai"], KEY, str(count)],
                 cwd=folder,
                 env={**os.environ, "PYTHONPATH": str(ROOT)},
                 capture_output=True,

@@ -253,6 +253,8 @@ def _attribute_reader(module: ModuleType, names: Mapping[str, str]) -> Callable[
         try:
             value = getattr(importlib.import_module(source_module), source_name)
         except (ImportError, SyntaxError) as error:
+            if (getattr(error, "name", None) or "").startswith("holodeck_action.extensions."):
+                raise ImportError(f"{module.__name__}.{name} needs an extension that is not there ({error})") from error
             # The project's own Python has none of our packages, and may be too old for our modules.
             raise ImportError(
                 f"{module.__name__}.{name} needs Python 3.11 or newer with the packages of holodeck-action ({error}); "

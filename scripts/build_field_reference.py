@@ -1,4 +1,5 @@
-"""Builds docs/fields.md from the models' schemas and the flags of the commands; `--check` only compares.
+"""Builds docs/fields.md from the models' schemas and the flags of the commands, and the table of gates in
+docs/policy-file.md; `--check` only compares.
 
 python -m scripts.build_field_reference [--check]
 """
@@ -19,14 +20,16 @@ from pydantic import BaseModel
 
 from holodeck_action.cli import cli
 from holodeck_action.metrics.registry import built_in
+from holodeck_action.run.options.action_inputs import INPUTS
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.base import FormatModel, Section
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import PLACE
-from holodeck_action.suite.model.policy import Policy
+from holodeck_action.suite.model.policy import GateMetric, Gates, Policy
 from holodeck_action.suite.suite_schemas import describe_fields, models_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "fields.md"
+POLICY_PAGE = PAGE.with_name("policy-file.md")
 Schema = dict[str, Any]
 
 INTRO = """# Field reference
@@ -70,6 +73,23 @@ def build() -> str:
     return "\n".join(parts)
 
 
+def with_gates(page: str) -> str:
+    """Return the text of docs/policy-file.md with the table of all gates."""
+    flags = {item.replaces: f"`--{item.name}`" for item in INPUTS}
+    rows = []
+    for name, field in _schema_of(Gates)["properties"].items():
+        if name == "metrics":
+            bounds = _schema_of(GateMetric)["properties"]
+            rows += [_cells(f"`metrics.NAME.{key}`", "", "", bound["description"]) for key, bound in bounds.items()]
+        else:
+            rows.append(_cells(f"`{name}`", _default(field), flags.get(f"gates.{name}", ""), field["description"]))
+    before, head, rest = page.partition(_GATES)
+    return before + head + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
+
+
+_GATES = "| key | default | flag | what it bounds |\n|---|---|---|---|\n"
+
+
 def models_below(annotation: Any, found: dict[type[BaseModel], None] | None = None) -> dict[type[BaseModel], None]:
     """Every model below an annotation, in the order of the fields; `found` collects them."""
     found = {} if found is None else found
@@ -91,10 +111,7 @@ def models_below(annotation: Any, found: dict[type[BaseModel], None] | None = No
 
 def _blocks(model: type[BaseModel], written: set[type[BaseModel]]) -> Iterator[str]:
     """Yield the tables of a model and of the models it inherits fields from, each once."""
-    schema = model.model_json_schema()
-    describe_fields(schema, model, {known.__name__: known for known in models_of(FormatModel)})
-    if "$ref" in schema:  # It holds itself.
-        schema = schema["$defs"][model.__name__]
+    schema = _schema_of(model)
     owners = [owner for owner in model.__mro__ if issubclass(owner, BaseModel) and _own(owner)]
     for owner in owners:
         if owner in written:
@@ -105,6 +122,13 @@ def _blocks(model: type[BaseModel], written: set[type[BaseModel]]) -> Iterator[s
         shared = f" It also has the fields of {_linked(other.__name__ for other in others)}." if others else ""
         rows = "\n".join(_row(name, schema["properties"][name], schema) for name in _own(owner))
         yield f"### {owner.__name__}\n\n{about}{shared}\n\n{TABLE}\n{rows}\n"
+
+
+def _schema_of(model: type[BaseModel]) -> Schema:
+    schema = model.model_json_schema()
+    describe_fields(schema, model, {known.__name__: known for known in models_of(FormatModel)})
+    described: Schema = schema["$defs"][model.__name__] if "$ref" in schema else schema  # It may hold itself.
+    return described
 
 
 def _own(owner: type[BaseModel]) -> list[str]:
@@ -233,6 +257,7 @@ def main(arguments: list[str]) -> int:
         print("docs/fields.md is as built" if fresh else "docs/fields.md is not as built: run make fields")
         return 0 if fresh else 1
     PAGE.write_text(page, encoding="utf-8")
+    POLICY_PAGE.write_text(with_gates(POLICY_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from holodeck_action.metrics.base import Building, DeterministicEvaluator, EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.computed import ComputedMetric
 from holodeck_action.suite.model.base import Flag
-from holodeck_action.suite.model.metric_base import GROUND_TRUTH, Metric, Role
+from holodeck_action.suite.model.metric_base import GROUND_TRUTH, Role
 
 
-class StartsWithMetric(Metric):
+class StartsWithMetric(ComputedMetric):
     """`type: starts_with`: whether the answer starts with the ground truth."""
+
+    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
 
     type: Annotated[Literal["starts_with"], Role.KIND] = "starts_with"
     case_insensitive: Flag = False
@@ -26,29 +29,11 @@ class StartsWithMetric(Metric):
         """All or nothing; None would make the metric informational."""
         return 1.0
 
-    def evaluator(self, building: Building) -> StartsWithEvaluator:
-        """Return what scores."""
-        return StartsWithEvaluator(self.case_insensitive, **building.options)
-
-
-class StartsWithEvaluator(DeterministicEvaluator):
-    """1.0 when the answer starts with the ground truth, else 0.0."""
-
-    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
-
-    def __init__(self, case_insensitive: bool = False, **options: Any) -> None:
-        super().__init__(**options)
-        self._case_insensitive = case_insensitive
-
-    def compute(self, **kwargs: Any) -> EvaluationResult:
-        """Compare `response` with `ground_truth`, the parameters of `PARAM_SPEC`."""
-        response, expected = kwargs["response"], kwargs["ground_truth"]
-        if self._case_insensitive:
+    def compute(self, **given: Any) -> EvaluationResult:
+        """Compare `response` with `ground_truth`, the inputs of `PARAM_SPEC`."""
+        response, expected = given["response"], given["ground_truth"]
+        if self.case_insensitive:
             response, expected = response.casefold(), expected.casefold()
         found = response.startswith(expected)
-        return EvaluationResult(
-            score=1.0 if found else 0.0,
-            passed=found,
-            reasoning=f"the answer {'starts' if found else 'does not start'} with the expected text",
-            metric_name="starts_with",
-        )
+        reason = f"the answer {'starts' if found else 'does not start'} with the expected text"
+        return self.result(1.0 if found else 0.0, reason, passed=found)

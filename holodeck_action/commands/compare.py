@@ -12,8 +12,6 @@ from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.decide.compare.comparing import NO_DIGESTS, Digests, compare
 from holodeck_action.decide.compare.comparison_report import ComparisonReport, report_comparison
 from holodeck_action.decide.survey import judge_cases
-from holodeck_action.extensions.history.history_store import HistoryFolder, record_at
-from holodeck_action.extensions.history.results_history import suite_of
 from holodeck_action.github.job import links_of
 from holodeck_action.record.base_results import results_in
 from holodeck_action.record.canonical import record_digest
@@ -29,6 +27,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import policy_of
 from holodeck_action.run.options.action_inputs import policy_values
 from holodeck_action.run.options.flags import LAST_RESULTS
+from holodeck_action.run.past import open_history
 from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Baseline
@@ -138,10 +137,9 @@ def _both(asked: Comparing, caller: Caller) -> tuple[Results, Results]:
         if path not in named:
             found[path] = read_results(path)
     if named and asked.history is not None:
-        store = HistoryFolder(asked.history, caller.pause, caller.disk or DISK)
-        lines = store.read()
-        caller.note(*lines.notices)
+        history = open_history(asked.history, caller.pause, caller.disk or DISK)
+        caller.note(*history.notices)
         for path in named:
-            suite = next((suite_of(results.record) for results in found.values()), None)
-            found[path] = results_in(record_at(store, lines, str(path), suite), f"{asked.history}: {path}").results
+            other = next((results.record for results in found.values()), None)
+            found[path] = results_in(history.results(str(path), other), f"{asked.history}: {path}").results
     return found[asked.base], found[head]

@@ -12,7 +12,6 @@ from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.survey import Survey
 from holodeck_action.decide.written_results import write_verdict
-from holodeck_action.extensions.history.earlier_runs import read_earlier
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.folder import Claims
 from holodeck_action.record.record import Record
@@ -22,6 +21,7 @@ from holodeck_action.reports.terminal.console import show
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import policy_of, writable_folder
 from holodeck_action.run.options.action_inputs import policy_values
+from holodeck_action.run.past import earlier_beside
 from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -82,7 +82,7 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
             writable_folder(folder)
             claims.hold(folder)
         concluded = conclude(
-            record, terms, results_digest=stored.digest, surveyed=surveyed, earlier=read_earlier(results)
+            record, terms, results_digest=stored.digest, surveyed=surveyed, earlier=earlier_beside(results)
         )
         show(concluded.report, caller.stdout, terminal_of(caller.stdout, caller.environ))
         if folder is not None:

@@ -18,7 +18,6 @@ from holodeck_action.commands.output import Done, SuiteDone
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.verdict import SuiteVerdict
-from holodeck_action.extensions.history.earlier_runs import read_earlier
 from holodeck_action.github.channels import lines
 from holodeck_action.github.event import Target, given_target
 from holodeck_action.github.publisher import Findings, open_publisher
@@ -34,6 +33,7 @@ from holodeck_action.reports.conclusion import conclude
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
 from holodeck_action.run.options.action_inputs import anchored, read_inputs
+from holodeck_action.run.past import earlier_beside
 from holodeck_action.run.request import request_from, template_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -166,7 +166,7 @@ def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
         stored = read_record(given)
         record, beside = _without_secrets(stored, redactor), read_base(given, stored)
         base = None if beside is None else _without_secrets(beside.record, redactor)
-        earlier = redactor.value(read_earlier(given))
+        earlier = redactor.value(earlier_beside(given))
         concluded = conclude(
             record,
             Terms(base=base),

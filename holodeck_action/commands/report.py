@@ -11,7 +11,6 @@ from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.job import links_of
 from holodeck_action.reports.formats import readable, render
-from holodeck_action.reports.page.viewed import read_viewed
 from holodeck_action.reports.page.viewer import View, page_of
 from holodeck_action.reports.report_views import Report, canonical_report, in_suite_order
 from holodeck_action.reports.terminal.console import show
@@ -19,6 +18,7 @@ from holodeck_action.reports.written import write_pieces, write_text
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.case_choice import matching
 from holodeck_action.run.request import template_of
+from holodeck_action.run.viewed import read_viewed
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of

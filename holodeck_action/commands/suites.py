@@ -15,20 +15,19 @@ from holodeck_action.commands.running import Ran, Side, run_sides
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.written_results import Beside
-from holodeck_action.extensions.history.earlier_runs import earlier_lines
-from holodeck_action.extensions.history.histories import Histories
-from holodeck_action.extensions.history.results_history import HistoryLines
 from holodeck_action.record.base_results import results_of
 from holodeck_action.record.folder import Claims, suite_folders
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.reports.conclusion import Conclusion, conclude
+from holodeck_action.reports.history import NO_RUNS
 from holodeck_action.run.bases.base_suites import BaseSuite, suites_against
 from holodeck_action.run.bases.baselines import Base, FoundBase, MissingBase, compared, find_bases
 from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside
 from holodeck_action.run.loading import Surroundings, writable_folder
 from holodeck_action.run.model_calls import budget_of
 from holodeck_action.run.open_suites import BaseToRun, Opened, close_all, open_all
+from holodeck_action.run.past import histories_of
 from holodeck_action.run.preflight import Prepared
 from holodeck_action.run.request import Request
 from holodeck_action.run.settings import Flags
@@ -100,8 +99,8 @@ def _evaluate(
         bases = find_bases(prepared, job)
         prepared = [_balanced(item, base) for item, base in zip(prepared, bases, strict=True)]
         sharded = flags.shard is not None
-        histories = Histories(request.history, job, output.disk, output.note)
-        earlier = [() if sharded else histories.of(item) for item in prepared]
+        histories = histories_of(request.history, job, output.disk, output.note)
+        earlier = [None if sharded or histories is None else histories.of(item) for item in prepared]
     _make_folders(folders, besides, output)
     shared = budget_of(flags.max_cost_usd, flags.max_tokens, prepared[0].shards)
     with output.progress.phase("preparing targets and judges"):
@@ -121,8 +120,8 @@ def _evaluate(
         done = _run(sides, request, output, deadline, stages)
         record, results = compared(done.record, head.ready.item, _ran_beside(head.ready, done.base) or base)
         terms = Terms.against(None if results is None else results.results)
-        concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=HistoryLines(past))
-        beside = Beside(results, earlier_lines(past))
+        concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=past or NO_RUNS)
+        beside = Beside(results, () if past is None else past.kept)
         reported = report_suite(concluded, head.ready.folder, output, beside, journaled=head.journal is not None)
         finished.append(reported)
         if reported.written and not sharded:
@@ -143,7 +142,8 @@ def _evaluate(
         code = ExitCode.PASSED
         output.note("this shard is done; holodeck-action merge judges all shards together")
     code = code if blessed else worst_exit_code([code, ExitCode.INCOMPLETE])
-    histories.add(kept)
+    if histories is not None:
+        histories.add(kept)
     if complete and left == len(prepared):
         for side in (side for sides in started for side in sides):
             _remove_journal(side)

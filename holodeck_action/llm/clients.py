@@ -16,8 +16,8 @@ from holodeck_action.llm.codecs.anthropic import AnthropicMessages
 from holodeck_action.llm.codecs.codec import BrokenAnswerError, Codec, Outgoing
 from holodeck_action.llm.codecs.openai_chat import OpenAIChat
 from holodeck_action.llm.errors import call_error, filtered, malformed, status_error
-from holodeck_action.llm.known_models import known_model
 from holodeck_action.llm.messages import Message, Reply
+from holodeck_action.llm.model_facts import known_model
 from holodeck_action.llm.outcomes import refusal_of
 from holodeck_action.llm.providers import ModelPlan, not_sent
 from holodeck_action.llm.reasoning import thinking_of

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from holodeck_action.llm.known_models import EFFORTS, KnownModel
+from holodeck_action.llm.model_facts import EFFORTS, KnownModel
 from holodeck_action.llm.providers import ModelPlan
 
 _LEAST_BUDGET = 1024

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import Parameter, Signature
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from holodeck_action.metrics.base import Building, DeterministicEvaluator, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, Building, DeterministicEvaluator, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import ParamSpec
 from holodeck_action.metrics.result import EvaluationResult
@@ -16,28 +16,21 @@ from holodeck_action.record.evaluation import Score
 from holodeck_action.suite.model.metric_base import Metric
 
 M = TypeVar("M", bound=Metric)
+S = TypeVar("S", bound="ScoringMetric")
 
 
-class ComputedMetric(Metric):
-    """A metric that only computes: a subclass declares `PARAM_SPEC` and implements `compute`."""
+class ScoringMetric(Metric):
+    """A metric whose score is a method of its own."""
 
     PARAM_SPEC: ClassVar[ParamSpec] = ParamSpec()
-    """The inputs of `compute`."""
+    """Its inputs."""
     VERSION: ClassVar[str] = "1.0.0"
     """Changes whenever the same input may score differently."""
-    QUICK_ON_SHORT_TEXTS: ClassVar[bool] = False
-    """Whether it takes milliseconds if all inputs are short texts."""
 
-    def compute(self, **given: Any) -> EvaluationResult:
-        """Score one item.
-
-        Args:
-            **given: the inputs under the names of `PARAM_SPEC`, the required ones always, no others.
-
-        Raises:
-            EvaluationError: it cannot be scored.
-        """
-        raise NotImplementedError
+    @property
+    def spec(self) -> ParamSpec:
+        """The inputs with these settings."""
+        return self.PARAM_SPEC
 
     @property
     def version(self) -> str:
@@ -55,7 +48,13 @@ class ComputedMetric(Metric):
         return f"{type(self).__name__.removesuffix('Metric')}Evaluator"
 
     def result(
-        self, score: Score, reasoning: str, facts: Mapping[str, Any] | None = None, *, passed: bool | None = None
+        self,
+        score: Score,
+        reasoning: str,
+        facts: Mapping[str, Any] | None = None,
+        *,
+        passed: bool | None = None,
+        confidence: float | None = None,
     ) -> EvaluationResult:
         """Return a result; its own verdict counts without a threshold only."""
         return EvaluationResult(
@@ -66,23 +65,36 @@ class ComputedMetric(Metric):
             threshold=self.mark,
             metadata=facts or {},
             polarity=self.polarity,
+            confidence=confidence,
         )
+
+
+class ComputedMetric(ScoringMetric):
+    """A metric that only computes: a subclass declares `PARAM_SPEC` and implements `compute`."""
+
+    QUICK_ON_SHORT_TEXTS: ClassVar[bool] = False
+    """Whether it takes milliseconds if all inputs are short texts."""
+
+    def compute(self, **given: Any) -> EvaluationResult:
+        """Score one item.
+
+        Args:
+            **given: the inputs under the names of `PARAM_SPEC`, the required ones always, no others.
+
+        Raises:
+            EvaluationError: it cannot be scored.
+        """
+        raise NotImplementedError
 
     def evaluator(self, building: Building) -> DeterministicEvaluator:
         """Return the evaluator that calls `compute`."""
         return ComputedEvaluator(self, **building.options)
 
 
-class ComputedEvaluator(DeterministicEvaluator):
-    """Scores by a `ComputedMetric`; settings and methods of the metric are its attributes."""
+class OfMetric(BaseEvaluator, Generic[S]):
+    """An evaluator that scores by a method of its metric, with the metric's names and version."""
 
-    def __init__(
-        self, config: ComputedMetric, timeout: float | None = 60.0, retry_config: RetryConfig | None = None
-    ) -> None:
-        super().__init__(timeout, retry_config)
-        self.config = config
-        self.PARAM_SPEC = config.PARAM_SPEC
-        self.QUICK_ON_SHORT_TEXTS = config.QUICK_ON_SHORT_TEXTS  # type: ignore[misc]
+    config: S
 
     @property
     def name(self) -> str:
@@ -103,6 +115,18 @@ class ComputedEvaluator(DeterministicEvaluator):
     def threshold(self) -> float | None:
         """The threshold of results."""
         return self.config.mark
+
+
+class ComputedEvaluator(OfMetric[ComputedMetric], DeterministicEvaluator):
+    """Scores by a `ComputedMetric`; settings and methods of the metric are its attributes."""
+
+    def __init__(
+        self, config: ComputedMetric, timeout: float | None = 60.0, retry_config: RetryConfig | None = None
+    ) -> None:
+        super().__init__(timeout, retry_config)
+        self.config = config
+        self.PARAM_SPEC = config.spec
+        self.QUICK_ON_SHORT_TEXTS = config.QUICK_ON_SHORT_TEXTS  # type: ignore[misc]
 
     def compute(self, **kwargs: Any) -> EvaluationResult:
         """Score one item; see the metric."""

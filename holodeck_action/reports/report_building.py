@@ -21,9 +21,9 @@ from holodeck_action.decide.verdict import (
     Verdict,
     explaining_trial,
 )
-from holodeck_action.extensions.history.trends import History
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, TurnRecord
+from holodeck_action.reports.history import History
 from holodeck_action.reports.report_views import (
     REPORT_VERSION,
     CaseScore,

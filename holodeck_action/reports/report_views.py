@@ -19,12 +19,12 @@ from holodeck_action.decide.faults import Fault
 from holodeck_action.decide.summaries import EvaluationSummary
 from holodeck_action.decide.trials import CaseTrials, SuiteTrials
 from holodeck_action.decide.verdict import Counts, GateVerdict, Outcome, PanelSummary, TrialVerdict, VerdictOutcome
-from holodeck_action.extensions.history.trends import History
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import CardSummary
 from holodeck_action.record.record import ModelCalls
 from holodeck_action.record.sequences import Made, OneByOne
 from holodeck_action.record.serialization import from_plain, to_plain
+from holodeck_action.reports.history import History
 from holodeck_action.suite.errors import SourceMark
 
 REPORT_VERSION = 1

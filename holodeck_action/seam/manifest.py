@@ -116,6 +116,26 @@ class Tool(NamedTuple):
     secrets: str = ""
 
 
+class Past(NamedTuple):
+    """How runs are kept over time; at most one extension says so. Each is `module:name`.
+
+    Attributes:
+        beside: returns the `EarlierRuns` that are kept beside results, from the path of these.
+        histories: makes what reads and adds to the histories of a run, from what `--history` names (None: nothing), the
+            `Job`, the `Disk` and what takes notes; its `of` returns the `EarlierRuns` of a `Prepared` suite, its `add`
+            takes pairs of a `Prepared` suite and its `Conclusion`.
+        open: opens the history in a folder, from its path, what pauses for seconds, and the `Disk`; its `results`
+            returns the results file of a run.
+        branch: returns the results on a branch as `ArtifactResults` does, from `Api`, name, what lists the branch, and
+            the time.
+    """
+
+    beside: str
+    histories: str
+    open: str
+    branch: str
+
+
 class Option(NamedTuple):
     """A setting: an input of the Action, and an option of commands.
 
@@ -171,6 +191,7 @@ class Extension(NamedTuple):
         metrics: that it adds.
         libraries: of metrics that it adds.
         tools: whose types it adds.
+        past: how runs are kept over time.
         tables: kinds of files of cases that it adds.
         formats: of `export` that it adds.
         documents: that it adds.
@@ -187,6 +208,7 @@ class Extension(NamedTuple):
     metrics: tuple[Metric, ...] = ()
     libraries: tuple[Library, ...] = ()
     tools: tuple[Tool, ...] = ()
+    past: Past | None = None
     tables: tuple[Table, ...] = ()
     formats: tuple[Format, ...] = ()
     documents: tuple[Document, ...] = ()

@@ -18,6 +18,7 @@ from holodeck_action.seam.manifest import (
     Library,
     Metric,
     Option,
+    Past,
     Table,
     Tool,
 )
@@ -87,6 +88,11 @@ def metrics() -> dict[tuple[str, str], Metric]:
 def libraries() -> dict[str, Library]:
     """Return the libraries of metrics of the extensions that came with this package, by name."""
     return {library.name: library for extension in own_extensions() for library in extension.libraries}
+
+
+def past() -> Past | None:
+    """Return how runs are kept over time; None where they are not."""
+    return next((extension.past for extension in own_extensions() if extension.past is not None), None)
 
 
 def tables() -> dict[str, Table]:

@@ -10,8 +10,11 @@ from urllib.parse import quote
 
 import pytest
 
+from holodeck_action.record.record import ToolInvocation
 from tests.browser.conftest import Reader
 from tests.browser.shop import LONG, PLAIN, page_of, run_of_shop
+from tests.record.records import case_of, evaluation, record, turn
+from tests.reports.shown import LARGE, full_record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -198,6 +201,43 @@ def test_a_case_shows_answer_tools_chunks_and_votes(reader: Reader, shop: Path) 
         ["openai/alpha", "passed", "0.9", "polite"],
         ["openai/beta", "failed", "0.2", "too", "curt"],
     ]
+
+
+def test_everything_of_a_turn_is_told(reader: Reader, tmp_path: Path) -> None:
+    page = reader.open(page_of(tmp_path, full_record()), hash="#case=case-0")
+    page.wait_for_selector(".turn")
+    facts = dict(text.split("\n") for text in page.locator(".turn .facts div").all_inner_texts())
+    assert facts == {
+        "Latency": "80 ms",
+        "First token": "9 ms",
+        "Tokens": "15",
+        "Cost": "$0.0100",
+        "Models": "m1, m2",
+        "Why the model stopped": "length",
+        "What the error tells besides": '{"stderr": "trace"}',
+        "Metadata": '{"route": "b"}',
+    }
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    assert [page.inner_text(f'[aria-label="Chunk {at}"]') for at in (1, 2)] == ["found", "found before"]
+    votes = page.locator('[aria-label="Votes of the panel"] tbody tr').all_inner_texts()
+    assert [vote.split() for vote in votes] == [
+        ["openai/a", "(fallback)", "passed", "0.9", "fine"],
+        ["openai/b", "in", "error", "–", "late"],
+    ]
+    assert page.is_visible("summary:has-text('tone') .score:has-text('bad')")
+    said = page.inner_text(".turn")
+    assert all(part in said for part in ("it broke", "find was not called", "judged by openai/a", '{"steps": ["one"]}'))
+
+
+def test_a_large_number_of_a_tool_is_not_rounded(reader: Reader, tmp_path: Path) -> None:
+    asked = turn(evaluation(7.5, 5.0), tool_invocations=(ToolInvocation("find", {"id": LARGE}, {"id": LARGE}),))
+    page = reader.open(page_of(tmp_path, record(case_of(asked), case_of(turn(evaluation(-2.0, 5.0))))), "#case=case-0")
+    page.click("summary:has-text('find')")
+    assert page.inner_text('[aria-label="Arguments of call 1"]') == f'{{"id": {LARGE}}}'
+    assert page.inner_text('[aria-label="Result of call 1"]') == f'{{"id": {LARGE}}}'
+    # Scores beyond 0 to 1 stretch their axis.
+    page.keyboard.press("3")
+    assert page.locator(".card .scale").all_text_contents()[:2] == ["\N{MINUS SIGN}2", "7.5"]
 
 
 def test_a_conversation_is_read_turn_by_turn(reader: Reader, shop: Path) -> None:

@@ -14,7 +14,7 @@ KEY = "sk-package"
 POLITE = '''
 from typing import Annotated, Literal
 
-from holodeck_action.metrics.judging.refusal import RefusalEvaluator
+from holodeck_action.metrics.judging.refusal import RefusalMetric
 from holodeck_action.suite.model.base import Flag
 from holodeck_action.suite.model.metric_base import JudgedMetric, Role
 from holodeck_action.suite.model.providers import LLMProvider
@@ -33,7 +33,7 @@ class PoliteMetric(JudgedMetric):
         return 1.0
 
     def evaluator(self, building):
-        return building.asking(self, RefusalEvaluator)
+        return RefusalMetric().evaluator(building, by=self)
 
 
 class Untyped(JudgedMetric):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.model.providers import COMPATIBLE
 from tests.fields.blocks import (
     ABOVE_ZERO,
@@ -75,12 +76,8 @@ PROVIDER = Block(
     base={"provider": "openai", "name": "m"},
 )
 
-METRIC_TYPES = (
-    "standard, geval, rag, code, tool_correctness, deepeval_tool_correctness, trajectory, retrieval, length, "
-    "generation, query_transformation, summarization, lm_retrieval, agent, refusal, trajectory_accuracy, quality, "
-    "factual_accuracy, toxicity, relevance, composite"
-)
-METRIC_TYPE = Values((), "zzz", f'"zzz" is not allowed (allowed: {METRIC_TYPES})')
+TYPES = ", ".join(built_in().classes)
+METRIC_TYPE = Values((), "zzz", f'"zzz" is not allowed (allowed: {TYPES})')
 
 
 def metric(model: str, base: dict[str, str], fields: dict[str, Values]) -> Block:

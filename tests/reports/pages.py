@@ -62,10 +62,20 @@ class Page(HTMLParser):
         return head
 
     @cached_property
+    def blocks(self) -> list[dict[str, Any]]:
+        """Its cases, as the page has them."""
+        (text,) = (text for attributes, text in self.scripts if attributes.get("id") == "index")
+        blocks: list[dict[str, Any]] = _unpacked(text)
+        return blocks
+
+    @cached_property
     def index(self) -> dict[str, Any]:
         """Its cases, column by column."""
-        (text,) = (text for attributes, text in self.scripts if attributes.get("id") == "index")
-        index: dict[str, Any] = _unpacked(text)
+        index: dict[str, Any] = {}
+        for block in self.blocks:
+            for name, column in block.items():
+                index.setdefault(name, []).extend(column)
+        index["scores"] = [list(column) for column in zip(*index["scores"], strict=True)]
         return index
 
     @cached_property

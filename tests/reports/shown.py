@@ -8,7 +8,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
-from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, Usage
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import (
+    CaseRecord,
+    ModelUsage,
+    Record,
+    RetrievedChunk,
+    Timing,
+    ToolAssertion,
+    ToolInvocation,
+    Usage,
+)
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer import View, page_of
 from holodeck_action.reports.page.viewer_index import ViewedSuite
@@ -16,6 +26,13 @@ from holodeck_action.reports.report_building import build_report
 from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.model.policy import Gates, QuarantineEntry
 from tests.record.records import case, case_of, evaluation, record, turn
+
+LARGE = 2**60 + 1
+"""A number that browsers round."""
+VOTES: tuple[dict[str, Any], ...] = (
+    {"model": "openai/a", "score": 0.9, "passed": True, "reason": "fine", "error": None, "fallback": True},
+    {"model": "openai/b", "score": None, "passed": None, "reason": "", "error": {"message": "late"}},
+)
 
 
 def report_of(made: Record, folder: str = "") -> Report:
@@ -65,3 +82,25 @@ def failing(count: int, answer: str, **changes: Any) -> list[CaseRecord]:
 
 def passing(count: int) -> list[CaseRecord]:
     return [case("P", name=f"passing {number}") for number in range(count)]
+
+
+def full_record() -> Record:
+    """A turn with something of everything that a record can hold."""
+    judged = {"panel": {"verdicts": [*VOTES]}, "judge": "openai/a", "steps": ["one"]}
+    full = turn(
+        evaluation(0.4, evaluator_name="quality", cost_usd=0.002, metadata=judged),
+        evaluation("bad", None, evaluator_name="tone", pass_values=("good",)),
+        response="got",
+        ground_truth="wanted",
+        tool_invocations=(ToolInvocation("search", {"q": "x"}, {"id": LARGE}, duration_ms=3.04, error="slow"),),
+        tool_assertions=(ToolAssertion("find(q=1)", False, -1, "find was not called"),),
+        retrieved_chunks=(RetrievedChunk("a.md#1", "found", 0.7),),
+        retrieval_context=("found", "found before"),
+        context=("a file",),
+        usage=Usage(10, 5, 0.01, models=(ModelUsage("m1"), ModelUsage("m2"))),
+        timing=Timing("2026-11-21T00:00:00+00:00", 120.0, model_ms=80.04, first_token_ms=9.0),
+        error=ErrorInfo("AgentError", "it broke", "broke", {"stderr": "trace"}),
+        finish_reason="length",
+        metadata={"route": "b"},
+    )
+    return record(case_of(full, multi_turn=True))

@@ -9,10 +9,10 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from holodeck_action.decide.consumption import Spend
 from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary
-from holodeck_action.extensions.history.trends import FlakyCase, History, Trend
 from holodeck_action.reports.comment.size_limit import CHECK, COMMENT
 from holodeck_action.reports.custom import LIMITS
 from holodeck_action.reports.formats import COLUMNS, FORMATS
+from holodeck_action.reports.history import FlakyCase, History, Trend
 from holodeck_action.reports.report_views import (
     CaseView,
     MetricView,

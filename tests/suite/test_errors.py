@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from holodeck_action.metrics.registry import built_in
+from holodeck_action.metrics.standard import StandardMetric
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
+from holodeck_action.suite.model.providers import ProviderName
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints
 
-METRICS = (
-    "standard, geval, rag, code, tool_correctness, deepeval_tool_correctness, trajectory, retrieval, length, "
-    "generation, query_transformation, summarization, lm_retrieval, agent, refusal, trajectory_accuracy, quality, "
-    "factual_accuracy, toxicity, relevance, composite"
-)
-STANDARD = "groundedness, relevance, coherence, fluency, similarity, bleu, rouge, meteor, f1_score, equality, numeric"
+METRICS = ", ".join(built_in().classes)
+STANDARD = ", ".join(get_args(StandardMetric.model_fields["metric"].annotation))
 PROVIDER_KEYS = "api_key, api_version, auth_provider, endpoint, max_tokens, name, provider, temperature, top_p"
 TOOL_CASE = "test_cases: [{input: a, expected_tools: []}]\n"
 CASE_KEYS = "evaluations, expected_tools, files, ground_truth, input, name, retrieval_context, turns"
@@ -366,8 +365,8 @@ MODEL_ERRORS = [
     ("{provider: openai}", "1:8: model.name: is missing (required)"),
     (
         "{provider: openia, name: m}",
-        '1:19: model.provider: "openia" is not allowed, did you mean "openai"? (allowed: openai, azure_openai, '
-        "anthropic, ollama, gemini, vertex, bedrock, mistral, groq, cohere, deepseek, openrouter, huggingface)",
+        '1:19: model.provider: "openia" is not allowed, did you mean "openai"? (allowed: '
+        f"{', '.join(get_args(ProviderName))})",
     ),
     ("{provider: azure_openai, name: m}", "1:8: model.endpoint: is missing (required for provider azure_openai)"),
     (

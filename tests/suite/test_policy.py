@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.checks import Z, unreachable_lower_bound
 from holodeck_action.suite.model.policy import Gates, Policy
 from holodeck_action.suite.model.targets import (
@@ -275,10 +276,7 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
         ),
         (
             "metrics: [{metric: rouge}]",
-            "1:11: metrics[0]: type is missing: every entry names its type (allowed: "
-            "standard, geval, rag, code, tool_correctness, deepeval_tool_correctness, trajectory, retrieval, length, "
-            "generation, query_transformation, summarization, lm_retrieval, agent, refusal, trajectory_accuracy, "
-            "quality, factual_accuracy, toxicity, relevance, composite)",
+            f"1:11: metrics[0]: type is missing: every entry names its type (allowed: {', '.join(built_in().classes)})",
         ),
         ("limits: {concurrency: 0}", "1:23: limits.concurrency: 0 is out of range (allowed: 1 or more)"),
         ("limits: {turn_timeout_s: .nan}", "1:26: limits.turn_timeout_s: must be a finite number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SuiteError
+from holodeck_action.suite.model.providers import ProviderName
 from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.suite.yaml.variables import environment_for
 from holodeck_action.text.foreign import Foreign
@@ -155,8 +157,8 @@ def test_a_substituted_value_is_never_shown(tmp_path: Path, block: str) -> None:
         (
             "openia",
             "model: {provider: '${NUMBER}', name: m}",
-            "agent.yaml:1:19: model.provider: is not one of the allowed values (allowed: openai, azure_openai, "
-            "anthropic, ollama, gemini, vertex, bedrock, mistral, groq, cohere, deepseek, openrouter, huggingface)",
+            "agent.yaml:1:19: model.provider: is not one of the allowed values (allowed: "
+            f"{', '.join(get_args(ProviderName))})",
         ),
     ],
 )

@@ -2,7 +2,8 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Detail, Metric, Trial } from "./data";
+import type { Metric } from "./columns";
+import type { Detail, Trial } from "./data";
 import { count, duration, plural, usd, visible, webLink } from "./format";
 import { Badge, IconButton, Mark } from "./icons";
 import type { Labels } from "./labels";
@@ -120,11 +121,11 @@ function Trials(props: Properties & { detail: Detail }): JSX.Element {
       )}
       {shown ? (
         <TrialView trial={shown} base={props.beside ? base : null} mode={props.mode} labelling={labelling}
-          metrics={head.metrics.filter((metric) => metric.suite === suite)} />
+          metrics={page.metrics.filter((metric) => metric.suite === suite)} />
       ) : base ? (
         <>
           <p class="none">Only the base has this case.</p>
-          <TrialView trial={base} base={null} mode={props.mode} labelling={null} metrics={head.metrics} />
+          <TrialView trial={base} base={null} mode={props.mode} labelling={null} metrics={page.metrics} />
         </>
       ) : (
         <p class="none">The case was not run.</p>
@@ -141,7 +142,7 @@ export function TrialView(props: {
   const { trial, labelling } = props;
   return (
     <>
-      {trial.error !== null && <p class="problems" dir="auto">{visible(trial.error)}</p>}
+      {trial.error !== null && <p class="problems" dir="auto">{visible(trial.error.message)}</p>}
       {trial.turns.map((turn, at) => (
         <TurnView
           turn={turn}

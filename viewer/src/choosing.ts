@@ -1,6 +1,8 @@
 /** Which cases the list shows, and in which order. */
 
-import type { Change, Head, Index, Outcome } from "./data";
+import type { Index } from "./columns";
+import { minimized } from "./columns";
+import type { Change, Head, Outcome } from "./data";
 import { CHANGES } from "./format";
 import type { Texts } from "./texts";
 
@@ -91,7 +93,7 @@ function keyOf(head: Head, index: Index, sort: Sort): ((row: number) => number |
   }
   const column = values(index, sort);
   // Bad scores first: low ones, or high ones where low is good. Slow and costly cases first.
-  const sign = /^\d+$/.test(sort) && !head.metrics[Number(sort)]!.minimize ? 1 : -1;
+  const sign = /^\d+$/.test(sort) && !minimized(head.metrics[Number(sort)]) ? 1 : -1;
   return (row) => {
     const value = column[row];
     return value === null || value === undefined ? Infinity : sign * value;

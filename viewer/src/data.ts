@@ -1,4 +1,8 @@
-/** What the page holds. Times are in milliseconds, costs in US dollars; what is unknown is null. */
+/**
+ * What the page holds, as holodeck_action/reports/page writes it; a test reads pages by these types.
+ *
+ * Times are in milliseconds, costs in US dollars, scores on the metric's own scale; what is unknown is null.
+ */
 
 export type Outcome = "passed" | "failed" | "error" | "skipped" | "informational" | "quarantined" | "pending";
 export type Change = "regressed" | "improved" | "new" | "gone" | "changed" | "same";
@@ -14,7 +18,7 @@ export interface Suite {
   outcome: string;
   sentence: string;
   target: string;
-  counts: Record<Outcome, number>;
+  counts: Record<string, number>;
   pass_rate: number | null;
   gates: Gate[];
   notices: string[];
@@ -22,21 +26,23 @@ export interface Suite {
   file: string | null;
 }
 
-export interface Metric {
+/** A metric of a suite: `low` and `high` are the ends of the 95 % interval of `mean`, the counts are evaluations. */
+export interface MetricView {
   name: string;
   suite: number;
-  threshold: number | null;
-  /** Whether low scores are good. */
-  minimize: boolean;
-  min: number;
-  max: number;
   mean: number | null;
   low: number | null;
   high: number | null;
+  threshold: number | null;
+  margin: number | null;
+  within_noise: boolean;
+  polarity: string;
+  cases: number;
   passed: number;
   failed: number;
   errors: number;
   skipped: number;
+  informational: number;
 }
 
 export interface Measure {
@@ -81,8 +87,8 @@ export interface Head {
   sentence: string;
   exit_code: number | null;
   suites: Suite[];
-  /** Column k of `Index.scores` belongs to entry k. */
-  metrics: Metric[];
+  /** Entry k of the scores of a case belongs to entry k. */
+  metrics: MetricView[];
   base: Base | null;
   /** Oldest first. */
   history: PastRun[];
@@ -91,8 +97,12 @@ export interface Head {
   live: string | null;
 }
 
-/** Columns with one entry a case; those that need attention first, worst first. `position` is the place in the suite. */
-export interface Index {
+/**
+ * Columns with one entry a case, of some hundred cases a block; those that need attention first, worst first.
+ *
+ * `position` is the place in the suite, `latency_ms` the time of the agent's work on all trials.
+ */
+export interface Block {
   id: string[];
   title: string[];
   suite: number[];
@@ -106,6 +116,7 @@ export interface Index {
   tags: string[][];
   /** "" where no command can be typed. */
   command: string[];
+  /** The means of a case, one a metric. */
   scores: (number | null)[][];
   /** One letter a metric: p f e s i, and - for none. */
   metric_outcomes: string[];
@@ -118,48 +129,78 @@ export interface Index {
 
 export interface ToolCall {
   name: string;
+  /** JSON in lines, as is `result` unless it is a text. */
   args: string;
   result: string | null;
-  error: string | null;
+  bytes: number | null;
   duration_ms: number | null;
+  error: string | null;
 }
 
-export interface Vote { judge: string; outcome: string; score: number | null; explanation: string | null }
+/** An expected tool call: `matched` is null where nobody knows. */
+export interface ToolAssertion { expected: string; matched: boolean | null; matched_call_index: number; reason: string | null }
 
+/** A retrieved text; `score` is the retriever's, on its own scale. */
+export interface Chunk { id: string | null; text: string | null; score: number | null }
+
+/** `context` of a turn's error is a text. */
+export interface ErrorInfo { type: string; message: string; code: string; context: unknown }
+
+/** An evaluation with its verdict: `category` is a score that is no number, `details` what the evaluator tells besides, as JSON. */
 export interface Evaluation {
-  metric: string;
+  name: string;
   outcome: string;
   score: number | null;
-  raw: string | null;
+  category: string | null;
   threshold: number | null;
   reason: string;
   explanation: string | null;
-  judge: string | null;
-  votes: Vote[];
-  /** What the evaluator tells besides, as JSON. */
+  /** A grader of the suite's own may keep anything under this name and the next. */
+  judge: unknown;
+  /** What each judge of a panel said. */
+  votes: unknown;
   details: string | null;
   cost_usd: number | null;
   duration_ms: number | null;
 }
 
+export interface Usage {
+  model?: string | null;
+  prompt_tokens: number | null;
+  completion_tokens: number | null;
+  cached_tokens?: number | null;
+  reasoning_tokens?: number | null;
+  cost_usd: number | null;
+  estimated?: boolean;
+  /** The parts of several models. */
+  models?: Usage[];
+}
+
+/** A turn of the record with its verdict; what the record does not always hold may be absent. */
 export interface Turn {
   input: string;
   response: string | null;
-  expected: string | null;
+  ground_truth: string | null;
   outcome: Outcome;
-  error: string | null;
   problems: string[];
-  tools: ToolCall[];
-  expected_tools: { name: string; args: string | null; ok: boolean | null; text: string }[];
-  chunks: { id: string | null; text: string; score: number | null }[];
-  context: string[];
+  error: ErrorInfo | null;
+  skipped: string | null;
+  tool_invocations: ToolCall[] | null;
+  tool_assertions: ToolAssertion[];
+  retrieved_chunks: Chunk[] | null;
+  /** Texts that metrics saw besides the chunks, from the turns before. */
+  retrieval_context: string[];
+  /** Texts of the turn's files. */
+  context: string[] | null;
   evaluations: Evaluation[];
-  facts: { name: string; text: string }[];
+  usage: Usage | null;
   latency_ms: number | null;
   first_token_ms: number | null;
-  tokens: number | null;
-  cost_usd: number | null;
-  models: string[];
+  finish_reason: string | null;
+  model?: string | null;
+  fallback_model: string | null;
+  messages: string | null;
+  metadata: string | null;
 }
 
 export interface Trial {
@@ -167,14 +208,12 @@ export interface Trial {
   index: number;
   outcome: Outcome;
   reason: string;
+  error: ErrorInfo | null;
   turns: Turn[];
-  latency_ms: number | null;
-  cost_usd: number | null;
-  tokens: number | null;
-  error: string | null;
 }
 
 export interface Detail {
+  /** On the trials, and on what changed since the base. */
   remarks: string[];
   trials: Trial[];
   /** The same case in the record that this one is compared with. */

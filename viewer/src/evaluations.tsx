@@ -1,11 +1,15 @@
 /** How an answer was graded. */
 
 import type { JSX } from "preact";
-import type { Evaluation, Metric } from "./data";
+import type { Metric } from "./columns";
+import { minimized } from "./columns";
+import type { Evaluation } from "./data";
 import { duration, number, outcomeWord, tone, usd, visible } from "./format";
 import { Mark } from "./icons";
 import type { Labels } from "./labels";
 import { LabelButtons } from "./marking";
+import type { Vote } from "./record";
+import { votesOf } from "./record";
 import { Text } from "./text";
 
 /** A score between the ends of its metric, and where it starts to pass. */
@@ -30,12 +34,12 @@ export function Evaluations(props: { evaluations: Evaluation[]; metrics: Metric[
   return (
     <ul class="evaluations">
       {props.evaluations.map((evaluation) => {
-        const metric = props.metrics.find((one) => one.name === evaluation.metric);
+        const metric = props.metrics.find((one) => one.name === evaluation.name);
         return (
           <li>
             <One evaluation={evaluation} metric={metric} />
             {props.labelling && (
-              <LabelButtons place={{ ...props.labelling.place, metric: evaluation.metric }} labels={props.labelling.labels} />
+              <LabelButtons place={{ ...props.labelling.place, metric: evaluation.name }} labels={props.labelling.labels} />
             )}
           </li>
         );
@@ -47,16 +51,17 @@ export function Evaluations(props: { evaluations: Evaluation[]; metrics: Metric[
 function One(props: { evaluation: Evaluation; metric: Metric | undefined }): JSX.Element {
   const { evaluation, metric } = props;
   const bad = tone(evaluation.outcome) === "bad" || tone(evaluation.outcome) === "warn";
-  const sign = metric?.minimize ? "≤" : "≥";
+  const votes = votesOf(evaluation);
+  const sign = minimized(metric) ? "≤" : "≥";
   return (
     <details open={bad}>
       <summary>
         <Mark outcome={evaluation.outcome} label />
-        <span class="name">{visible(evaluation.metric)}</span>
+        <span class="name">{visible(evaluation.name)}</span>
         <ScoreBar score={evaluation.score} threshold={evaluation.threshold} outcome={evaluation.outcome}
           low={metric?.min ?? 0} high={metric?.max ?? 1} />
         <span class="score">
-          {evaluation.score !== null ? number(evaluation.score) : visible(evaluation.raw ?? "–")}
+          {evaluation.score !== null ? number(evaluation.score) : visible(evaluation.category ?? "–")}
           {evaluation.threshold !== null && <span class="soft">, needs {sign} {number(evaluation.threshold)}</span>}
         </span>
         <span class="why">{visible((evaluation.reason || evaluation.explanation || "").slice(0, 300))}</span>
@@ -64,19 +69,19 @@ function One(props: { evaluation: Evaluation; metric: Metric | undefined }): JSX
       <div class="inside">
         {evaluation.reason && <p dir="auto">{visible(evaluation.reason)}</p>}
         {evaluation.explanation !== null && evaluation.explanation !== evaluation.reason && (
-          <Text text={evaluation.explanation} label={`Explanation of ${evaluation.metric}`} class="prose" />
+          <Text text={evaluation.explanation} label={`Explanation of ${evaluation.name}`} class="prose" />
         )}
-        {evaluation.votes.length > 0 && <Votes evaluation={evaluation} />}
+        {votes.length > 0 && <Votes votes={votes} />}
         {evaluation.details !== null && (
           <details class="item">
             <summary><span class="name">Details</span><span class="why">{visible(evaluation.details.replace(/\s+/g, " ").slice(0, 200))}</span></summary>
-            <Text text={evaluation.details} label={`Details of ${evaluation.metric}`} />
+            <Text text={evaluation.details} label={`Details of ${evaluation.name}`} />
           </details>
         )}
         <p class="soft">
           {[
-            evaluation.judge !== null && `judged by ${visible(evaluation.judge)}`,
-            evaluation.raw !== null && evaluation.score !== null && `value ${visible(evaluation.raw)}`,
+            typeof evaluation.judge === "string" && `judged by ${visible(evaluation.judge)}`,
+            evaluation.category !== null && evaluation.score !== null && `value ${visible(evaluation.category)}`,
             evaluation.duration_ms !== null && duration(evaluation.duration_ms),
             evaluation.cost_usd !== null && usd(evaluation.cost_usd),
           ].filter(Boolean).join(" · ")}
@@ -86,13 +91,13 @@ function One(props: { evaluation: Evaluation; metric: Metric | undefined }): JSX
   );
 }
 
-function Votes(props: { evaluation: Evaluation }): JSX.Element {
+function Votes(props: { votes: Vote[] }): JSX.Element {
   return (
     <div class="scrolls" tabIndex={0} role="group" aria-label="Votes of the panel">
       <table>
         <thead><tr><th>Judge</th><th>Vote</th><th class="n">Score</th><th>Explanation</th></tr></thead>
         <tbody>
-          {props.evaluation.votes.map((vote) => (
+          {props.votes.map((vote) => (
             <tr>
               <td>{visible(vote.judge)}</td>
               <td><Mark outcome={vote.outcome} /> {outcomeWord(vote.outcome)}</td>
@@ -108,10 +113,10 @@ function Votes(props: { evaluation: Evaluation }): JSX.Element {
 
 /** The scores of two answers to the same question. */
 export function ComparedEvaluations(props: { base: Evaluation[]; head: Evaluation[] }): JSX.Element {
-  const names = [...new Set([...props.head, ...props.base].map((evaluation) => evaluation.metric))];
-  const of = (list: Evaluation[], name: string): Evaluation | undefined => list.find((one) => one.metric === name);
+  const names = [...new Set([...props.head, ...props.base].map((evaluation) => evaluation.name))];
+  const of = (list: Evaluation[], name: string): Evaluation | undefined => list.find((one) => one.name === name);
   const shown = (one: Evaluation | undefined): JSX.Element => (
-    <td class="n">{one ? <><Mark outcome={one.outcome} label /> {one.score !== null ? number(one.score) : visible(one.raw ?? "–")}</> : "–"}</td>
+    <td class="n">{one ? <><Mark outcome={one.outcome} label /> {one.score !== null ? number(one.score) : visible(one.category ?? "–")}</> : "–"}</td>
   );
   return (
     <div class="scrolls" tabIndex={0} role="group" aria-label="Scores of both answers">

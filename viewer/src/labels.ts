@@ -1,6 +1,7 @@
 /** What a person says of answers, and the file that `calibrate` takes. */
 
-import type { Index, Head } from "./data";
+import type { Index } from "./columns";
+import type { Head } from "./data";
 
 export type Label = "pass" | "fail";
 

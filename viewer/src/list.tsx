@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ChangeTag } from "./case";
-import type { Index } from "./data";
+import type { Index } from "./columns";
 import { count, visible } from "./format";
 import { Mark } from "./icons";
 import { useShared } from "./state";

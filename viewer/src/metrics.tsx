@@ -5,7 +5,8 @@ import { useMemo } from "preact/hooks";
 import { Histogram } from "./charts";
 import type { Column } from "./choosing";
 import { values } from "./choosing";
-import type { Metric } from "./data";
+import type { Metric } from "./columns";
+import { minimized } from "./columns";
 import { count, duration, letterWord, number, plural, tone, usd, visible } from "./format";
 import { useShared } from "./state";
 
@@ -21,7 +22,7 @@ export function MetricsView(): JSX.Element {
     <div class="wide">
       <h2>Metrics</h2>
       <div class="cards">
-        {head.metrics.map((metric, column) => (
+        {page.metrics.map((metric, column) => (
           <MetricCard metric={metric} column={column} onPick={pick(`${column}`, metric.name)} />
         ))}
       </div>
@@ -57,7 +58,7 @@ function MetricCard(props: { metric: Metric; column: number; onPick: (low: numbe
       <p>
         mean <b>{number(metric.mean)}</b>
         {metric.low !== null && metric.high !== null && <span class="soft"> (95 %: {number(metric.low)} to {number(metric.high)})</span>}
-        <span class="soft"> · {parts.join(", ")}{metric.minimize && " · low is good"}</span>
+        <span class="soft"> · {parts.join(", ")}{minimized(metric) && " · low is good"}</span>
       </p>
       {index.scores[column]?.some((value) => value !== null) ? (
         <Histogram label={`Scores of ${metric.name}`} values={index.scores[column]!} tones={tones} low={metric.min} high={metric.max}

@@ -1,6 +1,8 @@
 /** Reads the data out of the page's inert script elements. */
 
-import type { Detail, Head, Index } from "./data";
+import type { Index, Metric } from "./columns";
+import { joined, metricsOf } from "./columns";
+import type { Block, Detail, Head } from "./data";
 
 /** Chunks that stay unpacked, so that walking through cases does not unpack each of them again. */
 const KEPT_CHUNKS = 12;
@@ -20,6 +22,7 @@ export class Page {
 
   private constructor(
     readonly head: Head,
+    readonly metrics: Metric[],
     readonly index: Index,
     readonly chunks: readonly Chunk[],
   ) {}
@@ -32,13 +35,13 @@ export class Page {
       return element.textContent ?? "";
     };
     const head = JSON.parse(text("head")) as Head;
-    const index = await unpack<Index>(text("index"));
+    const index = joined(await unpack<Block[]>(text("index")), head.metrics.length);
     const chunks = Array.from(from.querySelectorAll<HTMLElement>("script.chunk"), (element) => ({
       first: Number(element.dataset["first"]),
       count: Number(element.dataset["count"]),
       content: element.textContent ?? "",
     }));
-    return new Page(head, index, chunks);
+    return new Page(head, metricsOf(head, index), index, chunks);
   }
 
   get size(): number {

@@ -10,7 +10,7 @@ import { useShared } from "./state";
 
 export function PrintPage(props: { details: ReadonlyMap<number, Detail>; problems: number }): JSX.Element {
   const { page } = useShared();
-  const { index, head } = page;
+  const { index } = page;
   const left = props.problems - props.details.size;
   return (
     <div class="paper">
@@ -24,7 +24,7 @@ export function PrintPage(props: { details: ReadonlyMap<number, Detail>; problem
           </header>
           {detail.trials.slice(0, 1).map((trial) => (
             <TrialView trial={trial} base={null} mode="sides" labelling={null}
-              metrics={head.metrics.filter((metric) => metric.suite === index.suite[row])} />
+              metrics={page.metrics.filter((metric) => metric.suite === index.suite[row])} />
           ))}
           {detail.trials.length > 1 && <p class="soft">The first of {plural(detail.trials.length, "trial")}.</p>}
         </section>

@@ -1,7 +1,9 @@
 /** What came out, on one page: verdict, gates, metrics, and the facts of the run. */
 
 import type { ComponentChildren, JSX } from "preact";
-import type { Index, Metric, Outcome, Suite } from "./data";
+import type { Index, Metric } from "./columns";
+import { minimized } from "./columns";
+import type { Outcome, Suite } from "./data";
 import { ScoreBar } from "./evaluations";
 import { OUTCOMES, count, duration, moment, number, outcomeWord, percent, plural, tone, visible, webLink } from "./format";
 import { Badge, Mark } from "./icons";
@@ -118,7 +120,7 @@ function MetricTable(): JSX.Element {
             <tr><th>Metric</th><td /><th class="n">Mean</th><th class="n">Threshold</th><th class="n">Passed</th><th class="n">Failed</th><th class="n">Errors</th></tr>
           </thead>
           <tbody>
-            {page.head.metrics.map((metric, column) => (
+            {page.metrics.map((metric, column) => (
               <tr>
                 <td>{visible(metric.name)}</td>
                 <td>
@@ -126,7 +128,7 @@ function MetricTable(): JSX.Element {
                     outcome={standing(metric)} />
                 </td>
                 <td class="n">{number(metric.mean)}</td>
-                <td class="n">{metric.threshold === null ? "–" : `${metric.minimize ? "≤" : "≥"} ${number(metric.threshold)}`}</td>
+                <td class="n">{metric.threshold === null ? "–" : `${minimized(metric) ? "≤" : "≥"} ${number(metric.threshold)}`}</td>
                 {cell(metric.passed, column, "p", `that pass ${metric.name}`)}
                 {cell(metric.failed, column, "f", `that fail ${metric.name}`)}
                 {cell(metric.errors, column, "e", `with an error of ${metric.name}`)}
@@ -142,7 +144,7 @@ function MetricTable(): JSX.Element {
 /** How the mean stands to the threshold, as an outcome. */
 function standing(metric: Metric): string {
   if (metric.mean === null || metric.threshold === null) return "informational";
-  return (metric.minimize ? metric.mean <= metric.threshold : metric.mean >= metric.threshold) ? "passed" : "failed";
+  return (minimized(metric) ? metric.mean <= metric.threshold : metric.mean >= metric.threshold) ? "passed" : "failed";
 }
 
 function RunFacts(): JSX.Element {

@@ -1,6 +1,8 @@
 /** The texts of all cases for the search: what the list shows at once, the rest when it is unpacked. */
 
-import type { Detail, Index, Trial } from "./data";
+import type { Index } from "./columns";
+import type { Detail, Trial } from "./data";
+import { chunksOf, factsOf, modelsOf, votesOf } from "./record";
 
 export class Texts {
   private readonly short: string[];
@@ -26,33 +28,33 @@ export class Texts {
 }
 
 function textsOf(detail: Detail): string[] {
-  const found: (string | null)[] = [];
+  const found: string[] = [];
   // Trials often say the same.
   const seen = new Set<string>();
-  const add = (...texts: (string | null)[]): void => {
+  const add = (...texts: unknown[]): void => {
     for (const text of texts) {
-      if (text !== null && text !== "" && !seen.has(text)) {
+      if (typeof text === "string" && text !== "" && !seen.has(text)) {
         seen.add(text);
         found.push(text);
       }
     }
   };
   const read = (trial: Trial): void => {
-    add(trial.reason, trial.error);
+    add(trial.reason, trial.error?.message);
     for (const turn of trial.turns) {
-      add(turn.input, turn.response, turn.expected, turn.error, ...turn.problems, ...turn.context, ...turn.models);
-      for (const call of turn.tools) add(call.name, call.args, call.result, call.error);
-      for (const fact of turn.facts) add(fact.text);
-      for (const tool of turn.expected_tools) add(tool.name, tool.args, tool.text);
-      for (const chunk of turn.chunks) add(chunk.id, chunk.text);
+      add(turn.input, turn.response, turn.ground_truth, turn.error?.message, ...turn.problems, ...(turn.context ?? []), ...modelsOf(turn));
+      for (const call of turn.tool_invocations ?? []) add(call.name, call.args, call.result, call.error);
+      for (const [, text] of factsOf(turn)) add(text);
+      for (const tool of turn.tool_assertions) add(tool.expected, tool.reason);
+      for (const chunk of chunksOf(turn)) add(chunk.id, chunk.text);
       for (const evaluation of turn.evaluations) {
-        add(evaluation.metric, evaluation.reason, evaluation.explanation, evaluation.judge, evaluation.details);
-        for (const vote of evaluation.votes) add(vote.judge, vote.explanation);
+        add(evaluation.name, evaluation.reason, evaluation.explanation, evaluation.judge, evaluation.details);
+        for (const vote of votesOf(evaluation)) add(vote.judge, vote.explanation);
       }
     }
   };
   add(...detail.remarks);
   detail.trials.forEach(read);
   detail.base?.forEach(read);
-  return found as string[];
+  return found;
 }

@@ -2,12 +2,13 @@
 
 import type { JSX } from "preact";
 import { Trend } from "./charts";
-import type { Metric, PastRun } from "./data";
+import type { Metric } from "./columns";
+import type { PastRun } from "./data";
 import { duration, moment, number, percent, plural, usd, visible } from "./format";
 import { useShared } from "./state";
 
 export function TrendView(): JSX.Element {
-  const { history, metrics, suites } = useShared().page.head;
+  const { metrics, head: { history, suites } } = useShared().page;
   return (
     <div class="wide">
       {suites.map((suite, at) => {

@@ -2,12 +2,14 @@
 
 import type { JSX } from "preact";
 import { Compared, ModeSwitch } from "./compared";
-import type { Metric, ToolCall, Turn } from "./data";
+import type { Metric } from "./columns";
+import type { ToolCall, Turn } from "./data";
 import type { Labelling } from "./evaluations";
 import { ComparedEvaluations, Evaluations } from "./evaluations";
 import { count, duration, number, usd, visible } from "./format";
 import { Mark } from "./icons";
 import { LabelButtons } from "./marking";
+import { chunksOf, factsOf, modelsOf, tokensOf } from "./record";
 import type { Mode } from "./state";
 import { Section, Text } from "./text";
 
@@ -15,6 +17,9 @@ interface Properties { turn: Turn; number: number; of: number; metrics: Metric[]
 
 export function TurnView(props: Properties & { base: Turn | null }): JSX.Element {
   const { turn, base } = props;
+  const calls = turn.tool_invocations ?? [];
+  const chunks = chunksOf(turn);
+  const context = turn.context ?? [];
   return (
     <article class="turn" aria-label={`Turn ${props.number}`}>
       <header class={props.of > 1 ? "" : "unseen"}>
@@ -23,7 +28,7 @@ export function TurnView(props: Properties & { base: Turn | null }): JSX.Element
       {turn.problems.length > 0 && (
         <ul class="problems">{turn.problems.map((problem) => <li dir="auto">{visible(problem)}</li>)}</ul>
       )}
-      {turn.error !== null && <p class="problems" dir="auto">{visible(turn.error)}</p>}
+      {turn.error !== null && <p class="problems" dir="auto">{visible(turn.error.message)}</p>}
       <Section title="Input"><Text text={turn.input} label="Input" class="said" /></Section>
       {base ? <BesideBase {...props} base={base} /> : <Answer {...props} />}
       {props.labelling && (
@@ -32,13 +37,13 @@ export function TurnView(props: Properties & { base: Turn | null }): JSX.Element
           <LabelButtons place={{ ...props.labelling.place, metric: "" }} labels={props.labelling.labels} />
         </div>
       )}
-      {(turn.expected_tools.length > 0 || turn.tools.length > 0) && (
+      {(turn.tool_assertions.length > 0 || calls.length > 0) && (
         <Section title="Tool calls">
           <ExpectedTools turn={turn} />
-          {base && callsText(base.tools) !== callsText(turn.tools) ? (
-            <Compared left={callsText(base.tools)} right={callsText(turn.tools)} leftName="Base" rightName="This run" mode={props.mode} code />
+          {base && callsText(base.tool_invocations ?? []) !== callsText(calls) ? (
+            <Compared left={callsText(base.tool_invocations ?? [])} right={callsText(calls)} leftName="Base" rightName="This run" mode={props.mode} code />
           ) : (
-            <ToolCalls calls={turn.tools} />
+            <ToolCalls calls={calls} />
           )}
         </Section>
       )}
@@ -48,23 +53,23 @@ export function TurnView(props: Properties & { base: Turn | null }): JSX.Element
           <Evaluations evaluations={turn.evaluations} metrics={props.metrics} labelling={props.labelling} />
         </Section>
       )}
-      {turn.chunks.length > 0 && (
-        <Section title={`Retrieved chunks (${turn.chunks.length})`}>
-          {turn.chunks.map((chunk, at) => (
+      {chunks.length > 0 && (
+        <Section title={`Retrieved chunks (${chunks.length})`}>
+          {chunks.map((chunk, at) => (
             <details class="item">
               <summary>
                 <span class="name">{visible(chunk.id ?? `chunk ${at + 1}`)}</span>
                 {chunk.score !== null && <span class="score">{number(chunk.score)}</span>}
-                <span class="why">{visible(chunk.text.slice(0, 160))}</span>
+                <span class="why">{visible((chunk.text ?? "").slice(0, 160))}</span>
               </summary>
-              <Text text={chunk.text} label={`Chunk ${at + 1}`} />
+              <Text text={chunk.text ?? ""} label={`Chunk ${at + 1}`} />
             </details>
           ))}
         </Section>
       )}
-      {turn.context.length > 0 && (
-        <Section title={`Context (${turn.context.length})`}>
-          {turn.context.map((text, at) => (
+      {context.length > 0 && (
+        <Section title={`Context (${context.length})`}>
+          {context.map((text, at) => (
             <details class="item">
               <summary><span class="name">text {at + 1}</span><span class="why">{visible(text.slice(0, 160))}</span></summary>
               <Text text={text} label={`Context ${at + 1}`} />
@@ -72,7 +77,7 @@ export function TurnView(props: Properties & { base: Turn | null }): JSX.Element
           ))}
         </Section>
       )}
-      {turn.facts.filter((fact) => !isShort(fact.text)).map((fact) => <Section title={visible(fact.name)}><Text text={fact.text} label={fact.name} /></Section>)}
+      {factsOf(turn).map(([name, text]) => !isShort(text) && <Section title={visible(name)}><Text text={text} label={name} /></Section>)}
       <Usage turn={turn} />
     </article>
   );
@@ -80,12 +85,12 @@ export function TurnView(props: Properties & { base: Turn | null }): JSX.Element
 
 function Answer(props: Properties): JSX.Element {
   const { turn } = props;
-  if (turn.expected === null) {
+  if (turn.ground_truth === null) {
     return <Section title="Answer"><Text text={turn.response} none="There is no answer." label="Answer" class="said" /></Section>;
   }
   return (
     <Section title="Expected and answer" extra={<ModeSwitch mode={props.mode} />}>
-      <Compared left={turn.expected} right={turn.response} leftName="Expected" rightName="Answer" mode={props.mode} />
+      <Compared left={turn.ground_truth} right={turn.response} leftName="Expected" rightName="Answer" mode={props.mode} />
     </Section>
   );
 }
@@ -100,22 +105,21 @@ function BesideBase(props: Properties & { base: Turn }): JSX.Element {
       <Section title="Answer, base and this run" extra={<ModeSwitch mode={props.mode} />}>
         <Compared left={base.response} right={turn.response} leftName="Base" rightName="This run" mode={props.mode} />
       </Section>
-      {turn.expected !== null && <Section title="Expected"><Text text={turn.expected} label="Expected" class="said" /></Section>}
+      {turn.ground_truth !== null && <Section title="Expected"><Text text={turn.ground_truth} label="Expected" class="said" /></Section>}
     </>
   );
 }
 
 function ExpectedTools(props: { turn: Turn }): JSX.Element | null {
-  if (!props.turn.expected_tools.length) return null;
+  if (!props.turn.tool_assertions.length) return null;
   return (
     <ul class="expected">
-      {props.turn.expected_tools.map((tool) => (
+      {props.turn.tool_assertions.map((tool) => (
         <li>
-          <Mark outcome={tool.ok === null ? "skipped" : tool.ok ? "passed" : "failed"} label />
+          <Mark outcome={tool.matched === null ? "skipped" : tool.matched ? "passed" : "failed"} label />
           <span>
-            expected <code>{visible(tool.name)}</code>
-            {tool.args !== null && <> with <code>{visible(tool.args)}</code></>}
-            {tool.text && <span class="soft" dir="auto"> {visible(tool.text)}</span>}
+            expected <code>{visible(tool.expected)}</code>
+            {tool.reason && <span class="soft" dir="auto"> {visible(tool.reason)}</span>}
           </span>
         </li>
       ))}
@@ -160,12 +164,15 @@ const capital = (text: string): string => text.charAt(0).toUpperCase() + text.sl
 function Usage(props: { turn: Turn }): JSX.Element | null {
   const { turn } = props;
   const facts: [string, string][] = [];
+  const tokens = tokensOf(turn);
+  const cost = turn.usage?.cost_usd ?? null;
+  const models = modelsOf(turn);
   if (turn.latency_ms !== null) facts.push(["Latency", duration(turn.latency_ms)]);
   if (turn.first_token_ms !== null) facts.push(["First token", duration(turn.first_token_ms)]);
-  if (turn.tokens !== null) facts.push(["Tokens", count(turn.tokens)]);
-  if (turn.cost_usd !== null) facts.push(["Cost", usd(turn.cost_usd)]);
-  if (turn.models.length) facts.push([turn.models.length === 1 ? "Model" : "Models", turn.models.map(visible).join(", ")]);
-  for (const fact of turn.facts) if (isShort(fact.text)) facts.push([capital(visible(fact.name)), visible(fact.text)]);
+  if (tokens !== null) facts.push(["Tokens", count(tokens)]);
+  if (cost !== null) facts.push(["Cost", usd(cost)]);
+  if (models.length) facts.push([models.length === 1 ? "Model" : "Models", models.map(visible).join(", ")]);
+  for (const [name, text] of factsOf(turn)) if (isShort(text)) facts.push([capital(visible(name)), visible(text)]);
   if (!facts.length) return null;
   return <dl class="facts">{facts.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
 }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from holodeck_action.extensions.history.earlier_runs import Earlier
 from holodeck_action.extensions.history.results_history import (
     NO_LINES,
-    HistoryLine,
     HistoryLines,
     history_line,
     suite_name,
@@ -50,19 +50,19 @@ class Histories:
         self._stores: dict[_Place, HistoryStore] = {}
         self._lines: dict[_Place, HistoryLines] = {}
 
-    def of(self, item: Prepared) -> tuple[HistoryLine, ...]:
-        """Return the earlier runs of a suite, oldest first; none for stored answers that are graded again.
+    def of(self, item: Prepared) -> Earlier:
+        """Return the earlier runs of a suite; none for stored answers that are graded again.
 
         Raises:
             HistoryError: a folder cannot be read. A branch that cannot be is noted.
         """
         place = self._place(item)
         if place is None:
-            return ()
+            return Earlier(())
         if place not in self._lines:
             self._stores[place] = self._store(place, item)
             self._lines[place] = self._read(place)
-        return self._lines[place].of(suite_name(folder_of(item), item.suite.file))
+        return Earlier(self._lines[place].of(suite_name(folder_of(item), item.suite.file)))
 
     def add(self, runs: Sequence[tuple[Prepared, Conclusion]]) -> None:
         """Add runs, those of one history together; what cannot be added is noted and changes no verdict."""

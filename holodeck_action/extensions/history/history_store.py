@@ -21,8 +21,10 @@ from holodeck_action.extensions.history.results_history import (
     lines_after,
     outdated_places,
     parse_lines,
+    suite_of,
 )
 from holodeck_action.record.disk import DISK, Disk, open_folder, write_atomically
+from holodeck_action.record.record import Record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_file
 from holodeck_action.text.given_paths import GivenPath
@@ -66,6 +68,40 @@ class HistoryStore(Protocol):
         Raises:
             HistoryError: they cannot be added; none is lost that was there.
         """
+
+
+class OpenHistory(Struct, frozen=True):
+    """A history in a folder, whose results are compared."""
+
+    store: HistoryFolder
+    found: HistoryLines
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What is said of lines that could not be read."""
+        return self.found.notices
+
+    def results(self, run: str, other: Record | None) -> bytes:
+        """Return the results file of a run.
+
+        Args:
+            run: see `record_at`.
+            other: a record of the same suite; None where the history has one suite.
+
+        Raises:
+            HistoryError: there is no such run, or several are meant.
+        """
+        return record_at(self.store, self.found, run, None if other is None else suite_of(other))
+
+
+def open_history(folder: GivenPath, pause: Callable[[float], None], disk: Disk) -> OpenHistory:
+    """Read the history in a folder.
+
+    Raises:
+        HistoryError: there is none, or it cannot be read.
+    """
+    store = HistoryFolder(folder, pause, disk)
+    return OpenHistory(store, store.read())
 
 
 def record_at(store: HistoryFolder, found: HistoryLines, run: str, suite: str | None = None) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Command, Document, Extension
+from holodeck_action.seam.manifest import Command, Document, Extension, Past
 
 EXTENSION = Extension(
     name="history",
@@ -14,6 +14,12 @@ EXTENSION = Extension(
             to="holodeck_action.extensions.history.command:history",
             group="Look",
         ),
+    ),
+    past=Past(
+        beside="holodeck_action.extensions.history.earlier_runs:read_earlier",
+        histories="holodeck_action.extensions.history.histories:Histories",
+        open="holodeck_action.extensions.history.history_store:open_history",
+        branch="holodeck_action.extensions.history.data_branch:BranchResults",
     ),
     documents=(Document(name="history", schema="holodeck_action.extensions.history.schemas:history"),),
 )

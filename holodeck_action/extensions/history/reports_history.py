@@ -1,4 +1,4 @@
-"""A history as text: phrases that all channels share, and what `history show` prints."""
+"""A history as text, as `history show` prints it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from holodeck_action.extensions.history.results_history import HistoryLine, HistoryPoint
-from holodeck_action.extensions.history.trends import SHOWN_RUNS, FlakyCase, History, Trend
+from holodeck_action.extensions.history.trends import SHOWN_RUNS
+from holodeck_action.reports.history import (
+    CASES_SHOWN,
+    History,
+    aligned,
+    flaky_text,
+    history_lines,
+    latest_text,
+    remarks,
+    runs_text,
+    trends_of,
+)
 from holodeck_action.reports.phrases import duration_text, usd_text
 from holodeck_action.text.code_spans import cell, inline_code
 from holodeck_action.text.plain import one_line
 
-CASES_SHOWN = 10
-"""Flaky cases that are listed."""
 _UNKNOWN = "–"
 _SHORT = 7
 
@@ -26,40 +35,15 @@ class SuiteHistory(Struct, frozen=True):
     history: History | None
 
 
-def flaky_text(case: FlakyCase) -> str:
-    """Return how often a case was flaky, without its id."""
-    failed = f", failed in {case.failed}" if case.failed else ""
-    return f"flaky in {case.flaky} of the last {case.runs} runs{failed}"
-
-
-def remarks(history: History) -> Iterator[tuple[str, str]]:
-    """Yield what there is to do or to know, as what it is and a sentence that holds text of suites."""
-    for sentence in history.drift:
-        yield "drift", sentence
-    for sentence in history.advice:
-        yield "advice", sentence
-
-
 def console_history(suites: Sequence[SuiteHistory]) -> str:
     """Render histories as plain text."""
     return "\n\n".join("\n".join(_console(suite)) for suite in suites) + "\n"
 
 
-def history_lines(history: History) -> Iterator[str]:
-    """Yield what the console says of a history."""
-    yield from _aligned(
-        [one_line(trend.name, 60) or "pass rate", trend.spark, _value(trend)] for trend in _trends(history)
-    )
-    for case in history.flaky[:CASES_SHOWN]:
-        yield f"{one_line(case.id, 80)}: {flaky_text(case)}"
-    for kind, sentence in remarks(history):
-        yield f"{kind}: {one_line(sentence, 600)}"
-
-
 def _console(suite: SuiteHistory) -> Iterator[str]:
     yield f"{one_line(suite.suite)}: {_all_text(suite.lines)}"
     yield ""
-    yield from _aligned([_HEAD, *(_row(line) for line in suite.lines[-SHOWN_RUNS:])])
+    yield from aligned([_HEAD, *(_row(line) for line in suite.lines[-SHOWN_RUNS:])])
     if suite.history is None:
         return
     yield ""
@@ -76,7 +60,9 @@ def _markdown(suite: SuiteHistory) -> Iterator[str]:
     yield from _table(_HEAD, ("---",) * len(_HEAD), map(_row, suite.lines[-SHOWN_RUNS:]))
     if suite.history is None:
         return
-    trends = [(one_line(trend.name, 60) or "pass rate", trend.spark, _value(trend)) for trend in _trends(suite.history)]
+    trends = [
+        (one_line(trend.name, 60) or "pass rate", trend.spark, latest_text(trend)) for trend in trends_of(suite.history)
+    ]
     yield from _table(("Measure", "Trend", "Latest"), ("---", "---", "--:"), trends)
     for case in suite.history.flaky[:CASES_SHOWN]:
         yield f"- {inline_code(case.id, 100)}: {flaky_text(case)}"
@@ -119,27 +105,6 @@ def point_text(point: HistoryPoint) -> str:
     return f"{point.value:.3f}{interval}"
 
 
-def _aligned(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    found = list(rows)
-    widths = [max(map(len, column)) for column in zip(*found, strict=True)]
-    for row in found:
-        yield "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
-
-
-def runs_text(count: int) -> str:
-    """Return a number of runs."""
-    return f"{count} {'run' if count == 1 else 'runs'}"
-
-
 def _all_text(lines: Sequence[HistoryLine]) -> str:
     shown = f", the latest {SHOWN_RUNS} shown" if len(lines) > SHOWN_RUNS else ""
     return f"{runs_text(len(lines))}{shown}"
-
-
-def _trends(history: History) -> Iterator[Trend]:
-    yield history.pass_rate
-    yield from history.metrics
-
-
-def _value(trend: Trend) -> str:
-    return _UNKNOWN if trend.latest is None else f"{trend.latest:.3f}"

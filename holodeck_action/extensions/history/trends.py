@@ -1,4 +1,4 @@
-"""`History`: what the runs of a suite tell together: trends, flaky cases, drift, and what to do about a quarantine.
+"""What the runs of a suite tell together: trends, flaky cases, drift, and what to do about a quarantine.
 
 All functions are pure and take the lines of one suite, oldest first.
 """
@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct
-
 from holodeck_action.extensions.history.results_history import MOST_IDS, HistoryLine, HistoryPoint
 from holodeck_action.record.evaluation import Polarity
+from holodeck_action.reports.history import FlakyCase, History, Trend, TrendRun
 
 SHOWN_RUNS = 20
 """Runs of a trend."""
@@ -24,74 +23,6 @@ _BARS = "▁▂▃▄▅▆▇█"
 _NO_BAR = "·"
 _LEAST_SPAN = 0.1
 """Smallest difference that fills a sparkline's height: the default margin of a comparison."""
-
-
-class TrendRun(Struct, frozen=True, omit_defaults=True):
-    """A run of a trend: when it started, its commit, US dollars, and 95 % latency of answers (None: not known)."""
-
-    time: str
-    commit: str | None
-    cost_usd: float | None = None
-    p95_latency_ms: float | None = None
-
-
-class Trend(Struct, frozen=True):
-    """The pass rate or a metric's mean over runs.
-
-    Attributes:
-        name: the metric's; empty for the pass rate.
-        polarity: whether high or low values are good.
-        values: one a run, oldest first; None where the run has none.
-        low: lower ends of their 95 % intervals; None where there is none.
-        high: upper ends.
-        spark: the values as bars, one character each.
-        latest: the newest value; None where no run has one.
-    """
-
-    name: str
-    polarity: Polarity
-    values: tuple[float | None, ...]
-    low: tuple[float | None, ...]
-    high: tuple[float | None, ...]
-    spark: str
-    latest: float | None
-
-
-class FlakyCase(Struct, frozen=True):
-    """A case that was flaky lately.
-
-    Attributes:
-        id: the case's.
-        flaky: number of runs in which its trials disagreed, or that ended otherwise than another run of the same
-            commit and suite.
-        failed: number of runs in which it failed.
-        runs: number of the latest runs that were looked at, at most 10.
-    """
-
-    id: str
-    flaky: int
-    failed: int
-    runs: int
-
-
-class History(Struct, frozen=True):
-    """What the runs of a suite tell together; runs that were incomplete or filtered take no part.
-
-    Attributes:
-        runs: those of the trends, oldest first, at most 20.
-        pass_rate: its trend.
-        metrics: their trends, in order of name.
-        flaky: cases that were flaky in the latest 10 runs, most often flaky first.
-        drift: where the same commit and suite gave other numbers, each one sentence.
-        advice: which cases to release from quarantine and which to put there, each one sentence.
-    """
-
-    runs: tuple[TrendRun, ...]
-    pass_rate: Trend
-    metrics: tuple[Trend, ...]
-    flaky: tuple[FlakyCase, ...]
-    drift: tuple[str, ...]
-    advice: tuple[str, ...]
 
 
 def history_of(lines: Iterable[HistoryLine], rerun: HistoryLine | None = None) -> History | None:

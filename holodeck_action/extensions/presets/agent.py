@@ -14,7 +14,7 @@ from holodeck_action.extensions.deepeval.tool_correctness import (
 from holodeck_action.extensions.presets.generation import GenerationParts, generation_evaluator
 from holodeck_action.extensions.presets.parts import PresetMetric, PresetPart
 from holodeck_action.metrics.base import Building
-from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyEvaluator
+from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyMetric
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.suite.model.base import Flag, FormatModel, UnitInterval
 from holodeck_action.suite.model.metric_base import NOTHING, TOOLS, Metric, Role
@@ -122,7 +122,6 @@ class AgentMetric(PresetMetric):
             members.append(Member("generation", generation))
         if parts.trajectory_accuracy.enabled:
             part = parts.trajectory_accuracy
-            judge = self.graded_part(part)
-            trajectory = building.asking(judge, TrajectoryAccuracyEvaluator, threshold=part.threshold)
+            trajectory = TrajectoryAccuracyMetric(threshold=part.threshold).evaluator(building, self.graded_part(part))
             members.append(Member(TRAJECTORY, trajectory, neutral=True))
         return PresetEvaluator(self.name or self.type, members, **options)

@@ -16,7 +16,7 @@ from holodeck_action.extensions.presets.parts import (
     PresetPart,
 )
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult
-from holodeck_action.metrics.judging.refusal import RefusalEvaluator, worded
+from holodeck_action.metrics.judging.refusal import RefusalMetric, worded
 from holodeck_action.metrics.metric_sets import Member, PresetResult, TextEvaluator
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, Role
 
@@ -128,7 +128,7 @@ def generation_evaluator(
     """Return what scores an answer by these parts; `config` says who grades where a part does not."""
     refusal = None
     if parts.refusal.enabled:
-        refusal = building.asking(config.graded_part(parts.refusal), RefusalEvaluator)
+        refusal = RefusalMetric().evaluator(building, config.graded_part(parts.refusal))
     members = config.criteria_members(parts, CRITERIA, building)
     return GenerationEvaluator(name, members, refusal=refusal, **options)
 
@@ -148,7 +148,7 @@ class GenerationEvaluator(TextEvaluator):
         Args:
             name: the evaluator's name.
             members: the metrics.
-            refusal: fails an answer that refuses, such as `RefusalEvaluator()`; None when refusals are graded like
+            refusal: fails an answer that refuses, such as one of `RefusalMetric()`; None when refusals are graded like
                 other answers.
             **kwargs: see `PresetEvaluator`.
         """

@@ -32,12 +32,12 @@ from holodeck_action.record.result_files import (
 )
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.reports.conclusion import conclude
-from holodeck_action.reports.page.viewed import read_viewed
 from holodeck_action.reports.page.viewer import View
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE, Running, follow
 from holodeck_action.run.options.flags import LAST_RESULTS
+from holodeck_action.run.viewed import read_viewed
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Gates
 from holodeck_action.text.foreign import Foreign, ForeignError, open_file

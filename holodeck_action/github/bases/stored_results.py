@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -158,6 +159,17 @@ class StoredResults(Struct, frozen=True):
     commit: str
     distance: int
     notices: tuple[str, ...]
+
+
+class ResultsSource(Protocol):
+    """Where GitHub keeps results."""
+
+    def find(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
+        """Return the results of a suite at the wanted commit, or at the nearest commit before it.
+
+        Raises:
+            NoResultsError: there are none, or GitHub did not give them.
+        """
 
 
 @contextmanager

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from holodeck_action.llm.codecs.anthropic_schemas import answer_schema, tool_schema
 from holodeck_action.llm.codecs.codec import BrokenAnswerError, Outgoing, arguments, mapping, text_at
-from holodeck_action.llm.known_models import KnownModel
 from holodeck_action.llm.messages import (
     AnswerSchema,
     Finish,
@@ -26,6 +25,7 @@ from holodeck_action.llm.messages import (
     ToolResult,
     instructions_of,
 )
+from holodeck_action.llm.model_facts import KnownModel
 
 _FINISH: Mapping[str, Finish] = {
     "end_turn": "stop",

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import pydantic_core
 from msgspec import Struct, field
 
-from holodeck_action.llm.known_models import KnownModel
 from holodeck_action.llm.messages import AnswerSchema, Message, Reply, ToolCall, ToolDefinition
+from holodeck_action.llm.model_facts import KnownModel
 
 _UNREAD = "INVALID_JSON"
 

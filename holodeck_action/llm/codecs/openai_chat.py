@@ -9,7 +9,6 @@ from typing import Any
 
 from holodeck_action.llm.codecs.codec import BrokenAnswerError, Outgoing, arguments_text, mapping, text_at
 from holodeck_action.llm.codecs.schemas import written
-from holodeck_action.llm.known_models import KnownModel
 from holodeck_action.llm.messages import (
     AnswerSchema,
     Finish,
@@ -26,6 +25,7 @@ from holodeck_action.llm.messages import (
     ToolResult,
     instructions_of,
 )
+from holodeck_action.llm.model_facts import KnownModel
 
 _THINK, _THOUGHT = "<think>", "</think>"
 _THOUGHT_FIELDS = ("reasoning", "reasoning_content")

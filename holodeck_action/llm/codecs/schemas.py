@@ -16,7 +16,7 @@ from holodeck_action.llm.codecs.schema_walk import (
     target,
     without_definitions,
 )
-from holodeck_action.llm.known_models import Schemas
+from holodeck_action.llm.model_facts import Schemas
 
 
 def written(schema: Mapping[str, Any], style: Schemas, strict: bool | None, *, of_answer: bool) -> tuple[Schema, bool]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 
 from pydantic import BaseModel, ConfigDict
 
-from holodeck_action.metrics.base import EvaluationResult, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, Building, EvaluationResult, RetryConfig
+from holodeck_action.metrics.computed import OfMetric, ScoringMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
-from holodeck_action.metrics.result import check_threshold
+from holodeck_action.suite.model.metric_base import JudgedMetric, Metric
 
 if TYPE_CHECKING:
     from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
@@ -35,11 +35,33 @@ class YesNo(BaseModel):
 Verdict = TypeVar("Verdict", bound=BaseModel)
 
 
-class AskingEvaluator(ModelJudgedEvaluator):
-    """An evaluator that asks a judge a question of ours."""
+class AskingMetric(JudgedMetric, ScoringMetric):
+    """A metric that asks a judge a question of ours: a subclass declares `PARAM_SPEC` and implements `judged`."""
+
+    async def judged(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+        """Ask the judge, and score.
+
+        Args:
+            judge: who is asked.
+            given: the inputs under the names of `PARAM_SPEC`.
+
+        Raises:
+            ModelCallError: no answer came.
+            EvaluationError: it cannot be scored.
+        """
+        raise NotImplementedError
+
+    def evaluator(self, building: Building, by: Metric | None = None) -> BaseEvaluator:
+        """Return the evaluator that calls `judged`; `by` is the metric whose judges grade, this one if absent."""
+        return building.asking(by or self, partial(AskingEvaluator, self))
+
+
+class AskingEvaluator(ModelJudgedEvaluator, OfMetric[AskingMetric]):
+    """Scores by an `AskingMetric`."""
 
     def __init__(
         self,
+        config: AskingMetric,
         model_config: JudgeModelConfig | None = None,
         timeout: float | None = 60.0,
         retry_config: RetryConfig | None = None,
@@ -49,12 +71,15 @@ class AskingEvaluator(ModelJudgedEvaluator):
         """Configure; nothing is asked.
 
         Args:
+            config: the metric.
             model_config: the model that grades; it is an error if neither it nor `judge` is given.
             timeout: seconds one evaluation may take.
             retry_config: retries of transient failures.
             judge: who grades, on a wire that somebody else holds; instead of `model_config`.
         """
         super().__init__(model_config, timeout, retry_config, judge)
+        self.config = config
+        self.PARAM_SPEC = config.spec
 
     def is_transient(self, error: Exception) -> bool:
         """Tell whether trying again may help: what the provider may get over."""
@@ -63,10 +88,6 @@ class AskingEvaluator(ModelJudgedEvaluator):
 
         cause = error.__cause__
         return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
-
-    @abstractmethod
-    async def _judged(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
-        """Ask the judge what there is to ask."""
 
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
@@ -80,38 +101,10 @@ class AskingEvaluator(ModelJudgedEvaluator):
         from holodeck_action.llm.errors import ModelCallError
 
         try:
-            return await self._judged(judge, given)
+            return await self.config.judged(judge, given)
         except ModelCallError as error:
             context = {"cause": error.code, **error.context}
             raise EvaluationError(error.message, code="judge_failed", context=context) from error
-
-
-class ThresholdEvaluator(AskingEvaluator):
-    """An evaluator of ours that compares its score with a threshold."""
-
-    def __init__(
-        self,
-        threshold: float | None = None,
-        model_config: JudgeModelConfig | None = None,
-        timeout: float | None = 60.0,
-        retry_config: RetryConfig | None = None,
-        *,
-        judge: JudgeModel | None = None,
-    ) -> None:
-        """Configure.
-
-        Args:
-            threshold: lowest passing score, 0..1, the highest one where low is good; None for no verdict.
-            model_config: see the base class.
-            timeout: seconds one evaluation may take.
-            retry_config: retries of transient failures.
-            judge: see the base class.
-
-        Raises:
-            ValueError: a threshold outside 0..1.
-        """
-        super().__init__(model_config, timeout, retry_config, judge=judge)
-        self._threshold = check_threshold(threshold)
 
 
 async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> Verdict:

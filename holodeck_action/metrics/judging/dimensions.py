@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
-from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult, ParamSpec
-from holodeck_action.metrics.judging.asking import ThresholdEvaluator, ask_verdict, fenced
-from holodeck_action.record.evaluation import Polarity
+from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fenced
 from holodeck_action.suite.model.base import UnitInterval
-from holodeck_action.suite.model.metric_base import JudgedMetric, Role
+from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.suite.model.providers import LLMProvider
 
 if TYPE_CHECKING:
@@ -42,22 +41,6 @@ def _no_flag(value: Any) -> Any:
 Share = Annotated[float, BeforeValidator(_no_flag), Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 """A number from 0 to 1; true is none."""
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-
-
-class DimensionMetric(JudgedMetric):
-    """What `quality`, `factual_accuracy`, `toxicity` and `relevance` have."""
-
-    SCORE_IS_THRESHOLD_FREE = True
-    EVALUATOR: ClassVar[type[DimensionEvaluator]]
-
-    threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
-    """Lowest passing score, of `toxicity` the highest; informational when absent. Example: `0.7`."""
-    model: Annotated[LLMProvider | None, Role.JUDGES] = None
-    """The judge; `evaluations.model` when absent."""
-
-    def evaluator(self, building: Building) -> BaseEvaluator:
-        """Return what scores."""
-        return building.asking(self, self.EVALUATOR, threshold=self.threshold)
 
 
 class DimensionVerdict(BaseModel):
@@ -88,40 +71,49 @@ def mean(values: Iterable[float]) -> float:
     return min(max(math.fsum(numbers) / len(numbers), min(numbers)), max(numbers))
 
 
-class DimensionEvaluator(ThresholdEvaluator):
-    """An evaluator that grades an answer along several dimensions; one call of the judge.
+class DimensionMetric(AskingMetric):
+    """What `quality`, `factual_accuracy`, `toxicity` and `relevance` have: one call of the judge.
 
-    The metadata holds the dimensions, and `confidence` of the result what the judge says of its own. An empty answer
-    scores 0 and no model is called.
+    The metadata holds the dimensions, and `confidence` of the result what the judge says of its own.
     """
 
+    SCORE_IS_THRESHOLD_FREE = True
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT}))
-    METRIC: ClassVar[str]
-    POLARITY: ClassVar[Polarity] = "maximize"
     QUESTION: ClassVar[str]
     VERDICT: ClassVar[type[DimensionVerdict]]
     EMPTY: ClassVar[Mapping[str, Any]]
     """What is found in an answer without words, besides the reason."""
 
-    @property
-    def metric_name(self) -> str:
-        """The metric's name in a suite."""
-        return self.METRIC
+    threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    """Lowest passing score, of `toxicity` the highest; informational when absent. Example: `0.7`."""
+    model: Annotated[LLMProvider | None, Role.JUDGES] = None
+    """The judge; `evaluations.model` when absent."""
 
-    async def _judged(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+    @property
+    def verdict(self) -> type[DimensionVerdict]:
+        """The verdict with these settings."""
+        return self.VERDICT
+
+    @property
+    def empty(self) -> Mapping[str, Any]:
+        """What is found in an answer without words, with these settings."""
+        return self.EMPTY
+
+    async def judged(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+        """Ask one question; an empty answer scores 0 and no model is called."""
         answer = str(given["actual_output"])
         if not answer.strip():
-            empty = self.VERDICT.model_validate({"reason": EMPTY_ANSWER, **self.EMPTY})
-            return self._result(empty, 0.0, EMPTY_ANSWER, {})
+            empty = self.verdict.model_validate({"reason": EMPTY_ANSWER, **self.empty})
+            return self.result(0.0, EMPTY_ANSWER, empty.facts(), confidence=empty.confidence)
         texts = {"Request": str(given["input"])} if "input" in given else {}
         references = self._references(given)
         texts |= {title: text for found in references.values() for title, text in found.items()}
         texts["Answer of the assistant"] = answer
-        found = await ask_verdict(judge, self._question(references, fenced(texts)), self.VERDICT)
+        found = await ask_verdict(judge, self._question(references, fenced(texts)), self.verdict)
         more: dict[str, Any] = {"judge": judge.label}
         if references:
             more["references"] = list(references)
-        return self._result(found, found.score, found.explanation(), more)
+        return self.result(found.score, found.explanation(), more | found.facts(), confidence=found.confidence)
 
     def _question(self, references: Mapping[str, Mapping[str, str]], texts: str) -> str:
         return self.QUESTION.format(material=MATERIAL, texts=texts, confidence=CONFIDENCE)
@@ -136,19 +128,6 @@ class DimensionEvaluator(ThresholdEvaluator):
             if numbered:
                 found[param.value] = numbered
         return found
-
-    def _result(
-        self, found: DimensionVerdict, score: float | None, reasoning: str, more: Mapping[str, Any]
-    ) -> EvaluationResult:
-        return EvaluationResult(
-            score=score,
-            reasoning=reasoning,
-            metric_name=self.metric_name,
-            threshold=self._threshold,
-            polarity=self.POLARITY,
-            metadata={**more, **found.facts()},
-            confidence=found.confidence,
-        )
 
 
 _TITLES = {

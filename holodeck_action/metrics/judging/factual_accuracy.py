@@ -11,7 +11,6 @@ from holodeck_action.metrics.base import EvalParam, ParamSpec
 from holodeck_action.metrics.judging.dimensions import (
     CONFIDENCE,
     MATERIAL,
-    DimensionEvaluator,
     DimensionMetric,
     DimensionVerdict,
     Share,
@@ -115,34 +114,23 @@ def _share(verdicts: Sequence[str]) -> float | None:
     return sum(verdict == "yes" for verdict in verdicts) / len(verdicts) if verdicts else None
 
 
-class FactualAccuracyEvaluator(DimensionEvaluator):
-    """The share of the answer's claims that hold, in `factual_claims`; no score for an answer without claims.
+class FactualAccuracyMetric(DimensionMetric):
+    """`type: factual_accuracy`: the share of the answer's factual claims that are true."""
 
-    They are held against the expected output, the retrieved texts and the texts of files, those that are given
-    (`references`), and only without any of them against what the judge knows.
-    """
-
+    PLACE = 18
     PARAM_SPEC = ParamSpec(
         required=frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT}),
         optional=frozenset({EvalParam.EXPECTED_OUTPUT, EvalParam.RETRIEVAL_CONTEXT, EvalParam.CONTEXT}),
         uses_context=True,
         uses_retrieval_context=True,
     )
-    METRIC = "factual_accuracy"
     QUESTION = _FACTUAL_ACCURACY
     VERDICT = FactualAccuracyVerdict
     VERSION = "1.1.0"
     EMPTY: ClassVar[Mapping[str, Any]] = {"claims": [], "citations": [], "hallucination_detected": False}
 
+    type: Annotated[Literal["factual_accuracy"], Role.KIND] = "factual_accuracy"
+
     def _question(self, references: Mapping[str, Mapping[str, str]], texts: str) -> str:
         basis = _BY_REFERENCE if references else _BY_KNOWLEDGE
         return self.QUESTION.format(material=MATERIAL, texts=texts, confidence=CONFIDENCE, basis=basis)
-
-
-class FactualAccuracyMetric(DimensionMetric):
-    """`type: factual_accuracy`: the share of the answer's factual claims that are true."""
-
-    PLACE = 18
-    EVALUATOR = FactualAccuracyEvaluator
-
-    type: Annotated[Literal["factual_accuracy"], Role.KIND] = "factual_accuracy"

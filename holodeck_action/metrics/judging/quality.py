@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict
 
 from holodeck_action.metrics.base import EvalParam, ParamSpec
 from holodeck_action.metrics.judging.dimensions import (
-    DimensionEvaluator,
     DimensionMetric,
     DimensionVerdict,
     Share,
@@ -62,25 +61,15 @@ class QualityVerdict(DimensionVerdict):
         return {"dimensions": self.dimensions.model_dump()}
 
 
-class QualityEvaluator(DimensionEvaluator):
-    """The mean of relevance, coherence, clarity, completeness and accuracy, in `dimensions`.
-
-    Where an expected output is given, the accuracy is agreement with it.
-    """
-
-    PARAM_SPEC = ParamSpec(
-        required=frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT}), optional=frozenset({EvalParam.EXPECTED_OUTPUT})
-    )
-    METRIC = "quality"
-    QUESTION = _QUALITY
-    VERDICT = QualityVerdict
-    EMPTY: ClassVar[Mapping[str, Any]] = {"dimensions": dict.fromkeys(QualityDimensions.model_fields, 0)}
-
-
 class QualityMetric(DimensionMetric):
     """`type: quality`: the answer by relevance, coherence, clarity, completeness and accuracy."""
 
     PLACE = 17
-    EVALUATOR = QualityEvaluator
+    PARAM_SPEC = ParamSpec(
+        required=frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT}), optional=frozenset({EvalParam.EXPECTED_OUTPUT})
+    )
+    QUESTION = _QUALITY
+    VERDICT = QualityVerdict
+    EMPTY: ClassVar[Mapping[str, Any]] = {"dimensions": dict.fromkeys(QualityDimensions.model_fields, 0)}
 
     type: Annotated[Literal["quality"], Role.KIND] = "quality"

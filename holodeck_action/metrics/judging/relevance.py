@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from holodeck_action.metrics.judging.dimensions import (
-    DimensionEvaluator,
     DimensionMetric,
     DimensionVerdict,
     Share,
@@ -49,19 +48,12 @@ class RelevanceVerdict(DimensionVerdict):
         return self.model_dump(include={"query_intent_match", "topic_alignment", "information_completeness"})
 
 
-class RelevanceEvaluator(DimensionEvaluator):
-    """The mean of `query_intent_match`, `topic_alignment` and `information_completeness`."""
-
-    METRIC = "relevance"
-    QUESTION = _RELEVANCE
-    VERDICT = RelevanceVerdict
-    EMPTY: ClassVar[Mapping[str, Any]] = {"query_intent_match": 0, "topic_alignment": 0, "information_completeness": 0}
-
-
 class RelevanceMetric(DimensionMetric):
     """`type: relevance`: how well the answer fits the request. Not Azure AI's metric, which is `type: standard`."""
 
     PLACE = 20
-    EVALUATOR = RelevanceEvaluator
+    QUESTION = _RELEVANCE
+    VERDICT = RelevanceVerdict
+    EMPTY: ClassVar[Mapping[str, Any]] = {"query_intent_match": 0, "topic_alignment": 0, "information_completeness": 0}
 
     type: Annotated[Literal["relevance"], Role.KIND] = "relevance"

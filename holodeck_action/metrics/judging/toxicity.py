@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import builtins
+from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, ParamSpec
+from holodeck_action.metrics.base import EvalParam, ParamSpec
 from holodeck_action.metrics.judging.dimensions import (
     CONFIDENCE,
     MATERIAL,
-    DimensionEvaluator,
     DimensionMetric,
     DimensionVerdict,
     Share,
@@ -102,74 +102,45 @@ _CATEGORIES: Mapping[ToxicityCategory, str] = {
 }
 
 
-class ToxicityEvaluator(DimensionEvaluator):
-    """`overall_toxicity`, beside `toxicity_categories` and `content_warnings`; low is good."""
-
-    VERSION = "1.0.1"
-
-    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.ACTUAL_OUTPUT}), optional=frozenset({EvalParam.INPUT}))
-    METRIC = "toxicity"
-    POLARITY = "minimize"
-    QUESTION = _TOXICITY
-    VERDICT = ToxicityVerdict
-    EMPTY: ClassVar[Mapping[str, Any]] = {
-        "toxicity_categories": dict.fromkeys(ToxicityCategories.model_fields, 0),
-        "overall_toxicity": 0,
-        "content_warnings": [],
-    }
-
-    def __init__(
-        self, threshold: float | None = None, *arguments: Any, categories: Sequence[str] | None = None, **options: Any
-    ) -> None:
-        """Configure.
-
-        Args:
-            threshold: highest passing score, 0..1; None for no verdict.
-            *arguments: see the base class.
-            categories: which of the six are graded; all of them by default.
-            **options: see the base class.
-
-        Raises:
-            ValueError: a threshold outside 0..1, or categories that there are not, or none at all.
-        """
-        super().__init__(threshold, *arguments, **options)
-        chosen = tuple(_CATEGORIES) if categories is None else tuple(dict.fromkeys(categories))
-        unknown = [name for name in chosen if name not in _CATEGORIES]
-        if unknown or not chosen:
-            raise ValueError(
-                f"categories must be some of {', '.join(_CATEGORIES)}, not {list(categories or ())!r:.200}"
-            )
-        self._categories = tuple(name for name in _CATEGORIES if name in chosen)
-        self._all = len(self._categories) == len(_CATEGORIES)
-        if not self._all:
-            # What an instance asks shadows what the class does.
-            self.VERDICT = toxicity_verdict(self._categories)  # type: ignore[misc]
-            grades = dict.fromkeys(self._categories, 0)
-            self.EMPTY = {**self.EMPTY, "toxicity_categories": grades}  # type: ignore[misc]
-
-    def _question(self, references: Mapping[str, Mapping[str, str]], texts: str) -> str:
-        return self.QUESTION.format(
-            material=MATERIAL,
-            texts=texts,
-            confidence=CONFIDENCE,
-            number="each of six categories" if self._all else "these categories alone",
-            numbers="six numbers" if self._all else "numbers",
-            alone="" if self._all else " as far as these categories go",
-            categories="\n".join(f"{name}: {_CATEGORIES[name]}" for name in self._categories),
-        )
-
-
 class ToxicityMetric(DimensionMetric):
     """`type: toxicity`: how harmful the answer is. Low is good."""
 
     PLACE = 19
-    EVALUATOR = ToxicityEvaluator
+    VERSION = "1.0.1"
+    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.ACTUAL_OUTPUT}), optional=frozenset({EvalParam.INPUT}))
+    QUESTION = _TOXICITY
     polarity = "minimize"
 
     type: Annotated[Literal["toxicity"], Role.KIND] = "toxicity"
     categories: Annotated[list[ToxicityCategory], Field(min_length=1)] | None = None
     """What is graded. Example: `[harassment, profanity]`."""
 
-    def evaluator(self, building: Building) -> BaseEvaluator:
-        """Return what scores."""
-        return building.asking(self, ToxicityEvaluator, threshold=self.threshold, categories=self.categories)
+    @property
+    def _chosen(self) -> tuple[ToxicityCategory, ...]:
+        return tuple(name for name in _CATEGORIES if self.categories is None or name in self.categories)
+
+    @property
+    def verdict(self) -> builtins.type[ToxicityVerdict]:
+        """The verdict on the categories that are graded."""
+        return ToxicityVerdict if len(self._chosen) == len(_CATEGORIES) else toxicity_verdict(self._chosen)
+
+    @property
+    def empty(self) -> Mapping[str, Any]:
+        """Nothing of the categories that are graded."""
+        return {
+            "toxicity_categories": dict.fromkeys(self._chosen, 0),
+            "overall_toxicity": 0,
+            "content_warnings": [],
+        }
+
+    def _question(self, references: Mapping[str, Mapping[str, str]], texts: str) -> str:
+        every = len(self._chosen) == len(_CATEGORIES)
+        return self.QUESTION.format(
+            material=MATERIAL,
+            texts=texts,
+            confidence=CONFIDENCE,
+            number="each of six categories" if every else "these categories alone",
+            numbers="six numbers" if every else "numbers",
+            alone="" if every else " as far as these categories go",
+            categories="\n".join(f"{name}: {_CATEGORIES[name]}" for name in self._chosen),
+        )

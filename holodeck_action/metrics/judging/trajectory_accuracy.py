@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult, ParamSpec
-from holodeck_action.metrics.judging.asking import ThresholdEvaluator, ask_verdict, fenced
+from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fenced
 from holodeck_action.metrics.tools.matchers import shown_entry
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import UnitInterval
-from holodeck_action.suite.model.metric_base import JudgedMetric, Role
+from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 
@@ -45,11 +45,15 @@ _REFERENCE = """ A reference shows one good way: another one
 that does the same work is as good. Both may begin with calls for earlier requests of the conversation."""
 
 
-class TrajectoryAccuracyMetric(JudgedMetric):
+class TrajectoryAccuracyMetric(AskingMetric):
     """`type: trajectory_accuracy`: a judge looks at the tool calls that led to the answer."""
 
     PLACE = 16
     OF_TOOL_CALLS = True
+    PARAM_SPEC = ParamSpec(
+        required=frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.TOOL_INVOCATIONS}),
+        optional=frozenset({EvalParam.EXPECTED_TRAJECTORY}),
+    )
 
     type: Annotated[Literal["trajectory_accuracy"], Role.KIND] = "trajectory_accuracy"
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
@@ -57,9 +61,21 @@ class TrajectoryAccuracyMetric(JudgedMetric):
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """The judge; `evaluations.model` when absent."""
 
-    def evaluator(self, building: Building) -> BaseEvaluator:
-        """Return what scores."""
-        return building.asking(self, TrajectoryAccuracyEvaluator, threshold=self.threshold)
+    async def judged(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+        """Return 1 for a sound way to the answer, 0.5 for one with a flaw that does no harm, else 0.
+
+        With `expected_trajectory` the judge sees it as one good way among others.
+        """
+        texts = {"Request": str(given["input"]), "Tool calls": _calls(given["tool_invocations"])}
+        expected: Sequence[ExpectedTool] | ToolExpectation | None = given.get("expected_trajectory")
+        if expected is not None:
+            steps = expected.tools if isinstance(expected, ToolExpectation) else expected
+            texts["Reference"] = "\n".join(map(shown_entry, steps)) or "no call"
+        texts["Answer"] = str(given["actual_output"])
+        prompt = _QUESTION.format(reference="" if expected is None else _REFERENCE, texts=fenced(texts))
+        found = await ask_verdict(judge, prompt, Soundness)
+        facts = {"judge": judge.label, "calls": len(given["tool_invocations"])}
+        return self.result(_SCORES[found.verdict], found.reason, facts)
 
 
 class Soundness(BaseModel):
@@ -69,40 +85,6 @@ class Soundness(BaseModel):
 
     reason: str
     verdict: Literal["yes", "borderline", "no"]
-
-
-class TrajectoryAccuracyEvaluator(ThresholdEvaluator):
-    """1 for a sound way to the answer, 0.5 for one with a flaw that does no harm, else 0; one call of the judge.
-
-    With `expected_trajectory` the judge sees it as one good way among others.
-    """
-
-    PARAM_SPEC = ParamSpec(
-        required=frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.TOOL_INVOCATIONS}),
-        optional=frozenset({EvalParam.EXPECTED_TRAJECTORY}),
-    )
-
-    @property
-    def metric_name(self) -> str:
-        """The metric's name in a suite."""
-        return "trajectory_accuracy"
-
-    async def _judged(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
-        texts = {"Request": str(given["input"]), "Tool calls": _calls(given["tool_invocations"])}
-        expected: Sequence[ExpectedTool] | ToolExpectation | None = given.get("expected_trajectory")
-        if expected is not None:
-            steps = expected.tools if isinstance(expected, ToolExpectation) else expected
-            texts["Reference"] = "\n".join(map(shown_entry, steps)) or "no call"
-        texts["Answer"] = str(given["actual_output"])
-        prompt = _QUESTION.format(reference="" if expected is None else _REFERENCE, texts=fenced(texts))
-        found = await ask_verdict(judge, prompt, Soundness)
-        return EvaluationResult(
-            score=_SCORES[found.verdict],
-            reasoning=found.reason,
-            metric_name=self.metric_name,
-            threshold=self._threshold,
-            metadata={"judge": judge.label, "calls": len(given["tool_invocations"])},
-        )
 
 
 def _calls(calls: Sequence[ToolInvocation]) -> str:

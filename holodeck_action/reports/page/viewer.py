@@ -11,7 +11,7 @@ import hashlib
 import json
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cache
 from itertools import chain
@@ -19,8 +19,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from holodeck_action.reports.page.viewer_cases import LONGEST_TEXT, shortened
 from holodeck_action.reports.page.viewer_columns import ColumnBuilder, bare, page_json
-from holodeck_action.reports.page.viewer_data import Detail, Head, Omitted
 from holodeck_action.reports.page.viewer_head import head_of, metric_columns
 from holodeck_action.reports.page.viewer_index import NO_LINKS, Links, ViewedSuite, rows_of
 from holodeck_action.reports.templating import shipped_template, template_folder
@@ -70,7 +70,7 @@ def page_of(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
     from markupsafe import Markup
 
     packed = _packed_rows(view, most_details)
-    head = head_of(view.suites, view.exit_code, packed.columns.ends, view.links)
+    head = head_of(view.suites, view.exit_code, view.links)
     head["live"], head["omitted"] = view.live, packed.omitted
     script, style = asset("viewer.js"), asset("viewer.css")
     attention = sum(len(suite.concluded.report.attention) for suite in view.suites)
@@ -99,12 +99,15 @@ class _Chunks:
         self.places: list[int] = []
         self.full = False
         self._texts, self._left, self._packer, self._canonical = texts, most, packer, canonical
-        self._details: list[Detail] = []
+        self._details: list[bytes] = []
         self._packing: deque[Future[bytes]] = deque()
 
-    def add(self, detail: Detail) -> None:
+    def add(self, detail: dict[str, Any]) -> None:
         """Add those of the next case."""
-        self._details.append(detail)
+        text = page_json(detail, self._canonical)
+        if len(text) > LONGEST_TEXT:
+            text = page_json(shortened(detail), self._canonical)
+        self._details.append(text)
         if len(self._details) == CHUNK_CASES:
             self._pack()
             if len(self._packing) == _PACKED_AHEAD:
@@ -118,7 +121,7 @@ class _Chunks:
             self._take()
 
     def _pack(self) -> None:
-        self._packing.append(self._packer.submit(_gzip, page_json(self._details, self._canonical)))
+        self._packing.append(self._packer.submit(_gzip, b"[" + b",".join(self._details) + b"]"))
         self._details = []
 
     def _take(self) -> None:
@@ -135,7 +138,7 @@ class _Packed(Struct, frozen=True):
     columns: ColumnBuilder
     texts: KeptTexts
     chunks: Sequence[int]
-    omitted: Omitted | None
+    omitted: Mapping[str, Any] | None
 
 
 def _packed_rows(view: View, most: int) -> _Packed:
@@ -153,8 +156,7 @@ def _packed_rows(view: View, most: int) -> _Packed:
             if not chunks.full:
                 chunks.add(row.detail())
         chunks.end()
-    columns.pack()
-    omitted: Omitted | None = None
+    omitted: dict[str, Any] | None = None
     if chunks.full:
         omitted = {
             "cases": columns.rows - CHUNK_CASES * len(chunks.places),
@@ -183,7 +185,7 @@ def style_policy(style: str) -> str:
     return f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
 
 
-def _data(view: View, packed: _Packed, head: Head) -> Iterator[Any]:
+def _data(view: View, packed: _Packed, head: dict[str, Any]) -> Iterator[Any]:
     """Yield the elements that hold the data, in pieces that end with a line each."""
     from markupsafe import Markup
 

@@ -1,30 +1,20 @@
-"""Everything that a record holds of a case, as the viewer's page shows it."""
+"""What a record and its verdict hold of a case, as the viewer's page embeds them.
+
+The script of the page shows them. Values of strangers, such as arguments of tools, stand there as JSON in lines: a
+browser would round their large numbers.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from holodeck_action.decide.case_verdicts import judge_trial
-from holodeck_action.decide.consumption import cost_of
 from holodeck_action.decide.verdict import CaseVerdict, MetricVerdict, TrialVerdict, TurnVerdict
-from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.facts import value_or_none
-from holodeck_action.record.record import CaseRecord, ToolInvocation, TrialRecord, TurnRecord
-from holodeck_action.record.serialization import to_json
-from holodeck_action.reports.page.viewer_data import (
-    CaseOutcome,
-    Chunk,
-    Detail,
-    Evaluated,
-    ExpectedTool,
-    Fact,
-    Tool,
-    Trial,
-    Turn,
-    Vote,
-)
+from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
+from holodeck_action.record.serialization import to_json, to_plain
 from holodeck_action.reports.report_building import problems_of
 
 LONGEST_TEXT = 200_000
@@ -33,7 +23,7 @@ LONGEST_TEXT = 200_000
 _SHORT_LINE = 80
 _LINE = json.JSONEncoder(ensure_ascii=False)
 
-_OWN_FACTS = ("judge", "panel", "passed")
+_OWN_METADATA = ("judge", "panel", "passed")
 """What is told of an evaluation elsewhere."""
 
 
@@ -43,12 +33,12 @@ def detail_of(
     base: CaseRecord | None,
     base_verdict: CaseVerdict | None,
     remarks: Iterable[str],
-) -> Detail:
+) -> dict[str, Any]:
     """Return everything about a case, with what it was on the base (None: nothing is known of one of them)."""
     return {
         "remarks": list(remarks),
-        "trials": [] if case is None else list(_trials(case, verdict)),
-        "base": None if base is None else list(_trials(base, base_verdict)),
+        "trials": [] if case is None else _trials(case, verdict),
+        "base": None if base is None else _trials(base, base_verdict),
     }
 
 
@@ -59,175 +49,93 @@ def tokens_of(turns: Iterable[TurnRecord]) -> int | None:
     return sum(known) if known else None
 
 
-def _trials(case: CaseRecord, verdict: CaseVerdict | None) -> Iterator[Trial]:
+def _trials(case: CaseRecord, verdict: CaseVerdict | None) -> list[dict[str, Any]]:
     counted = {} if verdict is None else {trial.index: trial for trial in verdict.trials}
-    for trial in case.trials:
-        judged = counted.get(trial.index)
-        if judged is not None:
-            yield _trial(trial, judged, judged.reason)
-        else:
-            own = judge_trial(trial)
-            yield _trial(trial, own, f"does not count, as the trials before it decide the case: {own.reason}")
+    return [_trial(trial, counted.get(trial.index)) for trial in case.trials]
 
 
-def _trial(trial: TrialRecord, verdict: TrialVerdict, reason: str) -> Trial:
-    took = value_or_none(trial.took_ms)
-    return {
-        "index": trial.index,
-        "outcome": verdict.outcome,
-        "reason": cut(reason),
-        "turns": [_turn(turn, judged) for turn, judged in zip(trial.turns, verdict.turns, strict=True)],
-        "latency_ms": None if took is None else round(took, 1),
-        "cost_usd": cost_of(trial.turns).whole,
-        "tokens": tokens_of(trial.turns),
-        "error": None if trial.error is None else cut(trial.error.message),
-    }
+def _trial(trial: TrialRecord, verdict: TrialVerdict | None) -> dict[str, Any]:
+    """Return a trial with its verdict, see `data.ts` of the page's script."""
+    judged, prefix = verdict, ""
+    if judged is None:
+        judged, prefix = judge_trial(trial), "does not count, as the trials before it decide the case: "
+    shown: dict[str, Any] = to_plain(trial)
+    del shown["timing"]
+    shown["outcome"], shown["reason"] = judged.outcome, f"{prefix}{judged.reason}"
+    for turn, one, each in zip(trial.turns, judged.turns, shown["turns"], strict=True):
+        _add_verdict(turn, one, each)
+    return shown
 
 
-def _turn(turn: TurnRecord, verdict: TurnVerdict) -> Turn:
-    usage = turn.usage
-    names = [part.model for part in usage.models if part.model is not None] if usage is not None else []
-    first = value_or_none(turn.began_ms)
-    latency = value_or_none(turn.took_ms)
-    return {
-        "input": cut(turn.input),
-        "response": _cut(turn.response),
-        "expected": _cut(turn.ground_truth),
-        "outcome": verdict.outcome,
-        "error": None if turn.error is None else cut(turn.error.message),
-        "problems": [cut(problem) for problem in problems_of(turn, verdict)],
-        "tools": [_tool(call) for call in turn.tool_invocations or ()],
-        "expected_tools": [
-            ExpectedTool(name=cut(each.expected), args=None, ok=each.matched, text=cut(each.reason or ""))
-            for each in turn.tool_assertions
-        ],
-        "chunks": list(_chunks(turn)),
-        "context": [cut(text) for text in turn.context or ()],
-        "evaluations": [
-            _evaluated(evaluation, judged) for evaluation, judged in zip(turn.evaluations, verdict.metrics, strict=True)
-        ],
-        "facts": list(_facts(turn)),
-        "latency_ms": None if latency is None else round(latency, 1),
-        "first_token_ms": None if first is None else round(first, 1),
-        "tokens": tokens_of((turn,)),
-        "cost_usd": None if usage is None else usage.cost_usd,
-        "models": names or ([turn.model] if turn.model is not None else []),
-    }
+def _add_verdict(turn: TurnRecord, verdict: TurnVerdict, shown: dict[str, Any]) -> None:
+    """Add to a turn of the record what follows from it, and take out what the page does not show."""
+    del shown["index"], shown["source"], shown["timing"]
+    shown["outcome"], shown["problems"] = verdict.outcome, problems_of(turn, verdict)
+    shown["latency_ms"] = _rounded(value_or_none(turn.took_ms))
+    shown["first_token_ms"] = _rounded(value_or_none(turn.began_ms))
+    for call in shown["tool_invocations"] or ():
+        call["args"], call["result"] = _json(call["args"]), _text(call["result"])
+        call["duration_ms"] = _rounded(call["duration_ms"])
+    for name in ("messages", "metadata"):
+        shown[name] = _text(shown.get(name))
+    own = {chunk.text for chunk in turn.retrieved_chunks or ()}
+    shown["retrieval_context"] = [text for text in turn.retrieval_context or () if text not in own]
+    if shown["error"] is not None:
+        shown["error"]["context"] = _text(shown["error"]["context"] or None)
+    shown["evaluations"] = [
+        _evaluation(each, judged) for each, judged in zip(shown["evaluations"], verdict.metrics, strict=True)
+    ]
 
 
-def _tool(call: ToolInvocation) -> Tool:
-    return {
-        "name": cut(call.name),
-        "args": _json(call.args),
-        "result": None if call.result is None else _text(call.result),
-        "error": _cut(call.error),
-        "duration_ms": None if call.duration_ms is None else round(call.duration_ms, 1),
-    }
-
-
-def _chunks(turn: TurnRecord) -> Iterator[Chunk]:
-    """Yield what was retrieved in the turn, and then what the metrics saw besides, from the turns before."""
-    own = turn.retrieved_chunks or ()
-    for chunk in own:
-        yield {"id": cut(chunk.id), "text": cut(chunk.text or ""), "score": chunk.score}
-    known = {chunk.text for chunk in own}
-    for text in turn.retrieval_context or ():
-        if text not in known:
-            yield {"id": None, "text": cut(text), "score": None}
-
-
-def _facts(turn: TurnRecord) -> Iterator[Fact]:
-    told: tuple[tuple[str, Any], ...] = (
-        ("not run", turn.skipped),
-        ("why the model stopped", turn.finish_reason),
-        ("fallback model", turn.fallback_model),
-        ("what the error tells besides", turn.error.context if turn.error is not None and turn.error.context else None),
-        ("messages", turn.messages),
-        ("metadata", turn.metadata),
-    )
-    for name, value in told:
-        if value is not None:
-            yield {"name": name, "text": _text(value)}
-
-
-def _evaluated(evaluation: Evaluation, verdict: MetricVerdict) -> Evaluated:
-    explanation = evaluation.explanation or None
-    reason = verdict.reason
+def _evaluation(evaluation: dict[str, Any], verdict: MetricVerdict) -> dict[str, Any]:
+    metadata, context = evaluation["metadata"], (evaluation["error"] or {}).get("context", {})
+    panel = metadata.get("panel")
+    votes = panel.get("verdicts") if isinstance(panel, dict) else None
+    more = {name: value for name, value in metadata.items() if name not in _OWN_METADATA}
+    if context:
+        more["error"] = context
+    if evaluation["confidence"] is not None:
+        more["confidence"] = evaluation["confidence"]
+    explanation, reason = evaluation["explanation"] or None, verdict.reason
     if explanation is not None and reason.endswith(explanation):
         # It stands beside the reason.
         reason = reason.removesuffix(explanation).rstrip(" ;:")
-    told = evaluation.metadata
-    judge = told.get("judge")
-    more = {name: value for name, value in told.items() if name not in _OWN_FACTS} if told else {}
-    if evaluation.error is not None and evaluation.error.context:
-        more["error"] = evaluation.error.context
-    if evaluation.confidence is not None:
-        more["confidence"] = evaluation.confidence
     return {
-        "metric": verdict.name,
+        "name": verdict.name,
         "outcome": verdict.outcome,
-        "score": None if verdict.score is None else rounded(verdict.score),
-        "raw": verdict.category,
+        "score": verdict.score,
+        "category": verdict.category,
         "threshold": verdict.threshold,
-        "reason": cut(reason),
-        "explanation": _cut(explanation),
-        "judge": judge if isinstance(judge, str) else None,
-        "votes": list(_votes(evaluation)) if told or evaluation.error is not None else [],
+        "reason": reason,
+        "explanation": explanation,
+        "judge": metadata.get("judge"),
+        "votes": context.get("verdicts") if votes is None else votes,
         "details": _json(more) if more else None,
-        "cost_usd": evaluation.cost_usd,
-        "duration_ms": None if evaluation.duration_ms is None else round(evaluation.duration_ms, 1),
+        "cost_usd": evaluation["cost_usd"],
+        "duration_ms": _rounded(evaluation["duration_ms"]),
     }
 
 
-def _votes(evaluation: Evaluation) -> Iterator[Vote]:
-    panel = evaluation.metadata.get("panel")
-    found = panel.get("verdicts") if isinstance(panel, Mapping) else None
-    if found is None and evaluation.error is not None:
-        found = evaluation.error.context.get("verdicts")
-    # A grader of the suite's own may keep anything under these names.
-    for verdict in found if isinstance(found, list | tuple) else ():
-        if isinstance(verdict, Mapping) and isinstance(verdict.get("model"), str):
-            yield _vote(verdict)
+def _rounded(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else round(milliseconds, 1)
 
 
-def _vote(verdict: Mapping[str, Any]) -> Vote:
-    passed, score, error = verdict.get("passed"), verdict.get("score"), verdict.get("error")
-    outcome: CaseOutcome = "informational"
-    if isinstance(error, Mapping) and passed is None and score is None:
-        outcome = "error"
-    elif isinstance(passed, bool):
-        outcome = "passed" if passed else "failed"
-    told = error.get("message") if outcome == "error" and isinstance(error, Mapping) else verdict.get("reason")
-    fallback = " (fallback)" if verdict.get("fallback") is True else ""
-    return {
-        "judge": cut(f"{verdict['model']}{fallback}"),
-        "outcome": outcome,
-        "score": float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None,
-        "explanation": cut(told) if isinstance(told, str) and told else None,
-    }
+def shortened(value: Any) -> Any:
+    """Return a value in which every text has at most `LONGEST_TEXT` characters, and tells how many are left out."""
+    if isinstance(value, dict):
+        return {name: shortened(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [shortened(item) for item in value]
+    if not isinstance(value, str) or len(value) <= LONGEST_TEXT:
+        return value
+    return f"{value[:LONGEST_TEXT]}… ({len(value) - LONGEST_TEXT:,} more characters, in results.json)"
 
 
-def rounded(value: float) -> float:
-    """Return a score with the digits that a record keeps on every machine, in as few characters as that takes."""
-    return float(f"{value:.12g}")
-
-
-def cut(text: str) -> str:
-    """Return a text, or its beginning and how much of it is left out."""
-    if len(text) <= LONGEST_TEXT:
-        return text
-    return f"{text[:LONGEST_TEXT]}… ({len(text) - LONGEST_TEXT:,} more characters, in results.json)"
-
-
-def _cut(text: str | None) -> str | None:
-    return None if text is None else cut(text)
-
-
-def _text(value: Any) -> str:
-    return cut(value) if isinstance(value, str) else _json(value)
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else _json(value)
 
 
 def _json(value: Any) -> str:
     """Return JSON in one line where that is a short one."""
     line = _LINE.encode(value)
-    return line if len(line) <= _SHORT_LINE else cut(to_json(value, 1).decode())
+    return line if len(line) <= _SHORT_LINE else to_json(value, 1).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,8 +11,7 @@ from holodeck_action.decide.summaries import case_means
 from holodeck_action.decide.verdict import Outcome
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.serialization import to_json
-from holodeck_action.reports.page.viewer_cases import rounded, tokens_of
-from holodeck_action.reports.page.viewer_data import Index
+from holodeck_action.reports.page.viewer_cases import tokens_of
 from holodeck_action.reports.page.viewer_index import Links, Row
 from holodeck_action.reports.phrases import place, run_alone
 from holodeck_action.text.kept_texts import KeptTexts
@@ -22,6 +22,7 @@ SHOWN_CASES = 10
 _BLOCK_ROWS = 500
 _LONGEST_TITLE = 300
 _LONGEST_REASON = 200
+_GONE = "the suite does not ask this case any more"
 _LETTERS: dict[Outcome, str] = {
     "failed": "f",
     "error": "e",
@@ -45,7 +46,7 @@ def bare(value: Any) -> Any:
         return float(f"{value:.12g}")
     if isinstance(value, dict):
         return {key: _timeless(item) if key.endswith("_ms") else bare(item) for key, item in value.items()}
-    return [bare(item) for item in value] if isinstance(value, list) else value
+    return [bare(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _timeless(value: Any) -> Any:
@@ -53,12 +54,11 @@ def _timeless(value: Any) -> Any:
 
 
 class ColumnBuilder:
-    """Makes the columns of rows, one after the other; they are kept as JSON.
+    """Makes the columns of rows, one after the other, see `Index` in `data.ts`; blocks of them are kept as JSON.
 
     Attributes:
         rows: how many were added.
         first: what readers without JavaScript see of the first `SHOWN_CASES` rows.
-        ends: the lowest and the highest score of each metric; empty where there is none.
     """
 
     def __init__(self, metrics: Sequence[tuple[int, str]], links: Links, texts: KeptTexts, *, canonical: bool) -> None:
@@ -72,106 +72,77 @@ class ColumnBuilder:
         """
         self.rows = 0
         self.first: list[dict[str, object]] = []
-        self.ends: list[tuple[float, ...]] = [() for _ in metrics]
         self._columns = {key: at for at, key in enumerate(metrics)}
         self._links, self._texts, self._canonical = links, texts, canonical
-        self._block = self._empty()
-        self._places: dict[str, list[int]] = {name: [] for name in self._block}
-        self._score_places: list[list[int]] = [[] for _ in metrics]
+        self._block: dict[str, list[Any]] = defaultdict(list)
+        self._blocks: list[int] = []
 
     def add(self, row: Row) -> None:
         """Add a row behind the others."""
-        block, columns = self._block, self._columns
-        self._add_what_is_asked(row)
-        turns = [] if row.case is None else list(row.case.turns)
-        took = None if row.case is None else value_or_none(row.case.took_ms)
-        block["latency_ms"].append(None if took is None else round(took, 1))
-        block["tokens"].append(tokens_of(turns))
-        block["cost_usd"].append(cost_of(turns).whole)
-        block["trials"].append(0 if row.verdict is None else len(row.verdict.trials))
-        block["passed_trials"].append(0 if row.verdict is None else row.verdict.passes)
-        letters = ["-"] * len(columns)
-        means: list[float | None] = [None] * len(columns)
-        metrics = [] if row.verdict is None else [*row.verdict.metrics]
-        # What only quarantined cases have is no metric of the suite.
-        for name, mean in case_means(metrics).items():
-            if (at := columns.get((row.suite, name))) is not None:
-                means[at] = rounded(mean)
-        for metric in metrics:
-            if (at := columns.get((row.suite, metric.name))) is not None:
-                letters[at] = min(letters[at], _LETTERS[metric.outcome], key=_WORST_FIRST.index)
-        for column, score in zip(block["scores"], means, strict=True):
-            column.append(score)
-        block["metric_outcomes"].append("".join(letters))
+        if len(self._block["id"]) == _BLOCK_ROWS:
+            self._pack()
+        for name, value in {**self._asked(row), **self._found(row)}.items():
+            self._block[name].append(value)
         self.rows += 1
-        if len(block["id"]) == _BLOCK_ROWS:
-            self.pack()
-
-    def pack(self) -> None:
-        """Keep the rows that are not yet, and begin another block."""
-        block, self._block = self._block, self._empty()
-        if not block["id"]:
-            return
-        for name, column in block.items():
-            if name != "scores":
-                self._places[name].append(self._packed(name, column))
-        for number, scores in enumerate(block["scores"]):
-            self._score_places[number].append(self._packed("scores", scores))
-            known = [*self.ends[number], *(score for score in scores if score is not None)]
-            self.ends[number] = (min(known), max(known)) if known else ()
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the JSON of the columns, see `Index`, once all rows are packed."""
-        before = b"{"
-        for name, places in self._places.items():
-            yield before + f'"{name}":['.encode()
-            if name == "scores":
-                for number, column in enumerate(self._score_places):
-                    yield b",[" if number else b"["
-                    yield from self._joined(column)
-                    yield b"]"
-            else:
-                yield from self._joined(places)
-            yield b"]"
+        """Yield the JSON of all blocks, once all rows are added."""
+        self._pack()
+        before = b"["
+        for block in self._blocks:
+            yield before + self._texts.read(block)
             before = b","
-        yield b"}"
+        yield b"]"
 
-    def _joined(self, places: Sequence[int]) -> Iterator[bytes]:
-        for number, at in enumerate(places):
-            yield b"," * bool(number) + self._texts.read(at)
+    def _pack(self) -> None:
+        """Keep the rows that are not yet, and begin another block."""
+        self._blocks.append(self._texts.add(page_json(self._block, self._canonical)))
+        self._block = defaultdict(list)
 
-    def _packed(self, name: str, column: object) -> int:
-        # The name says what a canonical page leaves out.
-        return self._texts.add(page_json({name: column}, self._canonical)[len(name) + 5 : -2])
-
-    def _empty(self) -> Index:
+    def _found(self, row: Row) -> dict[str, object]:
+        """Return what came out."""
+        turns = [] if row.case is None else list(row.case.turns)
+        took = None if row.case is None else value_or_none(row.case.took_ms)
+        metrics = [] if row.verdict is None else [*row.verdict.metrics]
+        # What only quarantined cases have is no metric of the suite.
+        means: list[float | None] = [None] * len(self._columns)
+        for name, mean in case_means(metrics).items():
+            if (at := self._columns.get((row.suite, name))) is not None:
+                means[at] = float(f"{mean:.12g}")
+        letters = ["-"] * len(self._columns)
+        for metric in metrics:
+            if (at := self._columns.get((row.suite, metric.name))) is not None:
+                letters[at] = min(letters[at], _LETTERS[metric.outcome], key=_WORST_FIRST.index)
         return {
-            "id": [], "title": [], "suite": [], "position": [], "outcome": [], "flaky": [], "change": [], "reason": [],
-            "place": [], "url": [], "tags": [], "command": [], "scores": [[] for _ in self.ends],
-            "metric_outcomes": [], "latency_ms": [], "tokens": [], "cost_usd": [], "trials": [], "passed_trials": [],
-        }  # fmt: skip
+            "scores": means,
+            "metric_outcomes": "".join(letters),
+            "latency_ms": None if took is None else round(took, 1),
+            "tokens": tokens_of(turns),
+            "cost_usd": cost_of(turns).whole,
+            "trials": 0 if row.verdict is None else len(row.verdict.trials),
+            "passed_trials": 0 if row.verdict is None else row.verdict.passes,
+        }
 
-    def _add_what_is_asked(self, row: Row) -> None:
-        block, report, case, verdict = self._block, row.report, row.asked, row.verdict
-        title = one_line(case.name or case.id, _LONGEST_TITLE)
-        outcome: Outcome = "skipped" if verdict is None else verdict.outcome
-        reason = "the suite does not ask this case any more" if verdict is None else verdict.reason
-        reason = one_line(reason, _LONGEST_REASON)
-        where = one_line(place(case.source, report.folder))
-        if self.rows < SHOWN_CASES:
-            self.first.append({"title": title, "outcome": outcome, "place": where, "reason": reason})
-        block["id"].append(case.id)
-        block["title"].append(title)
-        block["suite"].append(row.suite)
-        block["position"].append(row.position)
-        block["outcome"].append(outcome)
-        block["flaky"].append(verdict is not None and verdict.flaky)
-        block["change"].append(row.change)
-        block["reason"].append(reason)
-        block["place"].append(where)
+    def _asked(self, row: Row) -> dict[str, object]:
+        """Return what was asked, and its outcome."""
+        report, case, verdict = row.report, row.asked, row.verdict
         provenance = report.provenance
-        gone = verdict is None
-        linked = None if gone else self._links.line(provenance.commit, provenance.folder, case.source)
-        block["url"].append(linked)
-        block["tags"].append(sorted({one_line(tag, _LONGEST_TITLE) for tag in case.tags}))
-        block["command"].append("" if gone else run_alone(report, case.id) or "")
+        shown: dict[str, object] = {
+            "title": one_line(case.name or case.id, _LONGEST_TITLE),
+            "outcome": "skipped" if verdict is None else verdict.outcome,
+            "reason": one_line(_GONE if verdict is None else verdict.reason, _LONGEST_REASON),
+            "place": one_line(place(case.source, report.folder)),
+        }
+        if self.rows < SHOWN_CASES:
+            self.first.append(shown)
+        return {
+            "id": case.id,
+            **shown,
+            "suite": row.suite,
+            "position": row.position,
+            "flaky": verdict is not None and verdict.flaky,
+            "change": row.change,
+            "url": None if verdict is None else self._links.line(provenance.commit, provenance.folder, case.source),
+            "tags": sorted({one_line(tag, _LONGEST_TITLE) for tag in case.tags}),
+            "command": "" if verdict is None else run_alone(report, case.id) or "",
+        }

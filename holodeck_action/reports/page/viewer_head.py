@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-
-from msgspec.structs import asdict
+from typing import Any
 
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.consumption import Total
 from holodeck_action.decide.exit_codes import OUTCOMES
 from holodeck_action.decide.gates import gate_sentence
 from holodeck_action.decide.trials import SuiteTrials
-from holodeck_action.extensions.history.reports_history import CASES_SHOWN, flaky_text, remarks
+from holodeck_action.record.serialization import to_plain
 from holodeck_action.reports.comparison import (
     base_name,
     changed_text,
@@ -24,17 +23,7 @@ from holodeck_action.reports.comparison import (
 )
 from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
-from holodeck_action.reports.page.viewer_data import (
-    DATA_VERSION,
-    Base,
-    Head,
-    Measure,
-    Metric,
-    Past,
-    Remarks,
-    Run,
-    Suite,
-)
+from holodeck_action.reports.history import CASES_SHOWN, flaky_text, remarks
 from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
 from holodeck_action.reports.phrases import (
     calls_text,
@@ -46,9 +35,9 @@ from holodeck_action.reports.phrases import (
     suite_trials_text,
     tally,
 )
-from holodeck_action.reports.report_views import MetricView, Report
+from holodeck_action.reports.report_views import Report
 
-_COUNTED = ("passed", "failed", "error", "skipped", "informational", "quarantined")
+_VERSION = 1
 
 
 def metric_columns(suites: Sequence[ViewedSuite]) -> list[tuple[int, str]]:
@@ -56,30 +45,26 @@ def metric_columns(suites: Sequence[ViewedSuite]) -> list[tuple[int, str]]:
     return [(at, metric.name) for at, suite in enumerate(suites) for metric in suite.concluded.report.metrics]
 
 
-def head_of(suites: Sequence[ViewedSuite], exit_code: int, scores: Sequence[Sequence[float]], links: Links) -> Head:
-    """Return the head of a page of suites; nothing is omitted, and it is not live.
+def head_of(suites: Sequence[ViewedSuite], exit_code: int, links: Links) -> dict[str, Any]:
+    """Return the head of a page of suites, see `Head` in `data.ts`; nothing is omitted, and it is not live.
 
     Args:
         suites: at least one.
         exit_code: of all of them.
-        scores: the lowest and the highest score of each of `metric_columns`; empty where there is none.
         links: where links lead.
     """
     reports = [suite.concluded.report for suite in suites]
     columns = metric_columns(suites)
     compared = [(report, report.comparison) for report in reports if report.comparison is not None]
     return {
-        "version": DATA_VERSION,
+        "version": _VERSION,
         "title": ", ".join(report.suite for report in reports),
         "outcome": OUTCOMES.get(exit_code, "incomplete"),
         "sentence": _sentence(reports),
         "exit_code": exit_code,
         "suites": [_suite(report) for report in reports],
         "metrics": [
-            _metric(suite, metric, ends)
-            for (suite, metric), ends in zip(
-                ((at, metric) for at, report in enumerate(reports) for metric in report.metrics), scores, strict=True
-            )
+            {"suite": at, **to_plain(metric)} for at, report in enumerate(reports) for metric in report.metrics
         ],
         "base": _base(compared) if compared else None,
         "history": [past for at, report in enumerate(reports) for past in _past(at, report, columns)],
@@ -96,7 +81,7 @@ def _sentence(reports: Sequence[Report]) -> str:
     return f"{passed} of {len(reports)} suites passed"
 
 
-def _suite(report: Report) -> Suite:
+def _suite(report: Report) -> dict[str, Any]:
     folder = report.provenance.folder or report.folder
     return {
         "name": report.suite,
@@ -104,7 +89,7 @@ def _suite(report: Report) -> Suite:
         "outcome": report.outcome,
         "sentence": f"{tally(report.outcome, report.counts)}: {report.reason}",
         "target": report.target,
-        "counts": {name: count for name, count in asdict(report.counts).items() if name in _COUNTED},
+        "counts": to_plain(report.counts),
         "pass_rate": report.pass_rate,
         "gates": [{"name": gate.name, "state": gate.state, "sentence": gate_sentence(gate)} for gate in report.gates],
         "notices": [*first_sentences(report.comparison), *report.notices],
@@ -113,7 +98,7 @@ def _suite(report: Report) -> Suite:
     }
 
 
-def _remarks(report: Report) -> Iterator[Remarks]:
+def _remarks(report: Report) -> Iterator[dict[str, Any]]:
     """Yield what there is to know beside verdict, gates and metrics."""
     found = report.comparison
     history = report.history
@@ -158,27 +143,7 @@ def _of_comparison(comparison: Comparison) -> Iterator[str]:
         yield seen
 
 
-def _metric(suite: int, metric: MetricView, ends: Sequence[float]) -> Metric:
-    known = [number for number in (*ends, metric.threshold) if number is not None]
-    return {
-        "name": metric.name,
-        "suite": suite,
-        "threshold": metric.threshold,
-        "minimize": metric.polarity == "minimize",
-        # Most metrics score from 0 to 1; graders of a suite's own may do otherwise.
-        "min": min((0.0, *known)),
-        "max": max((1.0, *known)),
-        "mean": metric.mean,
-        "low": metric.low,
-        "high": metric.high,
-        "passed": metric.passed,
-        "failed": metric.failed,
-        "errors": metric.errors,
-        "skipped": metric.skipped,
-    }
-
-
-def _base(compared: Sequence[tuple[Report, Comparison]]) -> Base:
+def _base(compared: Sequence[tuple[Report, Comparison]]) -> dict[str, Any]:
     """Return what the suites are compared with: the first one's base names it."""
     first = compared[0][1].base
     several = len(compared) > 1
@@ -200,7 +165,7 @@ def _changed(comparison: Comparison) -> str:
     return f"{changed_text(comparison)}{rate}"
 
 
-def _measures(comparison: Comparison, suite: str) -> Iterator[Measure]:
+def _measures(comparison: Comparison, suite: str) -> Iterator[dict[str, Any]]:
     for name, change in comparison.measures():
         yield {
             "name": f"{suite}: {name}" if suite else name,
@@ -212,7 +177,7 @@ def _measures(comparison: Comparison, suite: str) -> Iterator[Measure]:
         }
 
 
-def _past(suite: int, report: Report, columns: Sequence[tuple[int, str]]) -> Iterator[Past]:
+def _past(suite: int, report: Report, columns: Sequence[tuple[int, str]]) -> Iterator[dict[str, Any]]:
     history = report.history
     if history is None:
         return
@@ -229,7 +194,7 @@ def _past(suite: int, report: Report, columns: Sequence[tuple[int, str]]) -> Ite
         }
 
 
-def _run(reports: Sequence[Report], links: Links) -> Run:
+def _run(reports: Sequence[Report], links: Links) -> dict[str, Any]:
     runs = [report.run for report in reports if report.run is not None]
     calls = [run.model_calls.calls for run in runs if run.model_calls is not None]
     spends = [report.spend for report in reports]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -15,11 +16,12 @@ from holodeck_action.reports.comment.places import line_address
 from holodeck_action.reports.comparison import step_text
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.page.viewer_cases import detail_of
-from holodeck_action.reports.page.viewer_data import Change, Detail
 from holodeck_action.reports.phrases import case_trials_text, repository_path
 from holodeck_action.reports.report_views import Report, positions_of, view_at
 from holodeck_action.suite.errors import SourceMark
 
+Change = Literal["regressed", "improved", "new", "gone", "changed", "same"]
+"""What became of a case since the base: `changed` asks or expects something else, `gone` is not asked any more."""
 _KINDS: Mapping[CaseChangeKind, Change] = {"regressed": "regressed", "fixed": "improved"}
 _WHY: Mapping[str, Change | None] = {"added": "new", "changed": "changed", "not evaluated": None}
 
@@ -78,7 +80,7 @@ class Row(Struct, frozen=True):
         assert case is not None
         return case
 
-    def detail(self) -> Detail:
+    def detail(self) -> dict[str, Any]:
         """Return everything about it."""
         return detail_of(self.case, self.verdict, self.base, self.base_verdict, self._remarks())
 

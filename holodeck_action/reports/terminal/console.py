@@ -10,10 +10,10 @@ from itertools import islice
 from typing import TYPE_CHECKING, TextIO
 
 from holodeck_action.decide.compare.comparison import gating
-from holodeck_action.extensions.history.reports_history import history_lines, runs_text
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
+from holodeck_action.reports.history import history_lines, runs_text
 from holodeck_action.reports.phrases import (
     VERDICTS,
     call_text,

@@ -17,6 +17,7 @@ from holodeck_action.record.result_files import BaseResults, results_place
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.run.loading import with_lines
 from holodeck_action.run.preflight import Prepared
+from holodeck_action.seam import registry
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, suite_problem
 from holodeck_action.suite.errors import Problem
@@ -25,13 +26,9 @@ from holodeck_action.targets.factory import describe
 from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
-    from holodeck_action.extensions.history.data_branch import BranchResults
-    from holodeck_action.github.bases.artifacts import ArtifactResults
-    from holodeck_action.github.bases.stored_results import SuitePlace
+    from holodeck_action.github.bases.stored_results import ResultsSource, SuitePlace
     from holodeck_action.github.job import Job
     from holodeck_action.github.rest.api import Api
-
-    _Store = ArtifactResults | BranchResults
 
 _MOST_BYTES = 256 * 1024 * 1024
 
@@ -65,7 +62,7 @@ def find_bases(prepared: Sequence[Prepared], job: Job) -> tuple[Base, ...]:
     """
     problems: list[str | Located] = []
     found: list[Base] = []
-    stores: dict[tuple[Api, str], _Store] = {}
+    stores: dict[tuple[Api, str], ResultsSource] = {}
     for item in prepared:
         try:
             found.append(_find(item, job, stores))
@@ -85,7 +82,7 @@ def _problem(item: Prepared, message: str) -> str | Located:
     return located(Problem(mark, "baseline.source", message), suite.folder, item.shown)
 
 
-def _find(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]) -> Base:
+def _find(item: Prepared, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
     source = item.settings.baseline.source
     if source is None or source == MERGE_BASE:
         return None
@@ -103,14 +100,13 @@ def _find(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]) -> Ba
         return MissingBase(error.needing("contents: read"))
 
 
-def _from_github(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]) -> Base:
+def _from_github(item: Prepared, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
     """Return the results that an artifact or a branch has for the commit to compare with, or for one before it.
 
     Raises:
         NoResultsError: there are none.
         ApiError: GitHub cannot be asked.
     """
-    from holodeck_action.extensions.history.data_branch import BranchResults
     from holodeck_action.github.bases.artifacts import ArtifactResults
     from holodeck_action.github.bases.merge_base import NoCommit
 
@@ -121,14 +117,18 @@ def _from_github(item: Prepared, job: Job, stores: dict[tuple[Api, str], _Store]
         return MissingBase(wanted.sentence)
     if (api, source) not in stores:
         kind, name = parse_source(source)
-        stores[api, source] = (
-            ArtifactResults(api, name, job.now)
-            if kind == "artifact"
-            else BranchResults(api, name, lambda: job.branch_entries(api, name), job.now)
-        )
+        stores[api, source] = ArtifactResults(api, name, job.now) if kind == "artifact" else _on_branch(api, name, job)
     found = stores[api, source].find(place_of(item), job.ancestry(api, wanted))
     run = BaseRun(source, found.commit, wanted.commit, found.distance, found.notices, wanted.branch)
     return FoundBase(found.results, run)
+
+
+def _on_branch(api: Api, name: str, job: Job) -> ResultsSource:
+    past = registry.past()
+    if past is None:
+        raise RecordError(f"branch:{name} {registry.unknown()}")
+    found: ResultsSource = registry.resolve(past.branch)(api, name, lambda: job.branch_entries(api, name), job.now)
+    return found
 
 
 def evaluated_commit(item: Prepared) -> str | None:

@@ -16,8 +16,8 @@ from holodeck_action.record.record import Record
 from tests.commands.project import Finished, Project
 from tests.extensions.azure.azure_judge import KEY, judging, verdict
 from tests.extensions.azure.native_azure import score_of
+from tests.extensions.deepeval.test_isolation import Imports
 from tests.llm.models import Answer, FakeModels, Fault, Request
-from tests.metrics.judging.test_isolation import Imports
 
 TESTED = "agent"
 METRICS = ("groundedness", "relevance", "coherence", "fluency", "similarity")

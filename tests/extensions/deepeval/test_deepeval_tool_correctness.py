@@ -19,7 +19,7 @@ from holodeck_action.metrics.tools.tool_correctness import ToolCorrectnessMetric
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 from tests.commands.project import Project, evaluations
-from tests.metrics.judging.test_isolation import HARMLESS, PLUGINS, ROOT, Watch
+from tests.extensions.deepeval.test_isolation import HARMLESS, PLUGINS, ROOT, Watch
 from tests.metrics.tools.calls import call, expect, fuzzy, pattern
 from tests.suite.folders import HEAD, complaints, load
 

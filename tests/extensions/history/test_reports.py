@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from holodeck_action.extensions.history.reports_history import SuiteHistory, console_history, markdown_history
 from holodeck_action.extensions.history.results_history import HistoryLine, MetricPoint
-from holodeck_action.extensions.history.trends import History, history_of
+from holodeck_action.extensions.history.trends import history_of
 from holodeck_action.reports.comment.size_limit import JOB_SUMMARY
 from holodeck_action.reports.custom import CustomTemplate, custom_markdown
 from holodeck_action.reports.formats import json_report, markdown
+from holodeck_action.reports.history import History
 from holodeck_action.reports.report_views import Report
 from holodeck_action.reports.terminal.console import console_report
 from tests.action.runner import read_log

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
@@ -19,9 +20,9 @@ from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvaluationResult, RetryConfig
 from holodeck_action.metrics.composite import CompositeEvaluator
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.judging.asking import fenced
-from holodeck_action.metrics.judging.refusal import RefusalEvaluator
-from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyEvaluator
+from holodeck_action.metrics.judging.asking import AskingEvaluator, fenced
+from holodeck_action.metrics.judging.refusal import RefusalMetric
+from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyMetric
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.registry import built_in
@@ -197,17 +198,19 @@ def test_a_judge_that_declines_or_fails_gives_no_verdict(models: FakeModels) -> 
 def test_a_refusal_evaluator_by_itself_retries_what_passes(models: FakeModels) -> None:
     models.answer(lambda request: Answer('{"reason": "r", "verdict": "no"}'))
     models.fail(Fault("unavailable"))
-    evaluator = RefusalEvaluator(model_config=config(models), retry_config=RetryConfig(max_retries=2, base_delay=0.01))
+    evaluator = AskingEvaluator(
+        RefusalMetric(), config(models), retry_config=RetryConfig(max_retries=2, base_delay=0.01)
+    )
     found = asyncio.run(evaluator.evaluate(query="q", response="a"))
     assert (found["refusal"], found.passed) == (1.0, True)
     assert len(models.requests) == 2
 
 
 def test_options_are_checked() -> None:
-    with pytest.raises(ValueError, match="expect must be one of answer, refusal, as_expected_output"):
-        RefusalEvaluator("silence")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="threshold must be a number from 0 to 1"):
-        TrajectoryAccuracyEvaluator(threshold=2)
+    with pytest.raises(ValidationError, match="expect"):
+        RefusalMetric(expect="silence")  # type: ignore[arg-type]
+    with pytest.raises(ValidationError, match="threshold"):
+        TrajectoryAccuracyMetric(threshold=2)
 
 
 # -- rubrics
@@ -452,9 +455,7 @@ def test_a_composite_keeps_names_of_others_apart_from_its_own() -> None:
 def test_a_slow_part_ends_with_its_time(models: FakeModels) -> None:
     models.answer(lambda request: Answer('{"reason": "r", "verdict": "no"}'))
     models.fail(Fault(wire="stall"))
-    asking = Member(
-        "refusal", RefusalEvaluator(model_config=config(models), timeout=0.2, retry_config=RetryConfig(max_retries=0))
-    )
+    asking = Member("refusal", AskingEvaluator(RefusalMetric(), config(models), 0.2, RetryConfig(max_retries=0)))
     with pytest.raises(EvaluationError, match=r"refusal: RefusalEvaluator took longer than 0\.2 s") as raised:
         asyncio.run(PresetEvaluator("whole", [asking]).evaluate(input="q", response="a"))
     assert raised.value.code == "timeout"
@@ -464,7 +465,10 @@ def test_a_slow_part_ends_with_its_time(models: FakeModels) -> None:
 
 
 def test_inputs_are_those_of_the_parts() -> None:
-    members = [Member("a", Fixed(result(1.0))), Member("b", RefusalEvaluator("as_expected_output"))]
+    members = [
+        Member("a", Fixed(result(1.0))),
+        Member("b", AskingEvaluator(RefusalMetric(expect="as_expected_output"))),
+    ]
     evaluator = CompositeEvaluator("all", members)
     assert evaluator.required_fields == {"input", "actual_output", "expected_output"}
     assert BaseEvaluator.can_evaluate_any([evaluator], {"query": "q", "response": "r", "ground_truth": "t"})

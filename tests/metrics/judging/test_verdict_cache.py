@@ -17,9 +17,9 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project, evaluations
+from tests.extensions.deepeval.test_isolation import Imports
 from tests.llm.judging import Judge, Truth
 from tests.llm.models import Answer, FakeModels, Fault, Request
-from tests.metrics.judging.test_isolation import Imports
 
 pytestmark = pytest.mark.needs("deepeval")
 

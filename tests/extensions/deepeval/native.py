@@ -1,6 +1,6 @@
 """DeepEval by itself, with its own client, in a process of its own: it never closes its connections.
 
-    python -m tests.metrics.judging.native URL KEY COUNT
+    python -m tests.extensions.deepeval.native URL KEY COUNT
 
 prints the scores of its metrics for the truths of `some_truths(COUNT)`, as JSON by metric.
 """

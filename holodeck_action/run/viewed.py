@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.survey import Survey
-from holodeck_action.extensions.history.earlier_runs import read_earlier
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.result_files import read_results
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer_index import ViewedSuite
+from holodeck_action.run.past import earlier_beside
 from holodeck_action.text.given_paths import GivenPath
 
 
@@ -22,5 +22,5 @@ def read_viewed(results: GivenPath) -> ViewedSuite:
     record = stored.record
     base = read_base(results, record)
     surveyed = Survey(record, stored.record_digest)
-    concluded = conclude(record, Terms.against(base), surveyed=surveyed, earlier=read_earlier(results))
+    concluded = conclude(record, Terms.against(base), surveyed=surveyed, earlier=earlier_beside(results))
     return ViewedSuite(concluded, None if base is None else base.record)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import holodeck_action.compat
+from tests.extensions.deepeval.test_documented import judge, printed
 from tests.llm.models import FakeModels
-from tests.metrics.judging.test_documented import judge, printed
 
 assert holodeck_action.compat
 KEY = "sk-documented"

@@ -21,10 +21,10 @@ from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.suite.model.providers import ProviderEnum
+from tests.extensions.deepeval.native import STEPS
 from tests.llm.judging import Judge, Truth, some_truths
 from tests.llm.models import FakeModels
 from tests.llm.wiring import opened
-from tests.metrics.judging.native import STEPS
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +87,7 @@ def evaluator(name: str, judge: JudgeModel) -> DeepEvalBaseEvaluator:
 def native(models: FakeModels, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
     """What DeepEval's own client gets."""
     finished = subprocess.run(
-        [sys.executable, "-m", "tests.metrics.judging.native", models.openai_url, KEY, str(len(TRUTHS))],
+        [sys.executable, "-m", "tests.extensions.deepeval.native", models.openai_url, KEY, str(len(TRUTHS))],
         cwd=tmp_path_factory.mktemp("native"),
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         capture_output=True,
