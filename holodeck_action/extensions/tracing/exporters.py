@@ -160,41 +160,50 @@ def _http(plan: Otlp, watch: Watch) -> SpanExporter:
 
     return OTLPSpanExporter(
         endpoint=plan.endpoint,
-        headers=plan.headers,
-        timeout=plan.timeout_s,
-        compression=None if plan.compression is None else Compression(plan.compression),
+        headers=_headers(plan),
+        timeout=_seconds(plan),
+        compression=None if plan.given.compression is None else Compression(plan.given.compression.strip().lower()),
         session=_Session(watch, local=plan.local),
     )
 
 
 def _grpc(plan: Otlp) -> SpanExporter:
-    import grpc
+    from grpc import Compression
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
-    kinds = {
-        "none": grpc.Compression.NoCompression,
-        "gzip": grpc.Compression.Gzip,
-        "deflate": grpc.Compression.Deflate,
-    }
     options: tuple[tuple[str, int], ...] = (("grpc.enable_http_proxy", 0),) if plan.local else ()
+    asked = plan.given.compression
     return OTLPSpanExporter(
         endpoint=plan.endpoint,
-        insecure=plan.endpoint.startswith("http:"),
-        headers=None if plan.headers is None else dict(plan.headers),
-        timeout=plan.timeout_s,
-        compression=None if plan.compression is None else kinds[plan.compression],
+        insecure=plan.given.insecure if plan.endpoint is None else None,
+        headers=_headers(plan),
+        timeout=_seconds(plan),
+        compression=None if asked is None else Compression["NoCompression" if asked == "none" else asked.title()],
         channel_options=options or None,  # type: ignore[arg-type]
     )
+
+
+def _headers(plan: Otlp) -> dict[str, str] | None:
+    headers = plan.given.headers
+    # gRPC takes names in lower case alone.
+    return headers and {name.strip().lower(): value.strip() for name, value in headers.items()}
+
+
+def _seconds(plan: Otlp) -> float | None:
+    return None if plan.given.timeout_ms is None else plan.given.timeout_ms / 1000
+
+
+MOST_KEPT = 2048
+"""Spans that are kept for the end."""
 
 
 class ConsoleSpans(SpanProcessor):
     """Writes every span that ends as JSON; on a terminal, where a bar is drawn meanwhile, all of them at the end."""
 
-    def __init__(self, config: ConsoleExporter, stream: TextIO, most: int) -> None:
-        """Write to `stream`; `most` spans are kept for the end."""
+    def __init__(self, config: ConsoleExporter, stream: TextIO) -> None:
+        """Write to `stream`."""
         self._config = config
         self._stream = stream
-        self._most = most
         self._kept: list[str] | None = [] if stream.isatty() else None
 
     def on_end(self, span: ReadableSpan) -> None:
@@ -202,7 +211,7 @@ class ConsoleSpans(SpanProcessor):
         text = self._text(span)
         if self._kept is None:
             self._stream.write(text)
-        elif len(self._kept) < self._most:
+        elif len(self._kept) < MOST_KEPT:
             self._kept.append(text)
 
     def shutdown(self) -> None:

@@ -251,14 +251,15 @@ class OtelTraces:
             self._provider = TracerProvider(resource=resource, sampler=ALWAYS_ON, shutdown_on_exit=False)
             self._provider.add_span_processor(self._counter)
             if plan.console is not None:
-                self._provider.add_span_processor(ConsoleSpans(plan.console, stderr, plan.queue))
+                self._provider.add_span_processor(ConsoleSpans(plan.console, stderr))
             if plan.otlp is not None:
+                queue, batch = plan.sizes
                 self._provider.add_span_processor(
                     BatchSpanProcessor(
                         otlp_exporter(plan.otlp, self._watch),
-                        max_queue_size=plan.queue,
+                        max_queue_size=queue,
                         schedule_delay_millis=traces.schedule_delay_millis,
-                        max_export_batch_size=plan.batch,
+                        max_export_batch_size=batch,
                     )
                 )
         except BaseException:

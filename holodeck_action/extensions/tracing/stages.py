@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +31,12 @@ class TracingStages(Stages):
     def around(self, ready: Opened, voice: Voice) -> Iterator[None]:
         """Trace what runs inside, if the suite asks for that."""
         suite = ready.item.suite
-        asked = plan_traces(suite.agent.observability, suite.name, ready.item.environ)
+        # The SDK reads those of the process: an env file changes nothing there.
+        environ = {name: value for name, value in ready.item.environ.items() if name in os.environ}
+        asked = plan_traces(suite.agent.observability, suite.name, environ)
+        unread = [name for name in ready.item.environ.keys() - environ if name.startswith("OTEL_")]
+        if unread and asked.plan is not None:
+            voice.note(f"{', '.join(sorted(unread))}: not read from an env file; set it for the whole process")
         for notice in asked.notices:
             voice.note(ready.redactor.text(notice))
         traces = None if asked.plan is None else _opened(asked.plan, ready, voice)

@@ -532,6 +532,21 @@ def test_the_environment_says_where_to_when_the_file_does_not(project: Project, 
     assert collector.paths[1:] == ["/mine"]
 
 
+def test_variables_of_an_env_file_are_not_those_of_the_process(project: Project, collector: Collector) -> None:
+    transcript(project, enabled=True)
+    project.write("more.env", f"OTEL_EXPORTER_OTLP_ENDPOINT={collector.url}\n")
+    finished = project.run("run", "-o", "out", "--env-file", "more.env")
+    assert (finished.code, collector.paths) == (0, [])
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT: not read from an env file; set it for the whole process" in finished.stderr
+
+
+@pytest.mark.parametrize("otlp", [{"compression": "zip"}, {"endpoint": "http://[c"}, {"endpoint": "ftp://127.0.0.1"}])
+def test_what_cannot_be_sent_is_a_note(project: Project, collector: Collector, otlp: dict[str, Any]) -> None:
+    finished = troubled(project, **block(collector, otlp=otlp))
+    assert "note: observability: traces cannot be sent: " in finished.stderr or "did not reach" in finished.stderr
+    assert collector.paths == []
+
+
 def test_no_proxy_stands_before_this_machine(project: Project, collector: Collector) -> None:
     transcript(project, **block(collector))
     assert project.run("run", "-o", "out", HTTP_PROXY="http://127.0.0.1:9", http_proxy="http://127.0.0.1:9").code == 0
