@@ -31,6 +31,8 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m scripts.check_doors
+	$(BIN)/python -m scripts.check_budget
+	$(BIN)/python -m scripts.check_words
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
@@ -86,6 +88,7 @@ $(VENV)/.browser: $(VENV)/.synced
 fields: setup
 	$(BIN)/python -m scripts.build_field_reference
 	$(BIN)/python -m scripts.build_schemas
+	$(BIN)/python -m scripts.build_stubs
 	$(BIN)/python -m scripts.build_action
 
 # Renews what is known about models by their names, from the profiles of pydantic-ai that uv.lock names.

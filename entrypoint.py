@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 def _complete_path() -> None:
-    """Append the folders of this Python, the image's tools and the system that PATH lacks: a job may set its own."""
+    """Append the folders of this Python, the image's tools and the system to PATH: a job may have replaced it."""
     given = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
     needed = [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
     os.environ["PATH"] = os.pathsep.join([*given, *(folder for folder in needed if folder not in given)])
 
 
 def _find_package() -> None:
-    """Import our package from beside this file where it is there: an isolated Python does not look there."""
+    """Put this file's folder on the module path if it holds our package; an isolated Python does not search it."""
     folder = Path(__file__).resolve().parent
     if (folder / "holodeck_action").is_dir():
         sys.path.insert(0, str(folder))

@@ -1,1 +1,1 @@
-"""Benchmarks: ratios measured in one run, against the bare libraries or a smaller run of our own."""
+"""Benchmarks: times as multiples of the bare libraries or of a smaller run, measured in the same session."""

@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other: `make bench`."""
+"""Runs all benchmarks, one after the other: `make bench`."""
 
 from bench import case_tables, comparisons, goals, judges, metrics, recorded, runs, startup, wire
 

@@ -1,6 +1,6 @@
-"""What a script with the bare libraries takes: `python -m bench.bare_metrics FOLDER` scores the pairs of a suite.
+"""Scores the pairs of a suite with the bare libraries: `python -m bench.bare_metrics FOLDER`.
 
-It prints the CPU seconds of its calls to sacrebleu and rouge-score, imports left out.
+It prints the CPU seconds of its calls to sacrebleu and rouge-score, without imports.
 """
 
 from __future__ import annotations

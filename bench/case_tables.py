@@ -1,4 +1,4 @@
-"""Validating 200,000 cases from a Parquet file, and 1,000 of each other format."""
+"""Measures the validation of 200,000 cases from a Parquet file, and of 1,000 cases in each other format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 
-from bench.processes import PROGRAM, best
+from bench.processes import PROGRAM, cheapest_run
 
 MANY = 200_000
 SUITE = """name: measured
@@ -21,7 +21,7 @@ test_cases_file: {file}
 """
 
 
-def rows(first: int, end: int) -> list[dict[str, str]]:
+def case_rows(first: int, end: int) -> list[dict[str, str]]:
     return [
         {
             "name": f"case {n}",
@@ -32,10 +32,10 @@ def rows(first: int, end: int) -> list[dict[str, str]]:
     ]
 
 
-def write(folder: Path, name: str, count: int) -> Path:
-    """Write a suite whose cases are in a file of the format that its name says."""
+def write_suite_of(folder: Path, name: str, count: int) -> Path:
+    """Write a suite whose cases are in the file `name`, in the format of its suffix."""
     folder.mkdir()
-    cases = rows(0, min(count, 1000))
+    cases = case_rows(0, min(count, 1000))
     (folder / "agent.yaml").write_text(SUITE.format(file=name), encoding="utf-8")
     with (folder / name).open("w", encoding="utf-8", newline="") as out:
         if name.endswith(".csv"):
@@ -48,19 +48,19 @@ def write(folder: Path, name: str, count: int) -> Path:
             json.dump(cases, out)
     if name.endswith(".parquet"):
         with pyarrow.parquet.ParquetWriter(folder / name, pyarrow.Table.from_pylist(cases).schema) as file:
-            # In parts: a process starts with the memory of the one that starts it.
+            # Write in parts, since the measured process starts with the memory of this one.
             for first in range(0, count, 1000):
-                file.write_table(pyarrow.Table.from_pylist(rows(first, first + 1000)))
+                file.write_table(pyarrow.Table.from_pylist(case_rows(first, first + 1000)))
     return folder
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as root:
         folders = {
-            f"{count:,} cases of {kind}": write(Path(root) / f"{count}-{kind}", f"cases.{kind}", count)
+            f"{count:,} cases of {kind}": write_suite_of(Path(root) / f"{count}-{kind}", f"cases.{kind}", count)
             for count, kind in ((1000, "json"), (1000, "csv"), (1000, "jsonl"), (1000, "parquet"), (MANY, "parquet"))
         }
-        costs = {name: best((*PROGRAM, "validate"), folder, 3) for name, folder in folders.items()}
+        costs = {name: cheapest_run((*PROGRAM, "validate"), folder, 3) for name, folder in folders.items()}
     print("Validation of tables (best of 3):")
     for name, cost in costs.items():
         assert cost.code == 0

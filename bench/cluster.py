@@ -1,11 +1,10 @@
 """A run on a Dask cluster whose workers are killed: `python -m bench.cluster [CASES]`.
 
-2,000 live cases of one call each, 48 at once, answered after a second by an account that takes 48 calls at once and
-refuses more with 429; calls of a killed worker go on there until their answer, as at a provider. First on this machine
-alone, then on a cluster of three worker processes on loopback, undisturbed, and then with one of them killed (SIGKILL)
-every 5 s and started again. For each run: wall time, as a multiple of the ideal and of the first run; CPU of the
-coordinator; requests for each case; the share of calls that the account had refused; whether the canonical record is
-that of the first run.
+2,000 live cases of one call each run 48 at a time. The account answers after a second, accepts 48 calls at a time and
+refuses others with 429; like a provider, it goes on with the calls of a killed worker. The first run is on this machine
+alone, the second on a cluster of three worker processes on loopback. In the third, one worker is killed (SIGKILL) and
+replaced every 5 s. The output for each run is: wall time, as a multiple of the ideal and of the first run; CPU of the
+coordinator; requests per case; the share of refused calls; whether the canonical record equals that of the first run.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.live import KEY, Bench, served
+from bench.live import KEY, Bench, run_server
 from bench.processes import Cost
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.result_files import read_record
@@ -37,8 +36,8 @@ READY_S = 5.0
 
 
 @contextmanager
-def _killing(dask: Dask) -> Iterator[list[float]]:
-    """Kill and replace workers for the block; yield the moments at which one was killed."""
+def _killed_workers(dask: Dask) -> Iterator[list[float]]:
+    """Kill and replace workers while the context lasts; yield the list of times of the kills."""
     ended, killed = threading.Event(), list[float]()
 
     def work() -> None:
@@ -69,7 +68,7 @@ def _suite(cases: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a run."""
+    """The result of a run."""
 
     cost: Cost
     seen: dict[str, Any]
@@ -82,19 +81,19 @@ def _run(root: Path, cases: int, kind: str) -> Outcome:
     folder.mkdir()
     arguments = ("--latency", str(LATENCY_S), "--limit", str(AT_ONCE), "--lingering")
     killed: list[float] = []
-    with served("tests.llm.models", *arguments) as server:
+    with run_server("tests.llm.models", *arguments) as server:
         url = server.addresses["openai"]
         os.environ["BENCH_URL"] = url
         bench = Bench(folder)
         if kind == "alone":
             cost = bench.run(_suite(cases), at_once=AT_ONCE)
         else:
-            # Of 2,000 trials some meet more than one death.
+            # Of 2,000 trials, some are hit by more than one kill.
             environ = {"BENCH_KEY": KEY, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "20"}
             with Dask(folder / "dask", environ, workers=WORKERS) as dask, ExitStack() as scope:
                 time.sleep(READY_S)
                 if kind == "killed":
-                    killed = scope.enter_context(_killing(dask))
+                    killed = scope.enter_context(_killed_workers(dask))
                 cost = bench.run(_suite(cases), "--cluster", dask.address, at_once=AT_ONCE)
     record = read_record(folder / "suite" / "out" / "results.json")
     trials = [trial for case in record.cases for trial in case.trials]

@@ -1,8 +1,8 @@
-"""Two commits of this repository: `python -m bench.commits BEFORE AFTER [ROUNDS]`.
+"""Compares the speed of two commits: `python -m bench.commits BEFORE AFTER [ROUNDS]`.
 
-Both run the same suites, in turns, with compiled modules: `--version`, `validate` of 1,000 cases, a run of 1,000
-recorded ones, and one graded by DeepEval whose model calls are replayed. Shown are AFTER's CPU and wall seconds as
-multiples of BEFORE's in the same round: the median of all rounds, the least and the most.
+Both take turns at the same commands, with compiled modules: `--version`, `validate` of 1,000 cases, a run of 1,000
+recorded cases, and a run graded by DeepEval with replayed model calls. The output is AFTER's CPU and wall seconds as
+multiples of BEFORE's in the same round: median, minimum and maximum of all rounds.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def main(before: str, after: str, rounds: int = ROUNDS) -> None:
     """Measure and print.
 
     Raises:
-        SystemExit: a run did not do what it should.
+        SystemExit: a run failed.
     """
     with tempfile.TemporaryDirectory() as root:
         home = Path(root)
-        products = [_compiled(before, home / "before"), _compiled(after, home / "after")]
-        plain, judged = write_suite(home / "plain", CASES), _recorded(home / "judged", products)
+        products = [_install_compiled(before, home / "before"), _install_compiled(after, home / "after")]
+        plain, judged = write_suite(home / "plain", CASES), _record_judged(home / "judged", products)
         commands = {
             "--version": (plain, ("--version",)),
             f"validate, {CASES:,} cases": (plain, ("validate",)),
@@ -46,18 +46,18 @@ def main(before: str, after: str, rounds: int = ROUNDS) -> None:
         print(f"{after} against {before}, {rounds} rounds:")
         print(f"{'command':<34}{'CPU s before':>13}{'CPU ratio':>22}{'wall ratio':>22}")
         for name, (folder, arguments) in commands.items():
-            print(f"{name:<34}{_compared(products, folder, arguments, rounds)}", flush=True)
+            print(f"{name:<34}{_compare(products, folder, arguments, rounds)}", flush=True)
 
 
-def _compiled(commit: str, folder: Path) -> Product:
+def _install_compiled(commit: str, folder: Path) -> Product:
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "OPENAI_API_KEY": KEY, "BENCH_KEY": KEY}
     product = install(commit, folder, environ)
     subprocess.run([product.python, "-m", "compileall", "-q", product.tree / "holodeck_action"], check=True)
     return product
 
 
-def _recorded(folder: Path, products: list[Product]) -> Path:
-    """Write a judged suite, and have each commit record its model calls in a folder of its name."""
+def _record_judged(folder: Path, products: list[Product]) -> Path:
+    """Write a judged suite, and record its model calls with each commit, in a folder with the commit's name."""
     folder.mkdir()
     truths = plain_truths(JUDGED_CASES)
     with judge_server("plain", JUDGED_CASES) as server:
@@ -68,7 +68,7 @@ def _recorded(folder: Path, products: list[Product]) -> Path:
 
 
 def _run(product: Product, folder: Path, arguments: tuple[str, ...]) -> Cost:
-    """Run a command; a last argument that wants a cassette gets the one of this commit."""
+    """Run a command; if the last argument expects a cassette, add this commit's."""
     tape = (product.tree.parent.name,) if arguments[-1] in ("--record", "--replay") else ()
     cost = measure((*product.command, *arguments, *tape), folder, product.environ)
     if cost.code not in _FINE:
@@ -76,7 +76,7 @@ def _run(product: Product, folder: Path, arguments: tuple[str, ...]) -> Cost:
     return cost
 
 
-def _compared(products: list[Product], folder: Path, arguments: tuple[str, ...], rounds: int) -> str:
+def _compare(products: list[Product], folder: Path, arguments: tuple[str, ...], rounds: int) -> str:
     costs: list[list[Cost]] = []
     for turn in range(rounds + 1):
         order = products if turn % 2 else products[::-1]
@@ -85,12 +85,12 @@ def _compared(products: list[Product], folder: Path, arguments: tuple[str, ...],
     # The first round fills the machine's caches.
     measured = costs[1:]
     cpu_s = statistics.median(one.cpu_s for one, _ in measured)
-    cpu = _spread([other.cpu_s / one.cpu_s for one, other in measured])
-    wall = _spread([other.wall_s / one.wall_s for one, other in measured])
+    cpu = _spread_text([other.cpu_s / one.cpu_s for one, other in measured])
+    wall = _spread_text([other.wall_s / one.wall_s for one, other in measured])
     return f"{cpu_s:>13.2f}{cpu:>22}{wall:>22}"
 
 
-def _spread(ratios: list[float]) -> str:
+def _spread_text(ratios: list[float]) -> str:
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 

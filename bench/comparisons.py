@@ -1,6 +1,6 @@
-"""Time to read two records, compare them and print the result: `python -m bench.comparisons`.
+"""Measures reading two records, comparing them and printing the result: `python -m bench.comparisons`.
 
-Each case has one turn and three metrics. The command runs as a process of its own, its start-up included.
+Each case has one turn and three metrics. The command runs in its own process; its start-up is included.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.processes import PROGRAM, best, in_another
-from bench.records import made_record
-from holodeck_action.commands.program import collect_rarely
+from bench.processes import PROGRAM, call_in_process, cheapest_run
+from bench.records import random_record
+from holodeck_action.commands.program import collect_garbage_rarely
 from holodeck_action.decide.decision import decide
 from holodeck_action.decide.written_results import write_results
 from holodeck_action.record.result_files import RESULTS_FILE
@@ -26,10 +26,10 @@ def main() -> None:
     for size in SIZES:
         with tempfile.TemporaryDirectory() as root:
             for seed, side in enumerate(("base", "head")):
-                in_another(_write, Path(root, side), size, seed)
-            parsing = min(in_another(_parsing, Path(root)) for _ in range(3))
+                call_in_process(_write, Path(root, side), size, seed)
+            parsing = min(call_in_process(_parse_seconds, Path(root)) for _ in range(3))
             mib = Path(root, "head", RESULTS_FILE).stat().st_size / 2**20
-            cost = best((*PROGRAM, "compare", "base", "head"), Path(root), 3)
+            cost = cheapest_run((*PROGRAM, "compare", "base", "head"), Path(root), 3)
         if cost.code not in (0, 1):
             raise SystemExit(f"the comparison of {size} cases ended with exit code {cost.code}")
         ratio = cost.cpu_s / parsing
@@ -40,13 +40,13 @@ def main() -> None:
 
 def _write(folder: Path, cases: int, seed: int) -> None:
     folder.mkdir()
-    record = made_record(cases, seed=seed)
+    record = random_record(cases, seed=seed)
     write_results(folder, record, decide(record))
 
 
-def _parsing(root: Path) -> float:
-    """CPU seconds of json.loads on both files, garbage looked for as rarely as by the command."""
-    collect_rarely()
+def _parse_seconds(root: Path) -> float:
+    """Return the CPU seconds of json.loads on both files, with the command's settings of garbage collection."""
+    collect_garbage_rarely()
     contents = [(root / side / RESULTS_FILE).read_bytes() for side in ("base", "head")]
     started = time.process_time()
     for content in contents:

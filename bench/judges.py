@@ -1,10 +1,10 @@
-"""Judged metrics: `python -m bench.judges [CASES [COMPARED]]`, against a fake model server in a process of its own.
+"""Measures judged metrics against a fake model server: `python -m bench.judges [CASES [COMPARED]]`.
 
-100 cases, answered by the suite's own model and graded by G-Eval, faithfulness and answer relevancy: 9 calls a case, of
-which 4 stand one after the other, each answered after 200 ms. Measured: the run's wall time as a multiple of the ideal
-⌈calls / at once⌉ × 200 ms, start-up left out; CPU of the program for one call, all of its work included; then, with a
-cache, the same run again, which asks nobody: CPU of one evaluation beyond the same suite with equality alone. Last, the
-scores of all six metrics of DeepEval over 500 cases against those that its own client gets: they must be equal.
+100 cases are answered by the suite's own model and graded by G-Eval, faithfulness and answer relevancy: 9 calls per
+case, 4 of them in sequence, each answered after 200 ms. The output is: the run's wall time without start-up, as a
+multiple of the ideal ⌈calls / at once⌉ × 200 ms; the program's CPU time per call; the CPU time per evaluation of the
+same run from a cache, beyond a run with equality alone. Last, the scores of six metrics of DeepEval over 500 cases must
+equal those that DeepEval gets with its own client.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.live import KEY, ROOT, Bench, Server, served
+from bench.live import KEY, ROOT, Bench, Server, run_server
 from bench.processes import Cost
 from tests.extensions.deepeval.native import STEPS
 from tests.llm.judging import Judge, Truth, some_truths
@@ -32,9 +32,9 @@ COMPARED = 500
 LATENCY_S = 0.2
 AT_ONCE = 20
 CALLS = 1 + 1 + 4 + 3
-"""Of a case: the answer, G-Eval, faithfulness (claims and truths at once, verdicts, reason), answer relevancy."""
+"""Calls per case: answer, G-Eval, faithfulness (claims and truths in parallel, verdicts, reason), answer relevancy."""
 CHAIN = 1 + 3
-"""Calls of a case that stand one after the other: the answer, and the longest metric."""
+"""Calls of a case in sequence: the answer, and those of the longest metric."""
 _TESTED = "gpt-4o-tested"
 _GEVAL: dict[str, Any] = {"type": "geval", "name": "quality", "criteria": "Is it good?", "evaluation_steps": STEPS}
 _EQUALITY: dict[str, Any] = {"type": "standard", "metric": "equality"}
@@ -50,11 +50,11 @@ _SIX = {
 
 
 def plain_truths(count: int) -> list[Truth]:
-    """Return truths that take the same number of calls in every case."""
+    """Return truths for which every case takes the same number of calls."""
     return [
         Truth(
             number,
-            # Without a contradiction the reasons of all cases would be asked for with one call.
+            # Without a contradiction, all cases would share one call for the reason.
             claim_verdicts=("yes", "yes", "no"),
             statement_verdicts=("yes", "yes", "yes"),
             chunk_statements=(("yes",),),
@@ -68,7 +68,7 @@ def plain_truths(count: int) -> list[Truth]:
 
 
 def serve(kind: str, count: int, latency_s: float) -> None:
-    """Answer as the model under test and as a judge until the input ends."""
+    """Serve the model under test and the judge until standard input ends."""
     truths = some_truths(count) if kind == "mixed" else plain_truths(count)
     judge = Judge(*truths)
 
@@ -85,12 +85,12 @@ def serve(kind: str, count: int, latency_s: float) -> None:
 
 
 def judge_server(kind: str, count: int, latency_s: float = 0.0) -> AbstractContextManager[Server]:
-    """Run the judge in a process of its own; `kind` is that of its truths, plain or mixed."""
-    return served("bench.judges", "serve", kind, str(count), str(latency_s))
+    """Run the judge's server in its own process; `kind` is the kind of truths, plain or mixed."""
+    return run_server("bench.judges", "serve", kind, str(count), str(latency_s))
 
 
 def judged_suite(server: Server, truths: Sequence[Truth], metrics: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return agent.yaml with a case for every truth."""
+    """Return the data of agent.yaml with a case for every truth."""
     judge = {"provider": "openai", "name": "gpt-4o", "endpoint": server.addresses["openai"]}
     cases = [
         {
@@ -119,34 +119,34 @@ def _scores(bench: Bench) -> dict[str, list[float]]:
     return found
 
 
-def rag(*names: str) -> list[dict[str, Any]]:
+def rag_entries(*names: str) -> list[dict[str, Any]]:
     """Return entries of RAG metrics."""
     return [{"type": "rag", "metric_type": name} for name in names]
 
 
-JUDGED = [_GEVAL, *rag(*_TWO)]
-"""Entries of the metrics that are measured."""
+JUDGED = [_GEVAL, *rag_entries(*_TWO)]
+"""Entries of the metrics to measure."""
 
 
 def main(cases: int = CASES, compared: int = COMPARED) -> None:
     """Measure and print.
 
     Raises:
-        SystemExit: a call too many or too few, or scores that are not equal.
+        SystemExit: the number of calls is wrong, or scores differ.
     """
     with tempfile.TemporaryDirectory() as root:
-        _costs(Bench(Path(root)), cases)
+        _measure_costs(Bench(Path(root)), cases)
     if compared:
         with tempfile.TemporaryDirectory() as root:
-            _compare(Bench(Path(root)), compared)
+            _compare_scores(Bench(Path(root)), compared)
 
 
-def _costs(bench: Bench, cases: int) -> None:
+def _measure_costs(bench: Bench, cases: int) -> None:
     judged, truths = JUDGED, plain_truths(cases)
     # Some cases fail.
     run = partial(bench.run, at_once=AT_ONCE, fine=(0, 1))
     with judge_server("plain", cases) as server:
-        # The first time compiles.
+        # The first run compiles.
         one = min((run(judged_suite(server, truths[:1], judged)) for _ in range(3)), key=lambda cost: cost.cpu_s)
     with judge_server("plain", cases, LATENCY_S) as server:
         live = run(judged_suite(server, truths, judged))
@@ -161,13 +161,13 @@ def _costs(bench: Bench, cases: int) -> None:
     print(f"start-up (1 case, no latency): {one.wall_s:.2f} s wall, {one.cpu_s:.2f} s CPU")
     print(f"wall beyond start-up: {(live.wall_s - one.wall_s) / ideal:.2f} × ideal ({live.wall_s:.2f} s in all)")
     print(f"CPU: {1000 * (live.cpu_s - one.cpu_s) / (calls - CALLS):.2f} ms a call", flush=True)
-    _again(bench, truths, judged)
+    _measure_cached(bench, truths, judged)
 
 
-def _again(bench: Bench, truths: Sequence[Truth], judged: list[dict[str, Any]]) -> None:
+def _measure_cached(bench: Bench, truths: Sequence[Truth], judged: list[dict[str, Any]]) -> None:
     def run(server: Server, metrics: list[dict[str, Any]]) -> Cost:
         suite = judged_suite(server, truths, metrics)
-        return bench.run(suite, "--cache", str(bench.kept), at_once=AT_ONCE, fine=(0, 1))
+        return bench.run(suite, "--cache", str(bench.kept_folder), at_once=AT_ONCE, fine=(0, 1))
 
     with judge_server("plain", len(truths)) as server:
         first = run(server, judged)
@@ -185,10 +185,10 @@ def _again(bench: Bench, truths: Sequence[Truth], judged: list[dict[str, Any]]) 
     )
 
 
-def _compare(bench: Bench, count: int) -> None:
+def _compare_scores(bench: Bench, count: int) -> None:
     truths = some_truths(count)
     with judge_server("mixed", count) as server:
-        metrics = [_GEVAL, *rag(*[name for name in _SIX.values() if name != "quality"])]
+        metrics = [_GEVAL, *rag_entries(*[name for name in _SIX.values() if name != "quality"])]
         ours = bench.run(judged_suite(server, truths, metrics), at_once=AT_ONCE, fine=(0, 1))
         scores = _scores(bench)
         with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
-"""Every report of a large run: `python -m bench.large [CASES] [--kib N]`, 100,000 cases unless told.
+"""Measures every report of a large run: `python -m bench.large [CASES] [--kib N]`, with 100,000 cases by default.
 
-Each command reads the record case by case: its memory beside that of the smallest one tells what it keeps. With
-`--kib 150` each wrong answer has so many KiB, and 100,000 cases are a record of 3 GiB.
+Each command reads the record case by case, so its memory beyond that of the smallest command is what it keeps. With
+`--kib 150`, each wrong answer has 150 KiB, and the record of 100,000 cases has 3 GiB.
 """
 
 from __future__ import annotations
@@ -39,26 +39,28 @@ def main(cases: int, kib: int | None) -> None:
         click.echo(
             f"{'command':<24}  {'wall s':>7}  {'CPU s':>7}  {'µs CPU/case':>11}  {'peak MiB':>8}  {'written MiB':>11}"
         )
-        _say("run", _cost(folder, "run", "-o", "out"), cases, folder / _RECORD)
-        _say("decide", _cost(folder, "decide", _RECORD, "-o", "again"), cases, folder / "again" / "verdict.json")
+        _print_cost("run", _measure(folder, "run", "-o", "out"), cases, folder / _RECORD)
+        _print_cost(
+            "decide", _measure(folder, "decide", _RECORD, "-o", "again"), cases, folder / "again" / "verdict.json"
+        )
         shutil.rmtree(folder / "again")
         file = folder / "compared"
-        _say("compare", _cost(folder, "compare", _RECORD, _RECORD, "-o", file.name), cases, file)
+        _print_cost("compare", _measure(folder, "compare", _RECORD, _RECORD, "-o", file.name), cases, file)
         for name in ("html", *FORMATS):
             file = folder / f"report.{name}"
-            cost = _cost(folder, "report", _RECORD, "--format", name, "-o", file.name)
-            _say(f"report --format {name}", cost, cases, file)
+            cost = _measure(folder, "report", _RECORD, "--format", name, "-o", file.name)
+            _print_cost(f"report --format {name}", cost, cases, file)
             file.unlink()
 
 
-def _cost(folder: Path, *arguments: str) -> Cost:
+def _measure(folder: Path, *arguments: str) -> Cost:
     cost = measure((*PROGRAM, *arguments), folder)
     if cost.code not in (0, 1):
         raise SystemExit(f"{' '.join(arguments)} ended with exit code {cost.code}: {cost.said}")
     return cost
 
 
-def _say(what: str, cost: Cost, cases: int, written: Path) -> None:
+def _print_cost(what: str, cost: Cost, cases: int, written: Path) -> None:
     size = written.stat().st_size / 2**20
     each = 1e6 * cost.cpu_s / cases
     click.echo(

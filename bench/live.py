@@ -1,4 +1,4 @@
-"""Suites that ask models: generated, run as a process, and answered by a fake server in another one."""
+"""Runs generated suites as a process, with models answered by a fake server in another process."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from bench.processes import PROGRAM, Cost, measure
 
 ROOT = Path(__file__).resolve().parent.parent
 KEY = "sk-bench-0123456789"
-"""Of every account; a suite finds it in `OPENAI_API_KEY` and in `BENCH_KEY`."""
+"""Key of every account; suites read it from `OPENAI_API_KEY` and `BENCH_KEY`."""
 
 
 @dataclass
 class Server:
-    """The fake: where each provider answers, and, once it has ended, what it has seen."""
+    """A fake server: the address of each provider and, once it has ended, its statistics."""
 
     addresses: dict[str, str]
     seen: dict[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
-def served(module: str, *arguments: str) -> Iterator[Server]:
-    """Run a module that says its addresses as JSON, answers until its input ends, and then says what it has seen."""
+def run_server(module: str, *arguments: str) -> Iterator[Server]:
+    """Run a server module, which prints its addresses as JSON, serves until its input ends, and prints statistics."""
     process = subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
@@ -50,7 +50,7 @@ def served(module: str, *arguments: str) -> Iterator[Server]:
 
 
 class Bench:
-    """Runs of generated suites below a folder, with compiled modules as an installed program has them."""
+    """Runs generated suites below a folder, with compiled modules as in an installed program."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -59,21 +59,21 @@ class Bench:
         self._environ = {**kept, "PYTHONPYCACHEPREFIX": compiled, "OPENAI_API_KEY": KEY, "BENCH_KEY": KEY}
 
     @property
-    def kept(self) -> Path:
-        """Where a run may keep or record what the next one finds."""
+    def kept_folder(self) -> Path:
+        """A folder for caches and recordings, which later runs can read."""
         return self._root / "kept"
 
     def run(self, suite: Mapping[str, Any], *more: str, at_once: int, fine: Collection[int] = (0,)) -> Cost:
         """Run a suite in a new folder.
 
         Args:
-            suite: agent.yaml.
+            suite: data of agent.yaml.
             more: further arguments of `run`.
-            at_once: trials at once.
-            fine: exit codes of a run that did what it should.
+            at_once: number of trials at once.
+            fine: exit codes of a successful run.
 
         Raises:
-            SystemExit: it ended with another one.
+            SystemExit: the run ended with another exit code.
         """
         folder = self._root / "suite"
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Time of the text metrics against the bare libraries, in one process: `python -m bench.metrics [--wordnet DIR]`.
+"""Measures the text metrics against the bare libraries, in one process: `python -m bench.metrics [--wordnet DIR]`.
 
 Both score the same 1,000 pairs of about 60 words once, one after the other, with cold caches. Imports and the loading
-of WordNet are left out of both sides (the latter is shown on a line of its own). The scores must be the same.
+of WordNet are not counted on either side; the latter is on a separate line. The scores must be equal.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Metric = Callable[[str, str], object]
 
 
 def _plain_f1(response: str, reference: str) -> float:
-    """Token F1 as one would write it down."""
+    """Return the token F1 by a direct implementation."""
 
     def words(text: str) -> list[str]:
         punctuation = set(string.punctuation)
@@ -45,7 +45,7 @@ def _plain_f1(response: str, reference: str) -> float:
 
 
 class Contest(NamedTuple):
-    """One metric of ours and the libraries' call that it must equal."""
+    """One of our metrics and the library call that it must equal."""
 
     name: str
     ours: Metric
@@ -89,8 +89,8 @@ def _contests(directory: Path) -> tuple[list[Contest], Metric]:
     ], library_tokens
 
 
-def _timed(metric: Metric, pairs: list[tuple[str, str]]) -> tuple[float, list[object]]:
-    """Milliseconds for all pairs, and the scores."""
+def _time(metric: Metric, pairs: list[tuple[str, str]]) -> tuple[float, list[object]]:
+    """Return the milliseconds for all pairs, and the scores."""
     gc.collect()
     start = time.perf_counter()
     scores = [metric(response, reference) for response, reference in pairs]
@@ -114,7 +114,7 @@ def main(wordnet: Path, count: int) -> None:
     synonyms["warm"]
     table_ms = (time.perf_counter() - start) * 1000
     pairs = paraphrase_pairs(count, words=(50, 70), seed=60)
-    # The pairs were made with the synonyms: that must not warm the metric.
+    # Building the pairs used the synonyms, which must not warm the metric's cache.
     synonyms.clear()
     start = time.perf_counter()
     contests, tokenise = _contests(wordnet)
@@ -122,10 +122,10 @@ def main(wordnet: Path, count: int) -> None:
 
     ours_total = library_total = 0.0
     click.echo(f"{'metric':<14}{'ours ms':>10}{'library ms':>12}{'ratio':>8}  library")
-    tokenise_ms, _ = _timed(tokenise, pairs)
+    tokenise_ms, _ = _time(tokenise, pairs)
     for contest in contests:
-        ours_ms, ours = _timed(contest.ours, pairs)
-        library_ms, theirs = _timed(contest.library, pairs)
+        ours_ms, ours = _time(contest.ours, pairs)
+        library_ms, theirs = _time(contest.library, pairs)
         if ours != theirs:
             click.echo(f"{contest.name}: the scores differ from those of {contest.peer}.", err=True)
             sys.exit(1)

@@ -1,4 +1,4 @@
-"""Tables of pages in docs/ that are made by commands."""
+"""Reads and renews generated tables in pages of docs/."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ import click
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def marks(name: str, command: str) -> tuple[str, str]:
-    """What stands before and after a table of a page, by its name and the command that makes it."""
+def table_marks(name: str, command: str) -> tuple[str, str]:
+    """Return the comments before and after a generated table, by its name and the command that renews it."""
     return f"<!-- {name}: made by `{command}` -->\n", f"<!-- end of {name} -->"
 
 
-def made_table(page: Path, name: str, command: str) -> str:
-    """Return a table as the page has it; empty where it has none."""
-    begin, end = marks(name, command)
+def current_table(page: Path, name: str, command: str) -> str:
+    """Return a table's text on the page; empty if the page does not have it."""
+    begin, end = table_marks(name, command)
     return page.read_text(encoding="utf-8").partition(begin)[2].partition(end)[0]
 
 
-def renew(page: Path, name: str, command: str, text: str) -> None:
-    """Write a table into its place.
+def replace_table(page: Path, name: str, command: str, text: str) -> None:
+    """Replace a table on a page.
 
     Raises:
         click.ClickException: the page has no place for it.
     """
-    begin, end = marks(name, command)
+    begin, end = table_marks(name, command)
     before, _, rest = page.read_text(encoding="utf-8").partition(begin)
     _, found, after = rest.partition(end)
     if not found:

@@ -1,4 +1,4 @@
-"""Made-up answers and references that overlap as real ones do: in words, stems and synonyms, in another order."""
+"""Generates answers and references that overlap as real ones do: in words, stems and synonyms, in another order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _EXTRAS = (
 def _word(random: Random) -> str:
     kind = random.random()
     if kind < 0.45:
-        # The square makes the first ones more frequent, as in a natural text.
+        # The square makes the first words more frequent, as in natural text.
         return _FUNCTION_WORDS[int(len(_FUNCTION_WORDS) * random.random() ** 2)]
     word = _CONTENT_WORDS[int(len(_CONTENT_WORDS) * random.random())]
     if kind < 0.60:
@@ -56,7 +56,7 @@ def _word(random: Random) -> str:
 
 
 def _sentences(words: list[str], random: Random) -> str:
-    """The words as sentences of 6 to 20 words, with capitals, commas and full stops."""
+    """Return the words as sentences of 6 to 20 words, with capitals, commas and full stops."""
     text: list[str] = []
     left = 0
     for number, word in enumerate(words):
@@ -74,7 +74,7 @@ def _sentences(words: list[str], random: Random) -> str:
 
 
 def _paraphrase(words: list[str], random: Random) -> list[str]:
-    """The words with synonyms, other endings, omissions, insertions and swapped neighbours."""
+    """Return the words with synonyms, other endings, omissions, insertions and swapped neighbours."""
     closeness = random.random()
     text: list[str] = []
     for word in words:
@@ -96,7 +96,7 @@ def _paraphrase(words: list[str], random: Random) -> list[str]:
 
 
 def paraphrase_pairs(count: int, *, words: tuple[int, int], seed: int) -> list[tuple[str, str]]:
-    """`count` pairs of response and reference whose references have between `words[0]` and `words[1]` words."""
+    """Return `count` pairs of response and reference; references have between `words[0]` and `words[1]` words."""
     random = Random(seed)
     pairs = []
     for _ in range(count):

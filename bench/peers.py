@@ -1,8 +1,8 @@
-"""The same live suite by other programs: `python -m bench.peers --promptfoo PATH --inspect PATH …`.
+"""Runs the same live suite with other programs: `python -m bench.peers --promptfoo PATH --inspect PATH …`.
 
-Each asks a fake model server on loopback one question a case, and compares the answer with the expected one.
-The programs are not installed here: name where they are, each in an environment of its own. Those that are not named
-are not measured. Printed is the wall time of each as a multiple of ours, from the start of its process to its end.
+Each sends one question per case to a fake model server on loopback and compares the answer with the expected one.
+The programs are not installed here: give the path of each, in its own environment. Only programs with a path are
+measured. The output is the wall time of each as a multiple of ours, from the start of its process to its end.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from typing import Any
 import click
 
 from bench.goals import HARD, plain_suite
-from bench.live import KEY, served
-from bench.pages import table
+from bench.live import KEY, run_server
+from bench.pages import markdown_table
 from bench.processes import PROGRAM, measure
 
 LATENCY_S = 0.05
 CASES = (1, 10, 100, 1_000)
 AT_ONCE = (1, 10, 100)
 MUCH = 2.0
-"""The goal: the next peer takes so many times as long."""
+"""The goal: every peer takes at least this many times as long."""
 
 _INSPECT = """import json
 
@@ -117,8 +117,8 @@ asyncio.run(main())
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a program is to do: agent.yaml, the server's address, calls at once; `folder` is where it runs."""
+class Task:
+    """A program's task: working folder, data of agent.yaml, the server's address, and the number of calls at once."""
 
     folder: Path
     suite: Mapping[str, Any]
@@ -130,15 +130,15 @@ class Asked:
         (self.folder / name).write_text(content if isinstance(content, str) else json.dumps(content))
 
 
-def ours(_: str, asked: Asked) -> tuple[str, ...]:
-    """Our own command."""
+def own_command(_: str, asked: Task) -> tuple[str, ...]:
+    """Write our own files; return the command."""
     asked.write("agent.yaml", asked.suite)
     asked.write("holodeck-action.yaml", {"limits": {"concurrency": asked.at_once}})
     return (*PROGRAM, "run", "-o", "out")
 
 
-def promptfoo(command: str, asked: Asked) -> tuple[str, ...]:
-    """Promptfoo: https://www.promptfoo.dev/docs/configuration/reference/."""
+def promptfoo(command: str, asked: Task) -> tuple[str, ...]:
+    """Write promptfoo's files (https://www.promptfoo.dev/docs/configuration/reference/); return the command."""
     cases = [
         {"vars": {"question": case["input"]}, "assert": [{"type": "equals", "value": case["ground_truth"]}]}
         for case in asked.suite["test_cases"]
@@ -149,8 +149,8 @@ def promptfoo(command: str, asked: Asked) -> tuple[str, ...]:
     return (command, "eval", "-c", "promptfooconfig.json", "-o", "out.json", *options)
 
 
-def inspect(command: str, asked: Asked) -> tuple[str, ...]:
-    """Inspect: https://inspect.aisi.org.uk/options.html."""
+def inspect(command: str, asked: Task) -> tuple[str, ...]:
+    """Write Inspect's files (https://inspect.aisi.org.uk/options.html); return the command."""
     asked.write("bench.py", _INSPECT)
     asked.write("cases.json", asked.suite["test_cases"])
     most = str(asked.at_once)
@@ -158,34 +158,34 @@ def inspect(command: str, asked: Asked) -> tuple[str, ...]:
     return (command, "eval", "bench.py", *model, "--max-connections", most, "--max-samples", most, "--display", "none")
 
 
-def deepeval(command: str, asked: Asked) -> tuple[str, ...]:
-    """DeepEval asks no models itself: a script does, as its documentation has it; `command` is its Python."""
+def deepeval(command: str, asked: Task) -> tuple[str, ...]:
+    """Write a script that calls the model and then DeepEval, as documented; `command` is DeepEval's Python."""
     asked.write("bench.py", _DEEPEVAL)
     asked.write("cases.json", asked.suite["test_cases"])
     return (command, "bench.py", str(asked.at_once))
 
 
-def pydantic_evals(command: str, asked: Asked) -> tuple[str, ...]:
-    """Pydantic Evals asks no models itself: a script does with OpenAI's client; `command` is its Python."""
+def pydantic_evals(command: str, asked: Task) -> tuple[str, ...]:
+    """Write a script for Pydantic Evals that calls the model with OpenAI's client; `command` is its Python."""
     asked.write("bench.py", _PYDANTIC_EVALS)
     asked.write("cases.json", asked.suite["test_cases"])
     return (command, "bench.py", str(asked.at_once))
 
 
-def holodeck(command: str, asked: Asked) -> tuple[str, ...]:
-    """HoloDeck reads the same file."""
+def holodeck(command: str, asked: Task) -> tuple[str, ...]:
+    """Write agent.yaml for HoloDeck, which reads the same file; return the command."""
     asked.write("agent.yaml", {**asked.suite, "execution": {"parallel_test_cases": asked.at_once}})
     return (command, "test", "agent.yaml", "--output", "out.json")
 
 
-PEERS: dict[str, Callable[[str, Asked], tuple[str, ...]]] = {
+PEERS: dict[str, Callable[[str, Task], tuple[str, ...]]] = {
     function.__name__: function for function in (promptfoo, inspect, deepeval, pydantic_evals, holodeck)
 }
 
 
 @dataclass(frozen=True)
-class Served:
-    """How the server answers: after so many seconds, with or without the mixed faults of `bench.goals`."""
+class ServerSetup:
+    """The fake server's latency, and whether it mixes in the faults of `bench.goals`."""
 
     latency_s: float
     hard: bool
@@ -195,25 +195,27 @@ class Served:
         return ("--latency", str(self.latency_s), *(HARD if self.hard else ()))
 
 
-def wall_s(name: str, command: str, cases: int, at_once: int, server_is: Served) -> float | None:
-    """Return the wall seconds of a program; None if it failed, lost a case, or asked too often without need."""
-    program = PEERS.get(name, ours)
+def wall_s(name: str, command: str, cases: int, at_once: int, server_is: ServerSetup) -> float | None:
+    """Return the wall seconds of a program; None if it failed, lost a case, or sent unnecessary requests."""
+    program = PEERS.get(name, own_command)
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root)
-        with served("tests.llm.models", *server_is.arguments()) as server:
+        with run_server("tests.llm.models", *server_is.arguments()) as server:
             address = server.addresses["openai"]
-            asked = Asked(folder, plain_suite(address, cases), address, at_once)
+            asked = Task(folder, plain_suite(address, cases), address, at_once)
             cost = measure(program(command, asked), folder, _environ(folder, address))
         answers = server.seen["statuses"].get("200", 0)
-        # An answer that is cut or broken has this status, too, and is asked for again.
+        # Cut or broken answers also have this status, and are requested again.
         if cost.code or answers < cases or (answers > cases and not server_is.hard):
             click.echo(f"{name}: exit code {cost.code}, answers {server.seen['statuses']}", err=True)
             return None
     return cost.wall_s
 
 
-def medians(commands: Mapping[str, str], cases: int, at_once: int, times: int, server_is: Served) -> dict[str, float]:
-    """Return the median wall seconds of all programs, which take turns; those that fail once are left out."""
+def median_seconds(
+    commands: Mapping[str, str], cases: int, at_once: int, times: int, server_is: ServerSetup
+) -> dict[str, float]:
+    """Return the median wall seconds of all programs, which take turns; a program that fails once is left out."""
     took: dict[str, list[float]] = {name: [] for name in ("ours", *commands)}
     for _ in range(times):
         for name in [*took]:
@@ -226,7 +228,7 @@ def medians(commands: Mapping[str, str], cases: int, at_once: int, times: int, s
 
 
 def _environ(folder: Path, address: str) -> dict[str, str]:
-    """A home of its own, no telemetry, and no look-up of newer versions."""
+    """Return an environment with its own home, no telemetry, and no check for newer versions."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     return {
         **kept,
@@ -241,26 +243,26 @@ def _environ(folder: Path, address: str) -> dict[str, str]:
     }
 
 
-def rows(
-    commands: Mapping[str, str], cases: tuple[int, ...], at_once: tuple[int, ...], times: int, server_is: Served
+def table_rows(
+    commands: Mapping[str, str], cases: tuple[int, ...], at_once: tuple[int, ...], times: int, server_is: ServerSetup
 ) -> Iterator[Any]:
-    """Yield a row for every number of cases and of calls at once."""
+    """Yield a row for each combination of a number of cases and a number of calls at once."""
     for count in cases:
         for most in at_once:
             if most > count:
                 continue
-            found = medians(commands, count, most, times, server_is)
+            found = median_seconds(commands, count, most, times, server_is)
             if "ours" not in found:
                 raise click.ClickException(f"our own run of {count} cases failed")
             own = found.pop("ours")
             ratios = {name: took / own for name, took in found.items()}
-            shown = [_shown(ratios[name]) if name in ratios else "not measured" for name in PEERS]
+            shown = [_ratio_text(ratios[name]) if name in ratios else "not measured" for name in PEERS]
             held = ("yes" if min(ratios.values()) >= MUCH else "**no**") if ratios else "not measured"
             yield (f"{count:,}", str(most), f"{own:.2f} s", *shown, held)
 
 
-def _shown(ratio: float) -> str:
-    """Return a ratio; one that tells that the other program is quicker stands out."""
+def _ratio_text(ratio: float) -> str:
+    """Return a ratio as text; in bold if the other program is faster."""
     return f"{ratio:.1f} ×" if ratio >= 1 else f"**{ratio:.2f} ×**"
 
 
@@ -285,7 +287,7 @@ def main(
 ) -> None:
     """Compare with other programs; prints a table in Markdown."""
     named = {name: command for name, command in commands.items() if command is not None}
-    click.echo(table(HEADS, rows(named, cases, at_once, times, Served(latency_s, hard))), nl=False)
+    click.echo(markdown_table(HEADS, table_rows(named, cases, at_once, times, ServerSetup(latency_s, hard))), nl=False)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Processes with what they cost."""
+"""Runs processes and measures their cost."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ PROGRAM = (sys.executable, "-m", "holodeck_action.cli")
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process cost, and its end.
+    """The cost of a process, and how it ended.
 
-    Wall and CPU seconds (its children's included), peak resident memory in MiB, exit code, CPU without children, and
-    the end of its output.
+    Wall and CPU seconds (including its children), peak resident memory in MiB, exit code, CPU seconds without children,
+    and the end of its output.
     """
 
     wall_s: float
@@ -38,17 +38,17 @@ class Cost:
 
 
 def measure(arguments: tuple[str, ...], folder: Path, environ: Mapping[str, str] | None = None) -> Cost:
-    """Run a command to its end, all but the last of its output thrown away; None for this process's environment."""
+    """Run a command to its end and keep the end of its output; `environ` None is this process's environment."""
     with tempfile.TemporaryFile() as output:
         started = time.perf_counter()
         process = subprocess.Popen(
             arguments, cwd=folder, env=environ, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
-        # It has ended, and Linux still tells what it used without its children.
+        # It has ended, and /proc still has its CPU time without children.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         wall = time.perf_counter() - started
         own = _own_cpu_s(process.pid)
-        # wait4 instead of wait: it tells what this one process used.
+        # wait4, unlike wait, returns the resources of this one process.
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(max(0, output.seek(0, os.SEEK_END) - _LAST_BYTES))
@@ -56,18 +56,18 @@ def measure(arguments: tuple[str, ...], folder: Path, environ: Mapping[str, str]
         return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, process.returncode, own, said)
 
 
-def in_another(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function in a process of its own: one that is measured here begins with the memory of this one."""
+def call_in_process(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in its own process, since a measured process starts with the memory of its parent."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *arguments).result()
 
 
 def _own_cpu_s(pid: int) -> float:
-    """User and system seconds of a process, see proc_pid_stat(5)."""
+    """Return the user and system seconds of a process, see proc_pid_stat(5)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def best(arguments: tuple[str, ...], folder: Path, times: int) -> Cost:
-    """Return the cheapest of several runs: what is left when other work on the machine is taken out."""
+def cheapest_run(arguments: tuple[str, ...], folder: Path, times: int) -> Cost:
+    """Return the cheapest of several runs, the one least disturbed by other work on the machine."""
     return min((measure(arguments, folder) for _ in range(times)), key=lambda cost: cost.cpu_s)

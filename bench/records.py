@@ -1,4 +1,4 @@
-"""Made-up records of any size, with scores of one's choice."""
+"""Generates records of any size with given scores."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _STARTED = "2026-01-01T00:00:00+00:00"
 _MARK = SourceMark("agent.yaml", 3, 5)
 
 Scores = Callable[[int, int, int, str], float]
-"""Case, trial, turn and metric to a score."""
+"""Returns the score for a case, trial, turn and metric."""
 
 
-def made_record(cases: int, *, seed: int = 0) -> Record:
-    """A record with one turn a case and three metrics, whose scores are random."""
+def random_record(cases: int, *, seed: int = 0) -> Record:
+    """Return a record with one turn per case and three metrics with random scores."""
     random = Random(seed)
     return record_of(cases, lambda *_: round(random.betavariate(6, 1), 4))
 
@@ -47,7 +47,7 @@ def record_of(
     metrics: Sequence[str] = METRICS,
     threshold: float = 0.5,
 ) -> Record:
-    """A record with a score for every metric of every turn; all trials run, and half of them must pass."""
+    """Return a record with a score for every metric of every turn; all trials run, and half of them must pass."""
     criteria = {name: Criteria("standard", name, threshold, True, source=_MARK) for name in metrics}
 
     def turn_of(case: int, trial: int, index: int) -> TurnRecord:

@@ -1,6 +1,6 @@
-"""Whole runs at 100, 1,000 and 10,000 cases: wall, CPU per case beyond start-up, peak memory against 1,000 cases.
+"""Measures runs of 100, 1,000 and 10,000 cases: wall time, CPU per case without start-up, and peak memory.
 
-The metric is equality, whose scoring costs nothing, so that what is left is ours.
+The metric is equality, which costs nothing, so that only the program's own work is measured.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from bench.processes import PROGRAM, Cost, best
+from bench.processes import PROGRAM, Cost, cheapest_run
 from bench.suites import write_suite
 
 SIZES = (100, 1_000, 10_000)
@@ -33,7 +33,7 @@ def main() -> None:
 
 def _run(root: Path, size: int, times: int) -> Cost:
     folder = write_suite(root / str(size), size)
-    cost = best((*PROGRAM, "run", "-o", "out"), folder, times)
+    cost = cheapest_run((*PROGRAM, "run", "-o", "out"), folder, times)
     if cost.code not in (0, 1):
         raise SystemExit(f"the run of {size} cases ended with exit code {cost.code}")
     return cost

@@ -1,7 +1,7 @@
-"""A plan past one machine: `python -m bench.scale measure | check | write | plan` for docs/scale.md.
+"""Plans runs on many machines, for docs/scale.md: `python -m bench.scale measure | check | write | plan`.
 
-`measure` takes what a case costs on this machine. `check` runs the simulation beside real runs. `write` forecasts and
-simulates the plans of `bench/scale_plans.py` from these costs, and renews the page. `plan` does so for one's own load.
+`measure` measures the cost of a case on this machine. `check` compares the simulation with real runs. `write` forecasts
+and simulates the plans of `bench/scale_plans.py` with these costs and renews the page. `plan` does so for a given load.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any
 
 import click
 
-from bench.pages import DOCS, renew
-from bench.scale_model import Costs, Load, Plan, Provider, forecast, wall_s
+from bench.pages import DOCS, replace_table
+from bench.scale_model import Costs, Load, Plan, Provider, forecast, wall_seconds
 from bench.scale_plans import CLUSTER, DIFFERENCES, MILLION, SCENARIOS, SHARDS, Scenario
-from bench.scale_simulation import simulate, smaller
+from bench.scale_simulation import scale_down, simulate
 from bench.scale_tables import (
     FIGURES,
     ROWS,
     bytes_text,
-    costs_of,
-    figures,
+    measured_costs,
     money_text,
+    read_figures,
     size_text,
-    text_of,
+    table_text,
     time_text,
 )
 
@@ -34,14 +34,14 @@ COMMAND = "make scale"
 SEEDS = 5
 
 
-def compared(costs: Costs, plan: Plan, seeds: int = SEEDS) -> tuple[float, float]:
-    """Seconds of a plan by the model, and by the simulation on average."""
-    return wall_s(costs, plan), sum(simulate(costs, plan, seed).wall_s for seed in range(seeds)) / seeds
+def compare_seconds(costs: Costs, plan: Plan, seeds: int = SEEDS) -> tuple[float, float]:
+    """Return the seconds of a plan by the model, and the mean over several simulations."""
+    return wall_seconds(costs, plan), sum(simulate(costs, plan, seed).wall_s for seed in range(seeds)) / seeds
 
 
-def simulated(costs: Costs, scenario: Scenario) -> dict[str, Any]:
-    """Simulate one suite of a scenario; counts are those of all of its machines and suites."""
-    slower, plan = smaller(costs, scenario.plan, scenario.times)
+def simulate_scenario(costs: Costs, scenario: Scenario) -> dict[str, Any]:
+    """Simulate one suite of a scenario; return numbers scaled up to all of its machines and suites."""
+    slower, plan = scale_down(costs, scenario.plan, scenario.times)
     found = simulate(slower, plan)
     more = scenario.times * scenario.suites
     return {
@@ -61,43 +61,43 @@ def main() -> None:
 @main.command("measure")
 def measure_command() -> None:
     """Measure what a case costs here; takes three minutes."""
-    from bench.scale_costs import measured_costs
+    from bench.scale_costs import measure_costs
 
-    found = figures() if FIGURES.is_file() else {}
-    _keep({**found, "costs": asdict(measured_costs())})
+    found = read_figures() if FIGURES.is_file() else {}
+    _save({**found, "costs": asdict(measure_costs())})
 
 
 @main.command("check")
 def check_command() -> None:
     """Run suites and simulations of them side by side; takes two minutes."""
-    from bench.scale_costs import checks
+    from bench.scale_costs import run_checks
 
-    found = figures()
+    found = read_figures()
     found["checks"] = []
-    for what, real, simulation in checks(costs_of(found)):
+    for what, real, simulation in run_checks(measured_costs(found)):
         click.echo(f"{what}: {real:.2f} s, simulated {simulation:.2f} s")
         found["checks"].append([what, round(real, 3), round(simulation, 3)])
-    _keep(found)
+    _save(found)
 
 
 @main.command("write")
 def write_command() -> None:
     """Simulate the plans with the measured costs, and renew docs/scale.md; takes minutes."""
-    found = figures()
-    costs = costs_of(found)
+    found = read_figures()
+    costs = measured_costs(found)
     found["differences"] = {
-        name: [round(seconds, 1) for seconds in compared(costs, plan)] for name, plan in DIFFERENCES.items()
+        name: [round(seconds, 1) for seconds in compare_seconds(costs, plan)] for name, plan in DIFFERENCES.items()
     }
     found["plans"] = {}
     for scenario in SCENARIOS:
-        found["plans"][scenario.name] = simulated(costs, scenario)
+        found["plans"][scenario.name] = simulate_scenario(costs, scenario)
         click.echo(f"{scenario.name}: {time_text(found['plans'][scenario.name]['wall_s'])}")
-    _keep(found)
+    _save(found)
     for name in ROWS:
-        renew(PAGE, name, COMMAND, text_of(name, found))
+        replace_table(PAGE, name, COMMAND, table_text(name, found))
 
 
-def _keep(found: Mapping[str, Any]) -> None:
+def _save(found: Mapping[str, Any]) -> None:
     FIGURES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
@@ -134,7 +134,7 @@ def plan_command(
     load = Load(cases, turns, metrics, judged, recorded, latency, tokens_in=tokens[0], tokens_out=tokens[1])
     fleet = replace(CLUSTER if cluster else SHARDS, machines=machines, at_once=at_once)
     provider = Provider(requests, rate, dollars_in=prices[0] / 1e6, dollars_out=prices[1] / 1e6)
-    plan, costs = Plan(load, fleet, provider), costs_of(figures())
+    plan, costs = Plan(load, fleet, provider), measured_costs(read_figures())
     foreseen = forecast(costs, plan)
     click.echo(f"takes {time_text(foreseen.wall_s)}; {foreseen.pace} sets the pace; {size_text(foreseen)}")
     click.echo(f"{bytes_text(foreseen.disk_bytes)} on disks, {bytes_text(foreseen.network_bytes)} over networks")

@@ -1,4 +1,4 @@
-"""What a case costs on this machine, and real runs beside simulated ones: used by `python -m bench.scale measure`."""
+"""Measures the cost of a case on this machine, and compares real runs with simulated ones, for `bench.scale`."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from typing import Any
 
 import numpy as np
 
-from bench.goals import judged_run, plain_run, plain_suite, write_many
+from bench.goals import plain_suite, run_judged, run_plain, write_paraphrases
 from bench.judges import JUDGED, judged_suite, plain_truths
-from bench.live import Bench, served
+from bench.live import Bench, run_server
 from bench.processes import PROGRAM, Cost, measure
 from bench.recorded import TEXT_METRICS
 from bench.scale_model import Costs, Fleet, Load, Plan, Provider
-from bench.scale_simulation import Simulated, simulate
+from bench.scale_simulation import SimulationResult, simulate
 from bench.suites import TEXT, write_suite
 from tests.llm.judging import Judge
 from tests.llm.models import Answer, FakeModels, Request
 
 POINTS = ((1, 1), (1, 4), (4, 1), (4, 4))
-"""Turns and metrics of the recorded runs that the costs are fitted to."""
+"""Turns and metrics of the recorded runs to which the costs are fitted."""
 CASES = 2_000
-"""So many that the costs of a case stand out from the noise of a start."""
+"""Number of cases, large enough for the cost of a case to exceed the noise of the start."""
 SIZES = (4_000, 12_000)
-"""Cases of two suites; both have more results than a run keeps in memory."""
+"""Numbers of cases of two suites, both with more results than a run keeps in memory."""
 _TIMES = 3
 _LIVE, _JUDGED = 2_000, 1_000
 _WORDS = TEXT.split()
 
 
 def serve(latency_s: float, spread: float, limit: int, judged: int) -> None:
-    """Answer until the input ends, then say when the first and the last request came.
+    """Serve until standard input ends, then print the times of the first and the last request.
 
     Args:
-        latency_s: seconds until an answer.
-        spread: their standard deviation as a share of it; log-normal.
-        limit: requests under way that are accepted; 0 for any number.
-        judged: cases whose judge this is, too; 0 for an echo alone.
+        latency_s: mean seconds until an answer; log-normal.
+        spread: standard deviation as a share of the mean.
+        limit: most requests under way that are accepted; 0 for any number.
+        judged: number of cases that the server also judges; 0 to only echo.
     """
     random = Random(1)
     variance = math.log(1 + spread**2)
@@ -75,24 +75,24 @@ def _run(folder: Path, *arguments: str) -> Cost:
     return cost
 
 
-def _best(folder: Path, *arguments: str) -> Cost:
+def _cheapest_run(folder: Path, *arguments: str) -> Cost:
     return _cheapest(lambda: _run(folder, *arguments))
 
 
 def _cheapest(run: Callable[[], Cost]) -> Cost:
-    """Of some runs the one that other work on the machine disturbed least."""
+    """Return the cheapest of several runs, the one least disturbed by other work on the machine."""
     return min((run() for _ in range(_TIMES)), key=lambda cost: cost.cpu_s)
 
 
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else sum(_size(inside) for inside in path.iterdir())
+def _file_bytes(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else sum(_file_bytes(inside) for inside in path.iterdir())
 
 
-def _record(folder: Path) -> Path:
+def _record_path(folder: Path) -> Path:
     return next(path for path in folder.iterdir() if path.stem == "results")
 
 
-def _dialogs(folder: Path, turns: int, metrics: int) -> Path:
+def _write_dialogs(folder: Path, turns: int, metrics: int) -> Path:
     """Write a suite of recorded conversations whose answers miss some words of the expected ones."""
     folder.mkdir()
     random = Random(turns)
@@ -123,7 +123,7 @@ def _dialogs(folder: Path, turns: int, metrics: int) -> Path:
     return folder
 
 
-def _fitted(values: Sequence[float]) -> tuple[float, float, float]:
+def _fit_costs(values: Sequence[float]) -> tuple[float, float, float]:
     """Fit case + turns · (turn + metrics · metric) to the points: least squares of relative errors, none below 0."""
     rows = np.array([(1, turns, turns * metrics) for turns, metrics in POINTS], dtype=float)
     scaled = rows / np.array(values)[:, None]
@@ -142,7 +142,7 @@ def _slope(small: float, large: float, cases: int) -> float:
 
 
 def _sync_s(folder: Path) -> float:
-    """Seconds to write 64 KiB and to sync them, the median of 20."""
+    """Return the median seconds, of 20 attempts, to write 64 KiB and sync them."""
     took = []
     with (folder / "synced").open("wb", buffering=0) as file:
         for _ in range(20):
@@ -153,25 +153,25 @@ def _sync_s(folder: Path) -> float:
     return sorted(took)[10]
 
 
-def measured_costs() -> Costs:
-    """Measure what a case costs; about three minutes."""
+def measure_costs() -> Costs:
+    """Measure the costs of a case, which takes about three minutes."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        start = _best(write_suite(root / "one", 1), "run", "-o", "out")
+        start = _cheapest_run(write_suite(root / "one", 1), "run", "-o", "out")
         seconds, sizes = [], []
         for turns, metrics in POINTS:
-            folder = _dialogs(root / f"{turns}-{metrics}", turns, metrics)
-            seconds.append((_best(folder, "run", "-o", "out").cpu_s - start.cpu_s) / CASES)
-            sizes.append(_size(folder / "out") / CASES)
-        case_s, turn_s, metric_s = _fitted(seconds)
-        case_bytes, turn_bytes, metric_bytes = _fitted(sizes)
-        found = _of_many(root)
+            folder = _write_dialogs(root / f"{turns}-{metrics}", turns, metrics)
+            seconds.append((_cheapest_run(folder, "run", "-o", "out").cpu_s - start.cpu_s) / CASES)
+            sizes.append(_file_bytes(folder / "out") / CASES)
+        case_s, turn_s, metric_s = _fit_costs(seconds)
+        case_bytes, turn_bytes, metric_bytes = _fit_costs(sizes)
+        found = _measure_many(root)
         bench = Bench(root)
-        one = _cheapest(lambda: plain_run(bench, 1, 0.0, 1))
-        live = _cheapest(lambda: plain_run(bench, _LIVE, 0.05, 50))
+        one = _cheapest(lambda: run_plain(bench, 1, 0.0, 1))
+        live = _cheapest(lambda: run_plain(bench, _LIVE, 0.05, 50))
         recorded = case_s + turn_s + metric_s
-        judged_one = _cheapest(lambda: judged_run(bench, 1, 0.0, 1))
-        judged = _cheapest(lambda: judged_run(bench, _JUDGED, 0.05, 50))
+        judged_one = _cheapest(lambda: run_judged(bench, 1, 0.0, 1))
+        judged = _cheapest(lambda: run_judged(bench, _JUDGED, 0.05, 50))
         call_s = max(0.0, (live.own_cpu_s - one.own_cpu_s) / (_LIVE - 1) - recorded)
         judge_s = max(0.0, (judged.own_cpu_s - judged_one.own_cpu_s) / (_JUDGED - 1) - recorded - call_s)
         process = (judged.cpu_s - judged.own_cpu_s) - (judged_one.cpu_s - judged_one.own_cpu_s)
@@ -193,23 +193,23 @@ def measured_costs() -> Costs:
         )
 
 
-def _of_many(root: Path) -> dict[str, float]:
-    """What grows with the cases of a suite, whoever runs them: to load it, memory, pages, shards and their merge."""
+def _measure_many(root: Path) -> dict[str, float]:
+    """Return the costs that grow with the cases of a suite, run or not: loading, memory, pages, shards and merging."""
     small, large = SIZES
     costs: dict[int, dict[str, Cost]] = {}
     for cases in (small, large):
         folder = root / f"many-{cases}"
-        write_many(folder, cases, TEXT_METRICS)
+        write_paraphrases(folder, cases, TEXT_METRICS)
         costs[cases] = {
-            # Nearly all of its cases are those of other shards.
+            # Other shards run nearly all of its cases.
             "load": _run(folder, "run", "--shard", "1/64", "-o", "loaded"),
             "run": _run(folder, "run", "-o", "out"),
             **{f"shard {n}": _run(folder, "run", "--shard", f"{n}/2", "-o", f"shards/{n}") for n in (1, 2)},
             "merge": _run(folder, "merge", "shards", "-o", "merged"),
         }
     more = large - small
-    whole = _size(_record(folder / "out"))
-    half = _size(_record(folder / "shards" / "1"))
+    whole = _file_bytes(_record_path(folder / "out"))
+    half = _file_bytes(_record_path(folder / "shards" / "1"))
     peaks = {
         what: _slope(costs[small][what].peak_mib, costs[large][what].peak_mib, more) * 2**20
         for what in ("load", "run", "merge")
@@ -226,20 +226,20 @@ def _of_many(root: Path) -> dict[str, float]:
     }
 
 
-def checks(costs: Costs) -> Iterator[tuple[str, float, float]]:
-    """Yield real runs: what, seconds from the first request to the last, and those of its simulation.
+def run_checks(costs: Costs) -> Iterator[tuple[str, float, float]]:
+    """Yield the name of each run, its seconds from the first to the last request, and those of its simulation.
 
-    So the start, which other work on the machine makes longer, counts on no side. Answers take a second. Where the
-    processor sets the pace, CPU seconds of the main process beyond those of one case are compared.
+    The start, which other work on the machine prolongs, thus counts on neither side. Answers take a second. If the CPU
+    is the bottleneck, CPU seconds of the main process beyond those of one case are compared instead.
     """
     load = Load(300, latency_s=1.0, spread=0.0)
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
 
-        def check(what: str, load: Load, at_once: int, limit: int = 0) -> tuple[str, float, float]:
+        def run_check(what: str, load: Load, at_once: int, limit: int = 0) -> tuple[str, float, float]:
             judged = load.cases if load.judged else 0
             arguments = (load.latency_s, load.spread, limit, judged)
-            with served("bench.scale_costs", "serve", *map(str, arguments)) as server:
+            with run_server("bench.scale_costs", "serve", *map(str, arguments)) as server:
                 address = server.addresses["openai"]
                 if judged:
                     suite = judged_suite(server, plain_truths(judged), JUDGED[:1])
@@ -247,20 +247,20 @@ def checks(costs: Costs) -> Iterator[tuple[str, float, float]]:
                     suite = plain_suite(address, load.cases)
                 bench.run(suite, at_once=at_once, fine=(0, 1))
             account = Provider(at_once=limit or None, retry_after_s=None)
-            return what, server.seen["seconds"], _simulated(costs, load, at_once, account).asking_s
+            return what, server.seen["seconds"], _simulate(costs, load, at_once, account).asking_s
 
-        yield check("live, 20 at once", load, 20)
-        yield check("live, 20 at once, log-normal latency", replace(load, spread=0.5), 20)
-        yield check("live, 64 wanted, the account takes 20", load, 64, limit=20)
-        yield check("judged, 20 at once", replace(load, judged=1), 20)
-        one = min(plain_run(bench, 1, 0.0, 1).own_cpu_s for _ in range(_TIMES))
+        yield run_check("live, 20 at once", load, 20)
+        yield run_check("live, 20 at once, log-normal latency", replace(load, spread=0.5), 20)
+        yield run_check("live, 64 wanted, the account takes 20", load, 64, limit=20)
+        yield run_check("judged, 20 at once", replace(load, judged=1), 20)
+        one = min(run_plain(bench, 1, 0.0, 1).own_cpu_s for _ in range(_TIMES))
         fast = replace(load, cases=8 * load.cases, latency_s=0.05)
-        cpu = min(plain_run(bench, fast.cases, fast.latency_s, 64).own_cpu_s for _ in range(_TIMES))
-        found = _simulated(costs, fast, 64, Provider())
+        cpu = min(run_plain(bench, fast.cases, fast.latency_s, 64).own_cpu_s for _ in range(_TIMES))
+        found = _simulate(costs, fast, 64, Provider())
         yield "live, 64 at once: CPU of the main process", cpu - one, found.shares["main process"] * found.wall_s
 
 
-def _simulated(costs: Costs, load: Load, at_once: int, provider: Provider) -> Simulated:
+def _simulate(costs: Costs, load: Load, at_once: int, provider: Provider) -> SimulationResult:
     return simulate(costs, Plan(load, Fleet(at_once=at_once, boot_s=0), provider))
 
 

@@ -1,8 +1,8 @@
-"""What a large run takes, in closed form: the slowest of its stations sets the pace.
+"""The cost of a large run in closed form: its slowest station sets the pace.
 
-A case passes stations that work at the same time: models that answer, the account's limits, the main process of its
-machine, the process of the judges, and in a cluster the coordinator. Cases a second of the run are those of the slowest
-station. `bench/scale_simulation.py` checks these formulas event by event.
+A case passes stations that work in parallel: the models, the account's limits, the main process of its machine, the
+process of the judges and, in a cluster, the coordinator. The run is as fast as the slowest station.
+`bench/scale_simulation.py` checks these formulas event by event.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Literal
 from holodeck_action.run.journal import FLUSH_INTERVAL_S
 
 OVERHEAD_BYTES = 2_000
-"""Of a request and its answer, without their texts: headers, JSON, TLS. An estimate."""
+"""Bytes of a request and its answer besides their texts (headers, JSON, TLS), an estimate."""
 PAGE_BYTES = 100e6
-"""Of a page that a browser opens in a few seconds, twice the largest that was measured."""
+"""Most bytes of a page that a browser opens in a few seconds: twice the largest measured page."""
 TOKEN_BYTES = 4.0
-"""Of a token of English text."""
+"""Bytes per token of English text."""
 
 
 @dataclass(frozen=True)
 class Costs:
-    """What this machine measured: CPU seconds, and bytes of files and of memory.
+    """Costs measured on this machine: CPU seconds, and bytes of files and of memory.
 
     A recorded case costs `case_s + turns · (turn_s + metrics · metric_s)`, its files likewise. A call of its model adds
     `call_s`, one of a judge `judge_s` in the main process and `judge_process_s` in that of the judges.
@@ -52,18 +52,18 @@ class Costs:
     merge_bytes: float
     sync_s: float
     dask_s: float = 0.001
-    """Of Dask's scheduler for one task: what its documentation says, not measured."""
+    """Seconds of Dask's scheduler per task, from its documentation, not measured."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is evaluated; tokens are those of one call, of the agent and of a judge alike."""
+    """The load of a run; tokens are per call, the same for the agent and for judges."""
 
     cases: int
     turns: int = 1
     metrics: int = 1
     judged: int = 0
-    """Metrics of these that a judge grades with one call a turn."""
+    """Number of the metrics that a judge grades, with one call per turn."""
     recorded: bool = False
     latency_s: float = 2.0
     spread: float = 0.5
@@ -73,35 +73,35 @@ class Load:
 
     @property
     def agent_calls(self) -> int:
-        """Calls of the agent in a case."""
+        """Number of the agent's calls per case."""
         return 0 if self.recorded else self.turns
 
     @property
     def judge_calls(self) -> int:
-        """Calls of judges in a case."""
+        """Number of judges' calls per case."""
         return self.turns * self.judged
 
     @property
     def calls(self) -> int:
-        """Calls in a case."""
+        """Number of calls per case."""
         return self.agent_calls + self.judge_calls
 
     @property
     def evaluations(self) -> int:
-        """Metrics × turns of all cases."""
+        """Number of evaluations: metrics × turns of all cases."""
         return self.cases * self.turns * self.metrics
 
 
 @dataclass(frozen=True)
 class Provider:
-    """One account: its limits (None: none), the share of calls that fail and are tried again, US dollars a token."""
+    """One account: its limits (None: no limit), the share of calls that fail and are retried, US dollars per token."""
 
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     at_once: int | None = None
-    """Requests under way that it accepts; more are refused."""
+    """Most requests under way that the account accepts."""
     retry_after_s: float | None = 1.0
-    """What a refusal asks for; None: nothing."""
+    """The `Retry-After` of a refusal in seconds; None without one."""
     faults: float = 0.0
     dollars_in: float = 0.0
     dollars_out: float = 0.0
@@ -109,23 +109,23 @@ class Provider:
 
 @dataclass(frozen=True)
 class Fleet:
-    """Machines, each with one run (a shard, or a worker of the cluster), and a core of its own for each process."""
+    """Machines, each with one run (a shard, or a worker of a cluster) and a separate core for each process."""
 
     kind: Literal["shards", "cluster"] = "shards"
     machines: int = 1
     at_once: int = 64
-    """Calls under way on one machine."""
+    """Most calls under way on one machine."""
     boot_s: float = 60.0
     losses_per_hour: float = 0.0
-    """Of one machine."""
+    """Losses of each machine per hour."""
     keeps_disk: bool = True
-    """Whether what comes in place of a lost machine finds its journal."""
+    """Whether the replacement of a lost machine finds its journal."""
     dollars_per_hour: float = 0.10
     memory_bytes: float = 8e9
     bytes_per_s: float = 50e6
-    """At which results are fetched to be merged."""
+    """Bandwidth for fetching results to merge."""
     hours_of_a_job: float | None = None
-    """After which a job is ended."""
+    """Time limit of a job."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a plan takes; `used` says of each station, `sizes` of each limit how much of it is used, 1 being all."""
+    """The cost of a plan; `used` is the utilisation of each station, `sizes` that of each size limit (1 is all)."""
 
     wall_s: float
     used: Mapping[str, float]
@@ -156,50 +156,50 @@ class Forecast:
 
     @property
     def first(self) -> str:
-        """The limit of size that breaks first."""
+        """The size limit that is exceeded first."""
         return max(self.sizes, key=self.sizes.__getitem__)
 
 
-def main_s(costs: Costs, load: Load) -> float:
-    """CPU seconds of a case in the main process."""
+def main_seconds(costs: Costs, load: Load) -> float:
+    """Return the CPU seconds of a case in the main process."""
     recorded = costs.case_s + load.turns * (costs.turn_s + load.metrics * costs.metric_s)
     return recorded + load.agent_calls * costs.call_s + load.judge_calls * costs.judge_s
 
 
-def coordinator_s(costs: Costs) -> float:
-    """CPU seconds of the coordinator for a case: Dask's work, and to read the case and keep it as a merge does."""
+def coordinator_seconds(costs: Costs) -> float:
+    """Return the coordinator's CPU seconds for a case: Dask's work, and reading and storing the case as in a merge."""
     return costs.dask_s + costs.merge_s
 
 
 def file_bytes(costs: Costs, load: Load) -> float:
-    """Bytes of a case in the files of a run."""
+    """Return the bytes of a case in the files of a run."""
     return costs.case_bytes + load.turns * (costs.turn_bytes + load.metrics * costs.metric_bytes)
 
 
-def start_s(costs: Costs, plan: Plan) -> float:
-    """Seconds until a machine asks for its first answer: boot, imports, and the whole suite read."""
+def start_seconds(costs: Costs, plan: Plan) -> float:
+    """Return the seconds until a machine sends its first request: boot, imports, and reading the whole suite."""
     load = plan.load
     begun = costs.judged_start_s if load.judged else costs.start_s if load.recorded else costs.live_start_s
     return plan.fleet.boot_s + begun + load.cases * costs.load_s
 
 
-def merge_s(costs: Costs, plan: Plan) -> float:
-    """Seconds to fetch what the shards wrote and to merge it; none in a cluster, whose coordinator has it all."""
+def merge_seconds(costs: Costs, plan: Plan) -> float:
+    """Return the seconds to fetch and merge the shards' results; 0 in a cluster, whose coordinator has them."""
     if plan.fleet.kind == "cluster" or plan.fleet.machines == 1:
         return 0.0
     return plan.load.cases * (costs.merge_s + file_bytes(costs, plan.load) / plan.fleet.bytes_per_s)
 
 
-def rates(costs: Costs, plan: Plan) -> dict[str, float]:
-    """Cases a second of each station, when nothing else holds them up.
+def station_rates(costs: Costs, plan: Plan) -> dict[str, float]:
+    """Return the rate of each station in cases a second, as if no other station limited it.
 
     * models: machines · at once / (calls · latency)
     * main process, judges' process: machines / CPU seconds of a case
-    * requests, tokens: limit / 60 / (those of a case, attempts that fail included)
+    * requests, tokens: limit / 60 / (requests or tokens of a case, including failed attempts)
     * coordinator: 1 / its seconds for a case
     """
     load, fleet, provider = plan.load, plan.fleet, plan.provider
-    found = {"main process": fleet.machines / main_s(costs, load)}
+    found = {"main process": fleet.machines / main_seconds(costs, load)}
     attempts = load.calls / (1 - provider.faults)
     if load.calls:
         found["models' latency"] = fleet.machines * fleet.at_once / (attempts * load.latency_s)
@@ -212,36 +212,36 @@ def rates(costs: Costs, plan: Plan) -> dict[str, float]:
     if provider.tokens_per_minute is not None and load.calls:
         found["tokens a minute"] = provider.tokens_per_minute / 60 / (attempts * (load.tokens_in + load.tokens_out))
     if fleet.kind == "cluster":
-        found["coordinator"] = 1 / coordinator_s(costs)
+        found["coordinator"] = 1 / coordinator_seconds(costs)
     return found
 
 
-def wall_s(costs: Costs, plan: Plan) -> float:
-    """Seconds from the first machine's start to the merged record.
+def wall_seconds(costs: Costs, plan: Plan) -> float:
+    """Return the seconds from the first machine's start to the merged record.
 
     T = cases / slowest rate + the calls of one case. A machine is lost h · T times on average. A worker of a cluster
-    is missed while another one starts: T grows by h · start. A shard that finds its journal goes on after a new start:
-    the run waits for the one that is lost most often, E[most of M Poisson numbers] = Σₖ (1 − P(number ≤ k)ᴹ) times.
-    A shard that finds nothing runs again from its start: the last of n = M · h · T losses, spread evenly over T, comes
-    at T · n / (n + 1).
+    is missing while its replacement starts: T grows by h · start. A shard that finds its journal continues after a new
+    start: the run waits for the shard that is lost most often, E[max of M Poisson numbers] = Σₖ (1 − P(number ≤ k)ᴹ)
+    times. A shard without a journal starts over: the last of n = M · h · T losses, spread evenly over T, is at
+    T · n / (n + 1).
     """
     load, fleet = plan.load, plan.fleet
-    begin = start_s(costs, plan)
-    work = load.cases / min(rates(costs, plan).values()) + load.calls * load.latency_s
+    begin = start_seconds(costs, plan)
+    work = load.cases / min(station_rates(costs, plan).values()) + load.calls * load.latency_s
     per_second = fleet.losses_per_hour / 3600
     mean = per_second * work
     if fleet.kind == "cluster":
         work *= 1 + per_second * begin
     elif fleet.keeps_disk:
-        work += most_of(fleet.machines, mean) * (begin + load.calls * load.latency_s)
+        work += expected_largest(fleet.machines, mean) * (begin + load.calls * load.latency_s)
     else:
         losses = fleet.machines * mean
         work += (work + begin) * losses / (losses + 1)
-    return begin + work + merge_s(costs, plan)
+    return begin + work + merge_seconds(costs, plan)
 
 
-def most_of(machines: int, mean: float) -> float:
-    """Expected largest of so many Poisson numbers of this mean."""
+def expected_largest(machines: int, mean: float) -> float:
+    """Return the expected maximum of `machines` Poisson numbers with this mean."""
     found, below, term = 0.0, 0.0, math.exp(-mean)
     for k in range(1, 1_000):
         below += term
@@ -254,9 +254,9 @@ def most_of(machines: int, mean: float) -> float:
 
 
 def forecast(costs: Costs, plan: Plan) -> Forecast:
-    """Say what a plan takes."""
+    """Return the forecast of a plan."""
     load, fleet = plan.load, plan.fleet
-    wall, pace = wall_s(costs, plan), rates(costs, plan)
+    wall, pace = wall_seconds(costs, plan), station_rates(costs, plan)
     slowest = min(pace.values())
     shards = fleet.kind == "shards" and fleet.machines > 1
     files = load.cases * file_bytes(costs, load)
@@ -267,7 +267,7 @@ def forecast(costs: Costs, plan: Plan) -> Forecast:
     }
     if shards:
         sizes["memory of the merge"] = load.cases * costs.merge_bytes / fleet.memory_bytes
-        # A shard holds the whole suite, and names all of its cases in its record.
+        # A shard loads the whole suite, and its record names all cases.
         own = max(0.0, costs.peak_bytes - costs.load_bytes) / fleet.machines
         sizes["memory of the run"] = load.cases * (costs.load_bytes + own) / fleet.memory_bytes
     if shards and fleet.hours_of_a_job:

@@ -1,20 +1,20 @@
-"""Plans that docs/scale.md shows: what is evaluated, on which machines, with which account."""
+"""The plans in docs/scale.md: loads, machines and accounts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from bench.scale_model import Costs, Fleet, Load, Plan, Provider, wall_s
+from bench.scale_model import Costs, Fleet, Load, Plan, Provider, wall_seconds
 
 SMALL = Provider(5_000, 4e6, faults=0.005, dollars_in=0.15e-6, dollars_out=0.60e-6)
 LARGE = replace(SMALL, requests_per_minute=30_000, tokens_per_minute=150e6)
 TEN = replace(SMALL, requests_per_minute=300_000, tokens_per_minute=1_500e6)
 LOSS = 0.01
-"""Losses of a machine an hour: about one in four days."""
+"""Losses of a machine per hour: about one in four days."""
 NIGHT_S = 8 * 3600
 MILLION = 1_000_000
 MOST = 256
-"""Machines: as many as a matrix of GitHub has jobs."""
+"""Most machines: the number of jobs in a GitHub matrix."""
 HOSTED = Fleet(losses_per_hour=LOSS, keeps_disk=False, dollars_per_hour=0.36, hours_of_a_job=6, memory_bytes=7e9)
 SHARDS = Fleet(losses_per_hour=LOSS)
 CLUSTER = Fleet("cluster", losses_per_hour=LOSS)
@@ -24,7 +24,7 @@ RECORDED = Load(200_000, metrics=5, recorded=True)
 
 @dataclass(frozen=True)
 class Scenario:
-    """A plan by its name; so many suites of it run one after the other, each simulated with fewer machines."""
+    """A plan with a name; `suites` of it run in sequence, each simulated with `times` fewer machines."""
 
     name: str
     plan: Plan
@@ -88,11 +88,11 @@ DIFFERENCES = {
 }
 
 
-def fewest(costs: Costs, load: Load, fleet: Fleet, provider: Provider, within_s: float) -> Plan | None:
-    """Return the plan with the fewest machines that ends in time; None where no number of machines does."""
+def smallest_plan(costs: Costs, load: Load, fleet: Fleet, provider: Provider, within_s: float) -> Plan | None:
+    """Return the plan with the fewest machines that ends in time; None if no number of machines is enough."""
     for machines in range(1, MOST + 1):
         plan = Plan(load, replace(fleet, machines=machines), provider)
-        if wall_s(costs, plan) <= within_s:
+        if wall_seconds(costs, plan) <= within_s:
             return plan
     return None
 

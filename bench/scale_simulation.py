@@ -1,8 +1,8 @@
-"""A large run event by event: machines, cases, calls, limits, refusals, losses, the coordinator, the merge.
+"""Simulates a large run event by event: machines, cases, calls, limits, refusals, losses, coordinator and merge.
 
-The program's own `Window`, `Gate` and `refusal_wait` decide who may ask and how long a refused call waits. Simulated
-are the models' latencies, the account's limits, calls that fail, processor time (one core for the main process, one for
-the judges'), machines that are lost and come again, and the coordinator. All times are in seconds.
+The program's own `Window`, `Gate` and `refusal_wait` decide which calls are sent and how long a refused call waits. The
+simulation covers latencies of models, limits of the account, failing calls, CPU time (one core for the main process,
+one for the judges'), lost and replaced machines, and the coordinator. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from bench.scale_model import Costs, Plan, coordinator_s, main_s, merge_s, start_s
+from bench.scale_model import Costs, Plan, coordinator_seconds, main_seconds, merge_seconds, start_seconds
 from bench.scale_stations import Account, Core
-from holodeck_action.llm.limits.gate import Gate, backed_off
+from holodeck_action.llm.limits.gate import Gate, backoff_s
 from holodeck_action.llm.limits.limits import Window
 from holodeck_action.llm.retries import refusal_wait
 
 REFUSED_S = 0.02
-"""Seconds until a refusal is there."""
+"""Seconds until a refusal arrives."""
 PATIENT_S = 600.0
-"""How long an account may refuse all calls before it is given up: the default of `limits.rate_limit_wait_s`."""
+"""Seconds of nothing but refusals before the run gives up: the default of `limits.rate_limit_wait_s`."""
 
 
 @dataclass(frozen=True)
-class Simulated:
-    """How it went; `shares` says how much of the time each station worked."""
+class SimulationResult:
+    """The result of a simulation; `shares` is the share of time that each station worked."""
 
     wall_s: float
     asking_s: float
-    """From the first request to the last."""
+    """Seconds from the first request to the last."""
     calls: int
     refused: int
     failed: int
     lost: int
-    """Machines that were lost."""
+    """Number of lost machines."""
     repeated: int
-    """Cases that ran again because of that."""
+    """Number of cases that ran again because of lost machines."""
     shares: dict[str, float]
 
 
@@ -48,7 +48,7 @@ class Simulation:
     """One run of a plan."""
 
     def __init__(self, costs: Costs, plan: Plan, seed: int = 0) -> None:
-        """Prepare; nothing has happened yet."""
+        """Create the machines and limits at time 0."""
         self.costs, self.plan = costs, plan
         self.random = Random(seed)
         self.now = 0.0
@@ -63,7 +63,7 @@ class Simulation:
         self.waiting = load.cases if self.cluster else 0
         """Cases that no worker of the cluster has."""
         self.coordinator = Core()
-        # A cluster has one window for all of its workers.
+        # A cluster has one window for all workers.
         shared = Limit(self, fleet.machines * fleet.at_once) if self.cluster else None
         self.machines = [
             _Machine(
@@ -77,24 +77,24 @@ class Simulation:
         self.end = self.last = 0.0
         self.first: float | None = None
 
-    def run(self) -> Simulated:
-        """Let it all happen."""
+    def run(self) -> SimulationResult:
+        """Run all events and return the result."""
         for machine in self.machines:
             machine.boot()
-        while self._events and not self.over:
+        while self._events and not self.is_over:
             self.now, _, action, arguments = heapq.heappop(self._events)
             action(*arguments)
-        if not self.over:
+        if not self.is_over:
             raise RuntimeError(f"{self.plan.load.cases - self.done} cases were never done")
         busy = self.end or 1.0
-        merging = merge_s(self.costs, self.plan)
+        merging = merge_seconds(self.costs, self.plan)
         stations = {
             "main process": sum(machine.main.busy_s for machine in self.machines) / len(self.machines) / busy,
             "judges' process": sum(machine.judges.busy_s for machine in self.machines) / len(self.machines) / busy,
             "coordinator": self.coordinator.busy_s / busy,
-            **self.account.shares(busy),
+            **self.account.used_shares(busy),
         }
-        return Simulated(
+        return SimulationResult(
             self.end + merging,
             self.last - (self.first or 0.0),
             self.calls,
@@ -106,31 +106,31 @@ class Simulation:
         )
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether all cases are done."""
         return self.done >= self.plan.load.cases
 
-    def at(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
-        """Do something at a time."""
+    def schedule(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
+        """Schedule an action for a time."""
         self._count += 1
         heapq.heappush(self._events, (time, self._count, action, arguments))
 
-    def latency(self) -> float:
-        """Draw the seconds of an answer: log-normal, as latencies of models are, or constant."""
+    def draw_latency(self) -> float:
+        """Return a random latency in seconds: log-normal like those of models, or constant without spread."""
         if self._center is None:
             return 0.0
         return self.random.lognormvariate(self._center, self._spread) if self._spread else math.exp(self._center)
 
-    def finished(self) -> None:
-        """Count a case whose result is kept for good."""
+    def count_finished(self) -> None:
+        """Count a case whose result is safely stored."""
         self.done += 1
-        if self.over:
+        if self.is_over:
             self.end = self.now
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call of a case, or the next try of one."""
+    """A call of a case, or its next attempt."""
 
     case: _Case
     judge: bool
@@ -141,7 +141,7 @@ class _Call:
 
 @dataclass(slots=True, eq=False)
 class _Case:
-    """A case on its way: agent's calls one after the other, then the judges', all at once."""
+    """A case in progress: the agent's calls in sequence, then the judges' calls in parallel."""
 
     machine: _Machine
     life: int
@@ -151,10 +151,10 @@ class _Case:
 
 
 class Limit:
-    """Who may ask: what `AccountLimit` does, in simulated time."""
+    """Decides which calls are sent, like `AccountLimit`, in simulated time."""
 
     def __init__(self, simulation: Simulation, most: int) -> None:
-        """Begin with an empty window of at most so many calls."""
+        """Start with an empty window of at most `most` calls."""
         self._simulation = simulation
         self.window = Window(most)
         self._gate = Gate(PATIENT_S)
@@ -163,18 +163,18 @@ class Limit:
         self._opening = False
 
     def ask(self, call: _Call) -> None:
-        """Send a call when it is its turn; who was sent before goes first."""
+        """Queue a call and send it when it is its turn; retries go before new calls."""
         self._places += 1
         if call.place is None:
             call.place = self._places
         heapq.heappush(self._queue, (call.place, self._places, call))
-        self._wake()
+        self._send_waiting()
 
-    def _wake(self) -> None:
+    def _send_waiting(self) -> None:
         gate = self._gate
-        while self._queue and self._taken < self.window.size and (not gate.shut or gate.tries):
+        while self._queue and self._taken < self.window.size and (not gate.is_shut or gate.tries):
             _, _, call = heapq.heappop(self._queue)
-            if not call.case.machine.has(call.case):
+            if not call.case.machine.runs(call.case):
                 continue
             gate.tries -= bool(gate.tries)
             self._taken += 1
@@ -187,80 +187,84 @@ class Limit:
         if simulation.first is None:
             simulation.first = simulation.now
         busy, started = self._taken, simulation.now
-        if simulation.account.takes(started):
+        if simulation.account.admits(started):
             simulation.account.under_way += 1
             failing = simulation.plan.provider.faults and simulation.random.random() < simulation.plan.provider.faults
-            simulation.at(started + simulation.latency(), self._answered, call, started, busy, bool(failing))
+            simulation.schedule(
+                started + simulation.draw_latency(), self._receive_answer, call, started, busy, bool(failing)
+            )
         else:
-            simulation.at(started + REFUSED_S, self._refused, call, started, busy)
+            simulation.schedule(started + REFUSED_S, self._receive_refusal, call, started, busy)
 
-    def _answered(self, call: _Call, started: float, busy: int, failing: bool) -> None:
+    def _receive_answer(self, call: _Call, started: float, busy: int, failing: bool) -> None:
         simulation, machine = self._simulation, call.case.machine
         simulation.account.under_way -= 1
-        if not machine.has(call.case):
+        if not machine.runs(call.case):
             self._taken -= 1
-            self._wake()
+            self._send_waiting()
             return
-        # The event loop sees an answer when it has done what came before.
-        simulation.at(machine.main.take(simulation.now, machine.call_s(call)), self._seen, call, started, busy, failing)
+        # The event loop processes an answer after all earlier work.
+        simulation.schedule(
+            machine.main.work(simulation.now, machine.call_s(call)), self._process_answer, call, started, busy, failing
+        )
 
-    def _seen(self, call: _Call, started: float, busy: int, failing: bool) -> None:
+    def _process_answer(self, call: _Call, started: float, busy: int, failing: bool) -> None:
         simulation = self._simulation
         full = bool(self._queue) or self._taken >= self.window.size
         self._taken -= 1
         if failing:
             simulation.failed += 1
             call.faults += 1
-            wait = simulation.random.uniform(0.0, backed_off(call.faults))
-            simulation.at(simulation.now + wait, self.ask, call)
+            wait = simulation.random.uniform(0.0, backoff_s(call.faults))
+            simulation.schedule(simulation.now + wait, self.ask, call)
         else:
-            self._gate.answered()
-            self.window.answered(started, simulation.now, max(1, busy), full=full)
-            call.case.machine.answered(call)
-        self._wake()
+            self._gate.note_answer()
+            self.window.note_answer(started, simulation.now, max(1, busy), full=full)
+            call.case.machine.continue_case(call)
+        self._send_waiting()
 
-    def _refused(self, call: _Call, started: float, busy: int) -> None:
+    def _receive_refusal(self, call: _Call, started: float, busy: int) -> None:
         simulation, gate = self._simulation, self._gate
         self._taken -= 1
         asked = simulation.plan.provider.retry_after_s
-        if gate.among_answers:
-            self.window.refused(started, simulation.now, max(1, busy), asked)
-        gate.refused(simulation.now, asked)
-        if gate.shut and not self._opening:
+        if gate.has_recent_answers:
+            self.window.note_refusal(started, simulation.now, max(1, busy), asked)
+        gate.note_refusal(simulation.now, asked)
+        if gate.is_shut and not self._opening:
             self._opening = True
-            self._open()
-        if call.case.machine.has(call.case):
+            self._open_gate()
+        if call.case.machine.runs(call.case):
             call.refusals += 1
             wait = refusal_wait(call.refusals, asked, simulation.random.uniform)
             call.case.machine.lend(call.case)
-            simulation.at(simulation.now + wait, self._again, call)
-        self._wake()
+            simulation.schedule(simulation.now + wait, self._retry, call)
+        self._send_waiting()
 
-    def _again(self, call: _Call) -> None:
-        if call.case.machine.has(call.case):
+    def _retry(self, call: _Call) -> None:
+        if call.case.machine.runs(call.case):
             call.case.machine.take_back(call.case)
             self.ask(call)
 
-    def _open(self) -> None:
-        wait = self._gate.wait(self._simulation.now)
+    def _open_gate(self) -> None:
+        wait = self._gate.seconds_to_wait(self._simulation.now)
         if wait > 0:
-            self._simulation.at(self._simulation.now + wait, self._open)
+            self._simulation.schedule(self._simulation.now + wait, self._open_gate)
             return
         self._opening = False
-        if self._gate.shut:
-            self._gate.open_a_little()
-        self._wake()
+        if self._gate.is_shut:
+            self._gate.allow_tries()
+        self._send_waiting()
 
 
 class _Machine:
-    """One run: so many sessions at a time, twice as many cases under way, and two cores."""
+    """One machine: a number of sessions, twice as many cases under way, and two cores."""
 
     def __init__(self, simulation: Simulation, limit: Limit, cases: int) -> None:
         self._simulation, self._limit = simulation, limit
         self._share = self._pending = cases
         costs, load = simulation.costs, simulation.plan.load
         self._agent_s, self._judge_s, self._process_s = costs.call_s, costs.judge_s, costs.judge_process_s
-        self._case_s = main_s(costs, load) - load.agent_calls * costs.call_s - load.judge_calls * costs.judge_s
+        self._case_s = main_seconds(costs, load) - load.agent_calls * costs.call_s - load.judge_calls * costs.judge_s
         self._slots = simulation.plan.fleet.at_once
         self.main, self.judges = Core(), Core()
         self._life = 0
@@ -273,15 +277,15 @@ class _Machine:
         self._unasked: deque[_Case] = deque()
 
     def boot(self) -> None:
-        """Come up, for the first time or in place of a lost one."""
+        """Boot, for the first time or as a replacement."""
         simulation = self._simulation
         self._life += 1
-        simulation.at(simulation.now + start_s(simulation.costs, simulation.plan), self._begin, self._life)
+        simulation.schedule(simulation.now + start_seconds(simulation.costs, simulation.plan), self._begin, self._life)
         if rate := simulation.plan.fleet.losses_per_hour / 3600:
-            simulation.at(simulation.now + simulation.random.expovariate(rate), self._lose, self._life)
+            simulation.schedule(simulation.now + simulation.random.expovariate(rate), self._lose, self._life)
 
-    def has(self, case: _Case) -> bool:
-        """Whether a case is still run here."""
+    def runs(self, case: _Case) -> bool:
+        """Return whether a case still runs on this machine, which may have been replaced since."""
         return case.life == self._life
 
     def _begin(self, life: int) -> None:
@@ -324,9 +328,9 @@ class _Machine:
             case = _Case(self, self._life)
             self._under_way.add(case)
             self._unasked.append(case)
-        self._grant()
+        self._start_sessions()
 
-    def _grant(self) -> None:
+    def _start_sessions(self) -> None:
         while self._free and self._unasked:
             self._free -= 1
             case = self._unasked.popleft()
@@ -336,14 +340,14 @@ class _Machine:
                 self._score(case)
 
     def lend(self, case: _Case) -> None:
-        """Let another session work while the call of this one waits."""
+        """Free this case's session for another one while its call waits."""
         if not case.away and case.asked < self._simulation.plan.load.agent_calls and self._lendable:
             case.away = True
             self._lendable -= 1
             self._give_back()
 
     def take_back(self, case: _Case) -> None:
-        """Let one session less work from now on."""
+        """Take the session back: the next one that ends is not reused."""
         if case.away:
             case.away = False
             self._lendable += 1
@@ -354,18 +358,18 @@ class _Machine:
             self._owed -= 1
         else:
             self._free += 1
-            self._grant()
+            self._start_sessions()
 
     def call_s(self, call: _Call) -> float:
-        """CPU seconds of a call in the main process."""
+        """Return the CPU seconds of a call in the main process."""
         return self._judge_s if call.judge else self._agent_s
 
-    def answered(self, call: _Call) -> None:
-        """Go on with a case after an answer."""
+    def continue_case(self, call: _Call) -> None:
+        """Continue a case after an answer."""
         case, load = call.case, self._simulation.plan.load
         if call.judge:
-            done = self.judges.take(self._simulation.now, self._process_s)
-            self._simulation.at(done, self._graded, case)
+            done = self.judges.work(self._simulation.now, self._process_s)
+            self._simulation.schedule(done, self._count_graded, case)
             return
         case.asked += 1
         if case.asked < load.agent_calls:
@@ -380,53 +384,53 @@ class _Machine:
         for _ in range(self._simulation.plan.load.judge_calls):
             self._limit.ask(_Call(case, judge=True))
 
-    def _graded(self, case: _Case) -> None:
-        if not self.has(case):
+    def _count_graded(self, case: _Case) -> None:
+        if not self.runs(case):
             return
         case.graded += 1
         if case.graded == self._simulation.plan.load.judge_calls:
             self._finish(case)
 
     def _finish(self, case: _Case) -> None:
-        self._simulation.at(self.main.take(self._simulation.now, self._case_s), self._finished, case)
+        self._simulation.schedule(self.main.work(self._simulation.now, self._case_s), self._store_result, case)
 
-    def _finished(self, case: _Case) -> None:
+    def _store_result(self, case: _Case) -> None:
         simulation = self._simulation
-        if not self.has(case):
+        if not self.runs(case):
             return
         if simulation.cluster:
-            # Until the coordinator has it, the worker's loss would lose it.
-            done = simulation.coordinator.take(simulation.now, coordinator_s(simulation.costs))
-            simulation.at(done, self._kept, case)
+            # Until the coordinator has the result, a loss of the worker loses it.
+            done = simulation.coordinator.work(simulation.now, coordinator_seconds(simulation.costs))
+            simulation.schedule(done, self._complete_case, case)
         else:
-            self._kept(case)
+            self._complete_case(case)
 
-    def _kept(self, case: _Case) -> None:
-        if self.has(case):
+    def _complete_case(self, case: _Case) -> None:
+        if self.runs(case):
             self._under_way.discard(case)
-            self._simulation.finished()
+            self._simulation.count_finished()
             self._start_cases()
 
 
-def simulate(costs: Costs, plan: Plan, seed: int = 0) -> Simulated:
+def simulate(costs: Costs, plan: Plan, seed: int = 0) -> SimulationResult:
     """Run a plan in simulated time."""
     return Simulation(costs, plan, seed).run()
 
 
-def smaller(costs: Costs, plan: Plan, times: int) -> tuple[Costs, Plan]:
-    """A plan that takes as long as another, with so many times fewer machines and cases.
+def scale_down(costs: Costs, plan: Plan, times: int) -> tuple[Costs, Plan]:
+    """Return costs and a plan that takes as long as this one, with `times` fewer machines and cases.
 
-    The account's limits are divided, too, and the coordinator and the merge take so many times longer for a case. What
-    is lost is only how unlike many machines are.
+    The account's limits are divided, too, and the coordinator and the merge take `times` longer per case. Only the
+    variation between many machines is lost.
 
     Raises:
-        ValueError: it has not so many machines, or not a multiple.
+        ValueError: the number of machines is not a multiple of `times`.
     """
     load, fleet, provider = plan.load, plan.fleet, plan.provider
     if fleet.machines % times:
         raise ValueError(f"{fleet.machines} machines cannot be divided by {times}")
 
-    def divided(limit: float | None) -> float | None:
+    def divide(limit: float | None) -> float | None:
         return None if limit is None else limit / times
 
     slower = replace(costs, load_s=costs.load_s * times, merge_s=costs.merge_s * times, dask_s=costs.dask_s * times)
@@ -435,7 +439,7 @@ def smaller(costs: Costs, plan: Plan, times: int) -> tuple[Costs, Plan]:
         replace(fleet, machines=fleet.machines // times, bytes_per_s=fleet.bytes_per_s / times),
         replace(
             provider,
-            requests_per_minute=divided(provider.requests_per_minute),
-            tokens_per_minute=divided(provider.tokens_per_minute),
+            requests_per_minute=divide(provider.requests_per_minute),
+            tokens_per_minute=divide(provider.tokens_per_minute),
         ),
     )

@@ -1,4 +1,4 @@
-"""What cases pass in `bench/scale_simulation.py`: processors, and the account of a provider."""
+"""Stations of `bench/scale_simulation.py`: CPU cores and a provider's account."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from bench.scale_model import Provider
 
 
 class Core:
-    """A processor that does one thing after the other."""
+    """A CPU core that does one piece of work after the other."""
 
     def __init__(self, busy_s: float = 0.0) -> None:
-        """Be free; `busy_s` is what one before it has worked."""
+        """Start idle; `busy_s` is the time that a previous core has worked."""
         self._free = 0.0
         self.busy_s = busy_s
 
-    def take(self, now: float, seconds: float) -> float:
-        """Work when it is free; return when that is done."""
+    def work(self, now: float, seconds: float) -> float:
+        """Add work of some seconds; return the time at which it is done."""
         self.busy_s += seconds
         self._free = max(now, self._free) + seconds
         return self._free
 
 
 class Account:
-    """Limits of a provider: buckets that fill all the time, and hold what comes in one second."""
+    """Limits of a provider: token buckets with the capacity of one second."""
 
     def __init__(self, provider: Provider, tokens: int) -> None:
-        """Begin with full buckets; a request takes so many tokens."""
+        """Start with full buckets; `tokens` is the number of tokens per request."""
         self._at_once = provider.at_once
         self._limits = [
             (name, limit / 60, taken)
@@ -40,8 +40,8 @@ class Account:
         self.under_way = 0
         self.refused = 0
 
-    def takes(self, now: float) -> bool:
-        """Take a request, or refuse it."""
+    def admits(self, now: float) -> bool:
+        """Return whether the account accepts a request, and count it if so."""
         passed, self._since = now - self._since, now
         for place, (_, rate, taken) in enumerate(self._limits):
             self._left[place] = min(max(rate, taken), self._left[place] + passed * rate)
@@ -54,6 +54,6 @@ class Account:
         self._taken += 1
         return True
 
-    def shares(self, seconds: float) -> dict[str, float]:
-        """How much of its limits was used in these seconds."""
+    def used_shares(self, seconds: float) -> dict[str, float]:
+        """Return the used share of each limit in this time."""
         return {name: self._taken * taken / (rate * seconds) for name, rate, taken in self._limits}

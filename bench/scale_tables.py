@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.pages import table
+from bench.pages import markdown_table
 from bench.scale_model import (
     OVERHEAD_BYTES,
     PAGE_BYTES,
@@ -19,25 +19,37 @@ from bench.scale_model import (
     Plan,
     file_bytes,
     forecast,
-    main_s,
+    main_seconds,
 )
-from bench.scale_plans import ACCOUNTS, HOSTED, JUDGED, LARGE, MOST, NIGHT_S, NIGHTS, SCENARIOS, SHARDS, TEN, fewest
+from bench.scale_plans import (
+    ACCOUNTS,
+    HOSTED,
+    JUDGED,
+    LARGE,
+    MOST,
+    NIGHT_S,
+    NIGHTS,
+    SCENARIOS,
+    SHARDS,
+    TEN,
+    smallest_plan,
+)
 
 FIGURES = Path(__file__).with_name("scale.json")
 
 
-def figures() -> dict[str, Any]:
-    """Return what was measured and simulated."""
+def read_figures() -> dict[str, Any]:
+    """Return the stored measurements and simulations."""
     found: dict[str, Any] = json.loads(FIGURES.read_bytes())
     return found
 
 
-def costs_of(found: Mapping[str, Any]) -> Costs:
-    """Return the measured costs."""
+def measured_costs(found: Mapping[str, Any]) -> Costs:
+    """Return the costs in the stored measurements."""
     return Costs(**found["costs"])
 
 
-def _large(value: float) -> str:
+def _large_text(value: float) -> str:
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if value >= size:
             return f"{value / size:.3g} {unit}"
@@ -45,7 +57,7 @@ def _large(value: float) -> str:
 
 
 def bytes_text(value: float) -> str:
-    """Bytes with a unit."""
+    """Return bytes with a unit."""
     for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if value >= size:
             return f"{value / size:.2g} {unit}" if value < 10 * size else f"{value / size:.0f} {unit}"
@@ -53,20 +65,20 @@ def bytes_text(value: float) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """Seconds, minutes or hours."""
+    """Return a time in seconds, minutes or hours."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7_200 else f"{seconds / 3600:.1f} h"
 
 
 def money_text(value: float) -> str:
-    """US dollars."""
+    """Return US dollars without a sign."""
     return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"
 
 
 def cost_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """What a case takes, by its kind."""
-    costs = costs_of(found)
+    """Yield the rows of the table of costs per case, by kind of case."""
+    costs = measured_costs(found)
     kinds = {
         "recorded": [Load(1, turns, metrics, recorded=True) for turns, metrics in ((1, 1), (1, 5), (4, 5))],
         "live": [Load(1, turns, metrics) for turns, metrics in ((1, 1), (4, 1))],
@@ -79,7 +91,7 @@ def cost_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
                 str(load.turns),
                 str(load.metrics),
                 str(load.calls),
-                f"{1_000 * main_s(costs, load):.1f} ms",
+                f"{1_000 * main_seconds(costs, load):.1f} ms",
                 f"{1_000 * load.judge_calls * costs.judge_process_s:.1f} ms" if load.judge_calls else "–",
                 bytes_text(file_bytes(costs, load)),
                 bytes_text(load.calls * (TOKEN_BYTES * (load.tokens_in + load.tokens_out) + OVERHEAD_BYTES)),
@@ -113,7 +125,7 @@ MEANINGS = {
 
 
 def constant_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The constants of the model."""
+    """Yield the rows of the table of the model's constants."""
     for name, meaning in MEANINGS.items():
         value = found["costs"][name]
         if name.endswith("bytes"):
@@ -125,38 +137,38 @@ def constant_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         yield f"`{name}`", shown, meaning
 
 
-def _difference(one: float, other: float) -> str:
+def _difference_text(one: float, other: float) -> str:
     return f"{100 * (other / one - 1):+.0f} %"
 
 
 def check_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Real runs beside simulated ones."""
+    """Yield the rows that compare real and simulated runs."""
     for what, real, simulation in found["checks"]:
-        yield what, f"{real:.2f} s", f"{simulation:.2f} s", _difference(real, simulation)
+        yield what, f"{real:.2f} s", f"{simulation:.2f} s", _difference_text(real, simulation)
 
 
 def difference_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The model beside the simulation."""
+    """Yield the rows that compare the model and the simulation."""
     for name, (model, simulation) in found["differences"].items():
-        yield name, f"{model:.0f} s", f"{simulation:.0f} s", _difference(simulation, model)
+        yield name, f"{model:.0f} s", f"{simulation:.0f} s", _difference_text(simulation, model)
 
 
 def size_text(foreseen: Forecast) -> str:
-    """The limit of size that breaks first, and how much of it is used; in bold where it is exceeded."""
+    """Return the size limit that is exceeded first and its used share; in bold if it is exceeded."""
     most = foreseen.sizes[foreseen.first]
     return f"**{foreseen.first}: {most:.1f} ×**" if most > 1 else f"{foreseen.first}: {most:.2f} ×"
 
 
 def plan_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """What the plans take."""
-    costs = costs_of(found)
+    """Yield the rows of the table of plans."""
+    costs = measured_costs(found)
     for scenario in SCENARIOS:
         foreseen, seen, more = forecast(costs, scenario.plan), found["plans"][scenario.name], scenario.suites
         yield (
             scenario.name,
             time_text(foreseen.wall_s * more),
             time_text(seen["wall_s"]),
-            _large(seen["calls"]) if seen["calls"] else "–",
+            _large_text(seen["calls"]) if seen["calls"] else "–",
             f"{100 * seen['refused'] / seen['calls']:.1f} %" if seen["calls"] else "–",
             bytes_text(foreseen.disk_bytes * more),
             bytes_text(foreseen.network_bytes * more),
@@ -168,12 +180,12 @@ def plan_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def night_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The fewest machines for 1 M judged cases in 8 hours."""
-    costs = costs_of(found)
+    """Yield the rows with the fewest machines for 1 M judged cases in 8 hours."""
+    costs = measured_costs(found)
     for account, provider in ACCOUNTS.items():
         for name, fleet in NIGHTS.items():
             limit = min(NIGHT_S, 3600 * (fleet.hours_of_a_job or 24))
-            plan = fewest(costs, JUDGED, fleet, provider, limit)
+            plan = smallest_plan(costs, JUDGED, fleet, provider, limit)
             if plan is None:
                 foreseen = forecast(costs, Plan(JUDGED, replace(fleet, machines=MOST), provider))
                 yield (
@@ -192,8 +204,8 @@ def night_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def limit_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """At how many cases of one suite each limit of size is reached."""
-    costs = costs_of(found)
+    """Yield the rows with the number of cases at which a suite reaches each size limit."""
+    costs = measured_costs(found)
     for name, each, limit in (
         ("memory of a run on one machine", max(costs.peak_bytes, costs.load_bytes), SHARDS.memory_bytes),
         ("memory of a shard: the whole suite", costs.load_bytes, SHARDS.memory_bytes),
@@ -202,11 +214,11 @@ def limit_rows(found: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         ("disk of a hosted runner, record and reports", file_bytes(costs, Load(1, 1, 4)), 14e9),
         ("HTML page that opens in a few seconds", costs.page_bytes, PAGE_BYTES),
     ):
-        yield name, bytes_text(each), bytes_text(limit), _large(limit / each)
+        yield name, bytes_text(each), bytes_text(limit), _large_text(limit / each)
 
 
 def assumption_rows(_: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """What the plans take for granted."""
+    """Yield the rows of the table of assumptions."""
     load, shards, hosted = JUDGED, SHARDS, HOSTED
     yield "answer of a model", f"{load.latency_s:g} s on average, log-normal, standard deviation {load.spread:g} of it"
     yield "tokens of a call", f"{load.tokens_in:,} in, {load.tokens_out} out"
@@ -257,6 +269,6 @@ ROWS = {
 }
 
 
-def text_of(name: str, found: Mapping[str, Any]) -> str:
-    """A table of the page."""
-    return table(HEADS[name], ROWS[name](found))
+def table_text(name: str, found: Mapping[str, Any]) -> str:
+    """Return a table of the page by name."""
+    return markdown_table(HEADS[name], ROWS[name](found))

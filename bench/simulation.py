@@ -1,7 +1,7 @@
-"""What gates on a comparison do when the truth is known: `python -m bench.simulation [--write]`.
+"""Simulates gates on comparisons with a known truth: `python -m bench.simulation [--write]`.
 
-An agent passes a trial of case i with probability pᵢ, drawn from Beta(2, ½): 80 % on average, most cases near always or
-never. A trial has three turns; one that fails has one bad turn, so scores of turns come in clusters. The change
+An agent passes a trial of case i with probability pᵢ, drawn from Beta(2, ½), which is 80 % on average and mostly close
+to 0 or 1. A trial has three turns; a failing trial has one bad turn, so that scores of turns are clustered. The change
 multiplies every pᵢ, so that the pass rate falls by exactly the given points. `--write` renews the tables of
 docs/statistics.md.
 """
@@ -16,11 +16,11 @@ from random import Random
 
 import click
 
-from bench.pages import DOCS, renew, table
+from bench.pages import DOCS, markdown_table, replace_table
 from holodeck_action.decide.compare.comparison import SIGNIFICANT
-from holodeck_action.decide.compare.differences import Values, difference, with_states
+from holodeck_action.decide.compare.differences import Values, difference, judge_differences
 from holodeck_action.decide.compare.paired_statistics import (
-    cases_to_see,
+    cases_to_detect,
     interval,
     p_value,
     score_interval,
@@ -39,12 +39,12 @@ _RATE = _A / (_A + _B)
 _BELOW = 0.05
 _TURNS = 3
 _NEEDED = 0.5
-"""Share of trials that a case must pass."""
+"""Share of trials that must pass for a case to pass."""
 
 
 @dataclass(frozen=True)
 class Trials:
-    """How often a case is asked; `all_pass`: all trials must pass, and the first failure ends the case."""
+    """Number of trials per case; with `all_pass`, all must pass, and the first failure ends the case."""
 
     number: int
     all_pass: bool = False
@@ -56,19 +56,19 @@ class Trials:
 WAYS = (Trials(1), Trials(5), Trials(5, all_pass=True))
 
 
-def _trial(random: Random, chance: float) -> tuple[bool, float]:
-    """Whether a trial passes, and its mean score over the turns."""
+def _draw_trial(random: Random, chance: float) -> tuple[bool, float]:
+    """Return whether a random trial passes, and its mean score over the turns."""
     passes = random.random() < chance
     bad = 0 if passes else 1
     scores = [0.45 * random.random() for _ in range(bad)] + [0.6 + 0.4 * random.random() for _ in range(_TURNS - bad)]
     return passes, math.fsum(scores) / _TURNS
 
 
-def _case(random: Random, chance: float, trials: Trials) -> tuple[float, float]:
-    """What a case's pass rate and score come to."""
+def _draw_case(random: Random, chance: float, trials: Trials) -> tuple[float, float]:
+    """Return the pass rate and score of a random case."""
     done = []
     for _ in range(trials.number):
-        done.append(_trial(random, chance))
+        done.append(_draw_trial(random, chance))
         if trials.all_pass and not done[-1][0]:
             break
     score = math.fsum(score for _, score in done) / len(done)
@@ -76,32 +76,34 @@ def _case(random: Random, chance: float, trials: Trials) -> tuple[float, float]:
     return (float(all(passed)) if trials.all_pass else sum(passed) / len(passed)), score
 
 
-def _run(random: Random, cases: int, trials: Trials, change: float) -> tuple[Values, Values]:
-    """The pass rates and the scores of both sides."""
+def _draw_run(random: Random, cases: int, trials: Trials, change: float) -> tuple[Values, Values]:
+    """Return the pass rates and the scores of both sides in a random comparison."""
     passed, scored = Values(), Values()
     for _ in range(cases):
         chance = random.betavariate(_A, _B)
-        base, head = _case(random, chance, trials), _case(random, chance * (1 + change / _RATE), trials)
+        base, head = _draw_case(random, chance, trials), _draw_case(random, chance * (1 + change / _RATE), trials)
         passed.add(base[0], head[0], 1.0, None, trials.number)
         scored.add(base[1], head[1], 1.0, None, trials.number)
     return passed, scored
 
 
 def _threshold(trials: Trials) -> float:
-    """A little below the true pass rate of the base."""
+    """Return a fixed rate slightly below the true pass rate of the base."""
     needed = trials.number if trials.all_pass else 1
     return math.prod((_A + n) / (_A + _B + n) for n in range(needed)) - _BELOW
 
 
 def gate_row(cases: int, trials: Trials, change: float) -> tuple[str, ...]:
-    """One row: how often each gate fails, and what the comparison says, in percent of the runs."""
+    """Return a row with the shares of runs, in percent, by result of the comparison and by failing gate."""
     random = Random(f"{cases} {trials} {change}")
     counts = dict.fromkeys(("regressed", "non_inferior", "inconclusive", "fell", "below", "case"), 0)
     for _ in range(RUNS):
-        passed, scored = _run(random, cases, trials, change)
+        passed, scored = _draw_run(random, cases, trials, change)
         states = [
             each.state
-            for each in with_states([difference(values, MARGIN) for values in (passed, scored)], [True, True], MARGIN)
+            for each in judge_differences(
+                [difference(values, MARGIN) for values in (passed, scored)], [True, True], MARGIN
+            )
         ]
         counts[next(state for state in ("regressed", "inconclusive", "non_inferior") if state in states)] += 1
         before, after = (math.fsum(value for value, _ in side) / cases for side in (passed.base, passed.head))
@@ -127,8 +129,8 @@ GATES = (
 )
 
 
-def _bootstrap(differences: Sequence[tuple[float, float]], random: Random) -> tuple[float, float]:
-    """The percentile bootstrap's 95 % interval of a mean."""
+def _bootstrap_interval(differences: Sequence[tuple[float, float]], random: Random) -> tuple[float, float]:
+    """Return the 95 % interval of a mean by percentile bootstrap."""
     import numpy as np
 
     values = np.array([value for value, _ in differences])
@@ -138,30 +140,30 @@ def _bootstrap(differences: Sequence[tuple[float, float]], random: Random) -> tu
     return float(low), float(high)
 
 
-def _few_graded(random: Random, cases: int) -> tuple[list[tuple[float, float]], float]:
-    """Scores of which 10 % are lower by 0.5 on average, and all others are equal."""
+def _draw_scores(random: Random, cases: int) -> tuple[list[tuple[float, float]], float]:
+    """Return weighted differences of scores and their true mean: 10 % fall by 0.5 on average, the others are 0."""
     return [(-random.betavariate(2, 2) if random.random() < 0.1 else 0.0, 1.0) for _ in range(cases)], -0.05
 
 
-def _shares(trials: Trials, change: float) -> Callable[[Random, int], tuple[list[tuple[float, float]], float]]:
-    def made(random: Random, cases: int) -> tuple[list[tuple[float, float]], float]:
-        passed, _ = _run(random, cases, trials, change)
+def _share_drawer(trials: Trials, change: float) -> Callable[[Random, int], tuple[list[tuple[float, float]], float]]:
+    def draw(random: Random, cases: int) -> tuple[list[tuple[float, float]], float]:
+        passed, _ = _draw_run(random, cases, trials, change)
         return [(head - base, 1.0) for (base, _), (head, _) in zip(passed.base, passed.head, strict=True)], change
 
-    return made
+    return draw
 
 
 DATA = {
-    "pass or fail, 1 trial": _shares(Trials(1), 0.0),
-    "pass or fail, 1 trial, −20 points": _shares(Trials(1), -0.2),
-    "share of 5 trials": _shares(Trials(5), 0.0),
-    "share of 5 trials, −20 points": _shares(Trials(5), -0.2),
-    "scores of which one in ten falls": _few_graded,
+    "pass or fail, 1 trial": _share_drawer(Trials(1), 0.0),
+    "pass or fail, 1 trial, −20 points": _share_drawer(Trials(1), -0.2),
+    "share of 5 trials": _share_drawer(Trials(5), 0.0),
+    "share of 5 trials, −20 points": _share_drawer(Trials(5), -0.2),
+    "scores of which one in ten falls": _draw_scores,
 }
 
 
 def interval_row(name: str, cases: int) -> tuple[str, ...]:
-    """How often each interval holds the truth, and how often a change is seen, in percent of the runs."""
+    """Return a row with the share of runs in which intervals cover the truth and a change is found, in percent."""
     random = Random(f"{name} {cases}")
     held = [0, 0, 0]
     seen = 0
@@ -169,7 +171,7 @@ def interval_row(name: str, cases: int) -> tuple[str, ...]:
     for _ in range(RUNS):
         found, truth = DATA[name](random, cases)
         found = [(round(value, 12), weight) for value, weight in found]
-        intervals = (interval(found), student_interval(found), _bootstrap(found, random))
+        intervals = (interval(found), student_interval(found), _bootstrap_interval(found, random))
         for position, (low, high) in enumerate(intervals):
             held[position] += low - 1e-9 <= truth <= high + 1e-9
         seen += p_value(found) <= SIGNIFICANT
@@ -194,7 +196,7 @@ def size_rows() -> Iterator[tuple[str, ...]]:
     steady, noisy = [(0.0, 1.0)] * 100, [(-1.0, 1.0)] * 5 + [(1.0, 1.0)] * 5 + [(0.0, 1.0)] * 90
     for margin in (0.2, 0.1, 0.05, 0.02):
         ruling_out = next(n for n in count(MANY_ENOUGH) if score_interval(0, 0, n)[0] > -margin)
-        seeing = (cases_to_see(margin, differences) for differences in (steady, noisy))
+        seeing = (cases_to_detect(margin, differences) for differences in (steady, noisy))
         yield f"{100 * margin:g} points", str(ruling_out), *map(str, seeing)
 
 
@@ -207,11 +209,11 @@ TABLES = {"sizes": (SIZES_HEADS, size_rows), "gates": (GATES, gate_rows), "inter
 def main(write: bool) -> None:
     """Simulate gates and intervals."""
     for name, (heads, rows) in TABLES.items():
-        text = table(heads, rows())
+        text = markdown_table(heads, rows())
         if not write:
             click.echo(text)
             continue
-        renew(PAGE, name, COMMAND, text)
+        replace_table(PAGE, name, COMMAND, text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Start-up: --version, validate of 1,000 cases and a one-case run, against the bare interpreter."""
+"""Measures start-up: --version, validate of 1,000 cases and a one-case run, against the bare interpreter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generated suites of any size, answered from a transcript."""
+"""Writes generated suites of any size, answered from a transcript."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def write_suite(folder: Path, cases: int, metrics: tuple[str, ...] = ("equality"
         "It cannot be returned." if number % 5 == 4 else f"{TEXT}, says rule {number}." for number in range(cases)
     )
     rows = [{"case": f"case {number}", "response": answer} for number, answer in enumerate(answers)]
-    return _written(folder, _rules(cases, metrics), rows)
+    return _write_files(folder, _rule_lines(cases, metrics), rows)
 
 
 def write_long_suite(folder: Path, cases: int, kib: int) -> Path:
-    """Write agent.yaml, its policy and its agent; every fifth answer is wrong and has so many KiB."""
-    _written(folder, _rules(cases, ("equality",)), [])
+    """Write agent.yaml, its policy and its agent; every fifth answer is wrong and has `kib` KiB."""
+    _write_files(folder, _rule_lines(cases, ("equality",)), [])
     agent = _AGENT.replace("REPEATED", str(kib * 1024 // 23)).replace("TEXT", TEXT)
     (folder / "agent.py").write_text(agent)
     (folder / "holodeck-action.yaml").write_text("target: python:agent:answer\n")
     return folder
 
 
-def _rules(cases: int, metrics: tuple[str, ...]) -> list[str]:
-    lines = _head(metrics)
+def _rule_lines(cases: int, metrics: tuple[str, ...]) -> list[str]:
+    lines = _head_lines(metrics)
     for number in range(cases):
         lines += [
             f"  - name: case {number}",
@@ -53,8 +53,8 @@ def _rules(cases: int, metrics: tuple[str, ...]) -> list[str]:
 def write_pairs(
     folder: Path, pairs: Sequence[tuple[str, str]], metrics: tuple[str, ...], threshold: float = 0.5
 ) -> Path:
-    """Write a suite of one case for each pair of an answer and its reference."""
-    lines = _head(metrics, threshold)
+    """Write a suite with a case for each pair of an answer and its reference."""
+    lines = _head_lines(metrics, threshold)
     for number, (_, reference) in enumerate(pairs):
         lines += [
             f"  - name: case {number}",
@@ -62,12 +62,12 @@ def write_pairs(
             f"    ground_truth: {json.dumps(reference)}",
         ]
     rows = [{"case": f"case {number}", "response": answer} for number, (answer, _) in enumerate(pairs)]
-    return _written(folder, lines, rows)
+    return _write_files(folder, lines, rows)
 
 
 def write_conversations(folder: Path, cases: int, turns: int) -> Path:
-    """Write a suite of conversations about figures, as ConvFinQA has them: so many turns, spread over the cases."""
-    lines, rows = _head(("equality", "numeric")), []
+    """Write a suite of conversations about numbers like ConvFinQA's; `turns` is the total over all cases."""
+    lines, rows = _head_lines(("equality", "numeric")), []
     for case in range(cases):
         lines += [f"  - name: report {case}", "    turns:"]
         for turn in range(turns // cases + (case < turns % cases)):
@@ -78,10 +78,10 @@ def write_conversations(folder: Path, cases: int, turns: int) -> Path:
             ]
             answer = str(figure + 1 if (case + turn) % 5 == 4 else figure)
             rows.append({"case": f"report {case}", "turn": turn, "response": answer})
-    return _written(folder, lines, rows)
+    return _write_files(folder, lines, rows)
 
 
-def _head(metrics: tuple[str, ...], threshold: float = 0.5) -> list[str]:
+def _head_lines(metrics: tuple[str, ...], threshold: float = 0.5) -> list[str]:
     return [
         "name: bench",
         "model: {provider: openai, name: gpt-4o}",
@@ -93,7 +93,7 @@ def _head(metrics: tuple[str, ...], threshold: float = 0.5) -> list[str]:
     ]
 
 
-def _written(folder: Path, lines: Sequence[str], rows: Sequence[object]) -> Path:
+def _write_files(folder: Path, lines: Sequence[str], rows: Sequence[object]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "agent.yaml").write_text("\n".join(lines) + "\n")
     (folder / "holodeck-action.yaml").write_text("target: recorded:answers.jsonl\n")

@@ -1,7 +1,7 @@
-"""The viewer's page at 10,000 and 100,000 cases: size, writing, opening, filtering: `python -m bench.viewer`.
+"""Measures the size, writing, opening and filtering of large viewer's pages: `python -m bench.viewer`.
 
-Each case has one turn, three metrics, and an answer of 60 words chosen at random from 4,000, so that little can be
-compressed. Needs what `make browser-test` installs. The page is opened from its file in headless Chromium.
+Each case has one turn, three metrics, and an answer of 60 random words out of 4,000, so that little can be compressed.
+Needs what `make browser-test` installs. Headless Chromium opens the page from its file.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from random import Random
 
 from msgspec.structs import replace
 
-from bench.processes import PROGRAM, best
-from bench.records import made_record
+from bench.processes import PROGRAM, cheapest_run
+from bench.records import random_record
 from holodeck_action.decide.decision import decide
 from holodeck_action.decide.written_results import write_results
 from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.record.result_files import RESULTS_FILE
-from scripts.render_comment_picture import BROWSER_OPTIONS, browser
+from scripts.render_comment_picture import BROWSER_OPTIONS, find_browser
 
 SIZES = (1_000, 10_000, 100_000)
 _TIMES = 5
@@ -50,26 +50,26 @@ def main() -> None:
     )
     for size in SIZES:
         with tempfile.TemporaryDirectory() as root:
-            record = _varied(made_record(size))
+            record = _with_varied_answers(random_record(size))
             write_results(Path(root), record, decide(record))
             del record
             command = (*PROGRAM, "report", RESULTS_FILE, "--format", "html", "-o", "page.html")
-            cost = best(command, Path(root), 1)
+            cost = cheapest_run(command, Path(root), 1)
             page = Path(root, "page.html")
             share = page.stat().st_size / Path(root, RESULTS_FILE).stat().st_size
-            opened, read, searched, filtered = _read(page)
+            opened, read, searched, filtered = _measure_page(page)
             print(
                 f"{size:>7,}  {page.stat().st_size / 1e6:>6.1f}  {share:>15.0%}  {cost.cpu_s:>6.1f}  {opened:>7.2f}"
                 f"  {read:>14.1f}  {searched:>9.0f}  {filtered:>9.0f}"
             )
 
 
-def _varied(record: Record) -> Record:
+def _with_varied_answers(record: Record) -> Record:
     random = Random(0)
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = ["".join(random.choices(letters, k=random.randint(2, 10))) for _ in range(4_000)]
 
-    def answered(case: CaseRecord) -> CaseRecord:
+    def with_answer(case: CaseRecord) -> CaseRecord:
         trials = tuple(
             replace(
                 trial,
@@ -79,16 +79,16 @@ def _varied(record: Record) -> Record:
         )
         return replace(case, trials=trials)
 
-    return replace(record, cases=tuple(answered(case) for case in record.cases))
+    return replace(record, cases=tuple(with_answer(case) for case in record.cases))
 
 
-def _read(file: Path) -> tuple[float, float, float, float]:
-    """Return seconds until the list is there and all answers are read, and the milliseconds of the slowest answers."""
+def _measure_page(file: Path) -> tuple[float, float, float, float]:
+    """Return seconds until the list is shown and all data is read, and milliseconds of the slowest search and click."""
     from playwright.sync_api import sync_playwright
 
     opened, read, searched, filtered = [], [], [], []
     with sync_playwright() as playwright:
-        program = playwright.chromium.launch(executable_path=browser(os.environ), args=list(BROWSER_OPTIONS))
+        program = playwright.chromium.launch(executable_path=find_browser(os.environ), args=list(BROWSER_OPTIONS))
         for _ in range(_TIMES):
             page = program.new_page(viewport={"width": 1280, "height": 800})
             started = time.perf_counter()

@@ -1,10 +1,9 @@
-"""Live model calls: `python -m bench.wire [PROVIDER …]`, against the fake model server in a process of its own.
+"""Measures live model calls against a fake model server in another process: `python -m bench.wire [PROVIDER …]`.
 
-1,000 cases of one call each, 20 at once, answered after 200 ms: ideally that takes 10 s. For each provider: seconds
-from the start of the program to its first request; the run's wall time beyond that, as a multiple of the ideal; CPU of
-the program for one call, all of its work on the case included; how much faster a replay of the same suite is, with and
-without the start of the program on both sides. Then: a server that takes 20 calls at once and refuses the others with
-429, while 64 are wanted at once.
+1,000 cases of one call each run 20 at once, answered after 200 ms; ideally that takes 10 s. The output per provider is:
+seconds from the start of the program to its first request; the remaining wall time as a multiple of the ideal; the
+program's CPU time per case; and how much faster a replay of the same suite is, with and without the start of the
+program. A further run sends up to 64 calls at once to a server that accepts 20 and refuses the others with 429.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from bench.live import Bench, Server, served
+from bench.live import Bench, Server, run_server
 from bench.processes import Cost
 
 CASES = 1_000
@@ -29,11 +28,11 @@ _MODELS = {"anthropic": "claude-haiku-4-5", "ollama": "llama3.2"}
 
 
 def _server(*arguments: str) -> AbstractContextManager[Server]:
-    return served("tests.llm.models", *arguments)
+    return run_server("tests.llm.models", *arguments)
 
 
 def _suite(server: Server, provider: str, cases: int) -> dict[str, Any]:
-    """Return a suite that asks every case once; every answer must be right."""
+    """Return a suite with one call per case, whose answers must all be right."""
     model = {
         "provider": provider,
         "name": _MODELS.get(provider, "gpt-4o"),
@@ -60,19 +59,19 @@ def main(*providers: str) -> None:
             f"{'provider':<14}{'start s':>8}{'wall × ideal':>14}{'ms CPU/call':>13}{'replay ×':>10}{'with start ×':>14}"
         )
         for provider in providers or PROVIDERS:
-            print(_provider(bench, provider), flush=True)
+            print(_measure_provider(bench, provider), flush=True)
         print(f"A server that takes {AT_ONCE} at once, {WANTED} wanted:")
         print(f"{'Retry-After':<14}{'wall × ideal':>14}{'requests / case':>17}{'refused':>9}")
         for retry_after in (None, "1"):
-            print(_limited(bench, retry_after), flush=True)
+            print(_measure_limited(bench, retry_after), flush=True)
 
 
-def _provider(bench: Bench, provider: str) -> str:
-    first_s, one = _start(bench, provider)
+def _measure_provider(bench: Bench, provider: str) -> str:
+    first_s, one = _measure_start(bench, provider)
     with _server("--latency", str(LATENCY_S)) as server:
         live = bench.run(_suite(server, provider, CASES), at_once=AT_ONCE)
     with _server() as server:
-        suite, tape = _suite(server, provider, CASES), str(bench.kept / provider)
+        suite, tape = _suite(server, provider, CASES), str(bench.kept_folder / provider)
         bench.run(suite, "--record", tape, at_once=AT_ONCE)
         replay = min(
             (bench.run(suite, "--replay", tape, at_once=AT_ONCE) for _ in range(3)), key=lambda cost: cost.wall_s
@@ -85,8 +84,8 @@ def _provider(bench: Bench, provider: str) -> str:
     )
 
 
-def _start(bench: Bench, provider: str) -> tuple[float, Cost]:
-    """Return the seconds to the first request, and the cost of a run of one case: each the best of three."""
+def _measure_start(bench: Bench, provider: str) -> tuple[float, Cost]:
+    """Return the seconds to the first request and the cost of a run of one case, each the best of three."""
     firsts, costs = [], []
     # The first time compiles.
     for number in range(4):
@@ -94,15 +93,15 @@ def _start(bench: Bench, provider: str) -> tuple[float, Cost]:
             started = time.monotonic()
             cost = bench.run(_suite(server, provider, 1), at_once=AT_ONCE)
         if number:
-            # The same clock in all processes of a machine.
+            # This clock is the same in all processes of a machine.
             firsts.append(server.seen["first"] - started)
             costs.append(cost)
     return min(firsts), min(costs, key=lambda cost: cost.wall_s)
 
 
-def _limited(bench: Bench, retry_after: str | None) -> str:
+def _measure_limited(bench: Bench, retry_after: str | None) -> str:
     asked = () if retry_after is None else ("--retry-after", retry_after)
-    first_s, _ = _start(bench, "openai")
+    first_s, _ = _measure_start(bench, "openai")
     with _server("--latency", str(LATENCY_S), "--limit", str(AT_ONCE), *asked) as server:
         cost = bench.run(_suite(server, "openai", CASES), at_once=WANTED)
     refused = server.seen["statuses"].get("429", 0)

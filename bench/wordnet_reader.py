@@ -1,4 +1,4 @@
-"""NLTK's own WordNet reader on the dictionary files of Debian's package `wordnet-base`."""
+"""NLTK's WordNet reader for the dictionary files of Debian's package `wordnet-base`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ DEBIAN_DIRECTORY = Path("/usr/share/wordnet")
 
 
 def wordnet_reader(directory: Path) -> Any:
-    """A `WordNetCorpusReader` on `directory`.
+    """Return a `WordNetCorpusReader` for `directory`.
 
-    Debian leaves out two files that NLTK wants: `lexnames` (the names of the 45 lexicographer files, of which only the
-    number matters to synsets) and `index.sense` (asked for only to map other WordNet versions onto this one).
+    Debian's package lacks two files that NLTK reads: `lexnames` (the names of the 45 lexicographer files, of which
+    synsets only use the number) and `index.sense` (only used to map other WordNet versions to this one).
     """
     import nltk.data
     from nltk.corpus.reader.wordnet import WordNetCorpusReader
@@ -28,5 +28,5 @@ def wordnet_reader(directory: Path) -> Any:
             return None
 
     nltk.data.path.append(str(directory))
-    # The second argument is a reader for other languages; a non-empty value keeps NLTK from warning about its absence.
+    # The second argument is a reader for other languages; a non-empty value avoids NLTK's warning about its absence.
     return Reader(str(directory), "no other languages")

@@ -1,3 +1,41 @@
-"""Evaluate agent suites and decide whether a change may be merged."""
+"""Evaluate agent suites and decide whether a change may be merged.
+
+The public names of `holodeck_action.api`, imported when they are used.
+"""
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Case",
+    "CaseRecord",
+    "Comparison",
+    "ConfigurationError",
+    "Evaluation",
+    "LLMProvider",
+    "MetricVerdict",
+    "Record",
+    "Suite",
+    "TrialRecord",
+    "Turn",
+    "TurnRecord",
+    "Verdict",
+    "compare",
+    "evaluate",
+    "load_suite",
+    "read_record",
+    "score",
+    "verdict_of",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # A worker of an older Python imports the package, too, and none of these names.
+    from importlib import import_module
+
+    return getattr(import_module("holodeck_action.api"), name)
+
+
+def __dir__() -> "list[str]":
+    return [*globals(), *__all__]

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TextIO
 
 from holodeck_action.commands.program import (
-    collect_rarely,
+    collect_garbage_rarely,
     current_folder,
+    disable_pydantic_plugins,
+    exit_process,
     hide_tokens,
-    lasting_streams,
-    leave,
-    look_for_no_plugins,
+    install_lasting_streams,
 )
 from holodeck_action.commands.step import run_step
 from holodeck_action.decide.exit_codes import ExitCode
@@ -29,20 +29,20 @@ def start() -> None:
     signals = (signal.SIGINT, signal.SIGTERM)
     for number in signals:
         signal.signal(number, signal.default_int_handler)
-    collect_rarely()
-    log, _ = lasting_streams()
-    # The runner reads two streams in no fixed order; in one, "stop commands" comes before what it is meant for.
+    collect_garbage_rarely()
+    log, _ = install_lasting_streams()
+    # The runner reads two streams in no fixed order; in one, "stop commands" precedes the lines that it protects.
     os.dup2(1, 2)
     log.reconfigure(encoding="utf-8", line_buffering=True)
     sys.stderr = log
     if (note := hide_tokens()) is not None:
         log.write(f"note: {note}\n")
     environ = dict(os.environ)
-    look_for_no_plugins()
+    disable_pydantic_plugins()
     code = main((), environ, current_folder(), sys.stdin, log, log, signals=signals)
     log.flush()
-    # A verdict that nobody can read is never a pass.
-    leave(code or (ExitCode.INCOMPLETE if log.failure is not None else ExitCode.PASSED))
+    # An unreadable verdict is never a pass.
+    exit_process(code or (ExitCode.INCOMPLETE if log.failure is not None else ExitCode.PASSED))
 
 
 def main(
@@ -56,19 +56,19 @@ def main(
     pause: Callable[[float], None] = time.sleep,
     signals: Sequence[signal.Signals] = (),
 ) -> int:
-    """Evaluate what the inputs ask for, and publish it.
+    """Evaluate the suites that the inputs name, and publish the results.
 
     Args:
-        argv: none are read: a step has inputs.
+        argv: arguments, which are ignored, since a step has inputs.
         environ: the environment of the step.
-        cwd: an absolute folder; the workspace, unless the runner names another one.
-        stdin: what is typed or piped in.
-        stdout: takes the log.
-        stderr: not written to: the runner reads two streams in no fixed order.
-        pause: waits so many seconds, between calls to GitHub.
-        signals: those that end a run in an orderly way, and do not disturb publishing.
+        cwd: absolute path of the current folder; used as the workspace unless the runner names another one.
+        stdin: the standard input.
+        stdout: the log is written to it.
+        stderr: not used, since the runner shows lines of two streams in no fixed order.
+        pause: function that waits for a number of seconds, between requests to GitHub.
+        signals: signals that end a run in an orderly way, and are ignored while publishing.
 
     Returns:
-        The exit code of the process: the run's, as the inputs `fail-on` and `require-publish` want it.
+        The run's exit code, adjusted by the inputs `fail-on` and `require-publish`.
     """
     return run_step(Caller(environ, cwd, stdin, stdout, stdout, pause=pause, signals=signals))

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from holodeck_action.commands.door import ExportCommand, Program, SchemaCommand
+from holodeck_action.commands.door import ExportCommand, InitCommand, Program, SchemaCommand
 from holodeck_action.commands.program import (
-    collect_rarely,
+    collect_garbage_rarely,
     current_folder,
+    disable_pydantic_plugins,
+    exit_process,
     hide_tokens,
-    lasting_streams,
-    leave,
-    look_for_no_plugins,
+    install_lasting_streams,
 )
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.run.caller import Caller
@@ -44,7 +44,6 @@ from holodeck_action.run.options.flags import (
     type_of,
 )
 from holodeck_action.run.options.input_kinds import AT_LEAST_ONE
-from holodeck_action.suite.model.frameworks import FRAMEWORKS, SPANNED
 
 if TYPE_CHECKING:
     from holodeck_action.record.disk import Disk
@@ -102,15 +101,15 @@ def decide(caller: Caller, /, **given: Any) -> int:
 
     Without RESULTS: those in .holodeck/last, where a run without --output-dir keeps them.
     """
-    from holodeck_action.commands.decide import Redecision, decide_again
+    from holodeck_action.commands.decide import DecideOptions, decide_again
 
-    return decide_again(Redecision.of(given), caller)
+    return decide_again(DecideOptions.from_values(given), caller)
 
 
 @cli.command(epilog=EPILOG)
 @click.argument("base", type=PATH)
 @click.argument("head", type=PATH, required=False)
-@click.option("--history", type=PATH, metavar="DIR", help="Folder of a history whose runs BASE and HEAD may name.")
+@click.option("--history", type=PATH, metavar="DIR", help="Folder of a history. BASE and HEAD may name its runs.")
 @click.option("--policy", type=PATH, help="Take the settings from this policy file.")
 @settings(*CHANGES)
 @click.option(
@@ -135,9 +134,9 @@ def compare(caller: Caller, /, **given: Any) -> int:
       holodeck-action compare --history runs 3f2a91c results
       holodeck-action compare --history runs -- -2 -1
     """
-    from holodeck_action.commands.compare import Comparing, compare_runs
+    from holodeck_action.commands.compare import CompareOptions, compare_runs
 
-    return compare_runs(Comparing.of(given), caller)
+    return compare_runs(CompareOptions.from_values(given), caller)
 
 
 @cli.command(epilog=EPILOG)
@@ -168,8 +167,8 @@ def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> in
     *(*CALLS, "template", "html", "fail-on"),
     helps={
         **JUDGES_ONLY,
-        "concurrency": "Number of conversations judged at the same time [default: 10].",
-        "run-timeout": "Seconds that it may take [default: no limit].",
+        "concurrency": "Maximum number of conversations judged concurrently [default: 10].",
+        "run-timeout": "Time limit in seconds [default: no limit].",
         "resume": "Continue an interrupted call from the journal in the output directory.",
     },
 )
@@ -214,9 +213,9 @@ def report(caller: Caller, /, **given: Any) -> int:
 
     Exit code 0: shown; 2: RESULTS or an option cannot be used.
     """
-    from holodeck_action.commands.report import Showing, show_record
+    from holodeck_action.commands.report import ReportOptions, show_record
 
-    return show_record(Showing(**given), caller)
+    return show_record(ReportOptions(**given), caller)
 
 
 @cli.command(cls=ExportCommand)
@@ -267,15 +266,10 @@ def publish(caller: Caller, /, results: tuple[str, ...], **given: Any) -> int:
     return publish_runs(results, given, caller)
 
 
-@cli.command()
+@cli.command(cls=InitCommand)
 @click.argument("folder", type=PATH, default=".", metavar="[DIR]")
-@click.option(
-    "--framework",
-    type=click.Choice([*FRAMEWORKS, *SPANNED]),
-    help="Evaluate the repository's agent of this framework; it is looked for in the Python files.",
-)
 @click.pass_obj
-def init(caller: Caller, folder: GivenPath, framework: str | None) -> int:
+def init(caller: Caller, folder: GivenPath, framework: str | None = None) -> int:
     """Write the files that DIR (default: here) lacks: a suite with a small agent, its policy file, a workflow.
 
     Existing files stay, except that agent.yaml and the policy file get a comment that tells editors their schema. An
@@ -306,23 +300,23 @@ def schema(caller: Caller, document: str) -> int:
 
 def start() -> None:
     """Run the command line as this process, and exit with its code."""
-    collect_rarely()
-    stdout, stderr = lasting_streams()
+    collect_garbage_rarely()
+    stdout, stderr = install_lasting_streams()
     if (note := hide_tokens()) is not None:
         click.echo(f"note: {note}", err=True)
     signals = [signal.SIGINT, signal.SIGTERM]
-    # `nohup` has it ignored.
+    # `nohup` ignores it.
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signals.append(signal.SIGHUP)
     environ = dict(os.environ)
-    look_for_no_plugins()
+    disable_pydantic_plugins()
     code = main(sys.argv[1:], environ, current_folder(), sys.stdin, stdout, stderr, signals=signals)
     stdout.flush()
     if stdout.failure is not None:
         click.echo(f"error: standard output could not be written: {stdout.failure.strerror}", err=True)
-        # A verdict that nobody can read is never a pass.
+        # An unreadable verdict is never a pass.
         code = code or ExitCode.INCOMPLETE
-    leave(code)
+    exit_process(code)
 
 
 def main(
@@ -340,15 +334,15 @@ def main(
     """Run one command of the command line; errors are sentences, never tracebacks.
 
     Args:
-        argv: the arguments, without the program's name.
-        environ: see `Caller`, as for the arguments that follow.
-        cwd: an absolute folder.
-        stdin: what is typed or piped in.
-        stdout: takes what the command is asked for.
+        argv: the command-line arguments, without the program's name.
+        environ: the environment variables.
+        cwd: absolute path of the current folder.
+        stdin: the standard input.
+        stdout: takes the output of the command.
         stderr: takes progress, notes and errors.
-        disk: what a run writes its results with; None for the system's.
-        pause: waits so many seconds.
-        signals: those that end a run in an orderly way.
+        disk: writes the results of a run; None to use the file system directly.
+        pause: function that waits for a number of seconds, between requests to GitHub.
+        signals: signals that end a run in an orderly way.
 
     Returns:
         The exit code (docs/results.md).

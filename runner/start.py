@@ -1,7 +1,7 @@
-"""Starts the step of a workflow on the runner itself: makes the program's environment with uv, and becomes the program.
+"""Runs the step of a workflow on the runner itself: installs the program's environment with uv, and executes it.
 
-It runs isolated, in a folder of the runner, under any Python from 3.9 on. Nothing of the checkout is started, imported
-or installed here: the event is judged first, and what PATH and variables name in the workspace is left out.
+The script runs isolated, in a folder of the runner, on Python 3.9 or newer. It starts, imports and installs nothing of
+the checkout: it checks the event first, and drops entries of PATH and variables that lead into the workspace.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _PAYLOAD_LIMIT = 25 * 1024 * 1024
 
 
 def main() -> None:
-    """Become the program.
+    """Replace this process with the program.
 
     Raises:
-        OSError, subprocess.CalledProcessError: its environment cannot be made.
+        OSError, subprocess.CalledProcessError: the program's environment cannot be created.
     """
     inputs: dict[str, str] = json.loads(os.environ[INPUTS])
     note = hide_variables((*WITHHELD, INPUTS))
@@ -56,10 +56,10 @@ def main() -> None:
     workspace = Path(environ["GITHUB_WORKSPACE"])
     own = Path(tempfile.mkdtemp(prefix="holodeck-action-", dir=environ.get("RUNNER_TEMP") or "/tmp"))  # noqa: S108
     os.chdir(own)
-    seen = _own_variables(environ, workspace)
-    cache = _cache(seen, own)
-    uv = program_outside("uv", environ["PATH"], workspace) or _installed_uv(cache, seen)
-    folder = _folder(cache)
+    seen = _installer_variables(environ, workspace)
+    cache = _cache_folder(seen, own)
+    uv = program_outside("uv", environ["PATH"], workspace) or _install_uv(cache, seen)
+    folder = _environment_folder(cache)
     _sync(uv, folder, seen)
     environ.setdefault(OF_THE_JOB, _python_of_the_job(environ["PATH"], workspace))
     # Packages of suites are installed with the same uv.
@@ -67,14 +67,14 @@ def main() -> None:
     environ.update({f"INPUT_{name.replace(' ', '_').upper()}": value for name, value in inputs.items()})
     python = str(folder / "bin" / "python")
     sys.stdout.flush()
-    # Nothing of the job's PYTHON… variables, which are for the code of suites.
+    # -I ignores the job's PYTHON… variables, which are for the code of suites.
     os.execve(python, [python, "-Iu", str(ROOT / "entrypoint.py")], environ)  # noqa: S606 - no shell is needed
 
 
 def _check_event(inputs: Mapping[str, str], environ: Mapping[str, str]) -> None:
-    """End the step where the event is known to be about a fork and has secrets.
+    """End the step if the event has secrets and is known to be about a fork.
 
-    What only GitHub can tell, the program asks before it reads anything of the checkout.
+    If only GitHub can tell, the program asks it before reading anything of the checkout.
     """
     if inputs.get("publish", "").strip() or inputs.get("merge", "").strip():
         # Nothing of the checkout is evaluated.
@@ -88,7 +88,7 @@ def _check_event(inputs: Mapping[str, str], environ: Mapping[str, str]) -> None:
 
 
 def _payload(environ: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return what GitHub sent of the event; None where it cannot be read."""
+    """Return the event's payload; None if it cannot be read."""
     try:
         with open(environ.get("GITHUB_EVENT_PATH", ""), "rb") as file:
             payload = json.loads(file.read(_PAYLOAD_LIMIT))
@@ -97,10 +97,10 @@ def _payload(environ: Mapping[str, str]) -> dict[str, Any] | None:
     return payload if isinstance(payload, dict) else None
 
 
-def _own_variables(environ: Mapping[str, str], workspace: Path) -> dict[str, str]:
-    """Return the variables that uv and pip see: the job's without tokens, and without those of its Pythons.
+def _installer_variables(environ: Mapping[str, str], workspace: Path) -> dict[str, str]:
+    """Return the variables for uv and pip: the job's, without tokens and without settings of its Pythons.
 
-    None names a place in the workspace, where caches, settings and programs are the checkout's.
+    Variables that name a place in the workspace are dropped: caches, settings and programs there are the checkout's.
     """
     root = os.path.realpath(workspace)
 
@@ -114,7 +114,7 @@ def _own_variables(environ: Mapping[str, str], workspace: Path) -> dict[str, str
         for name, value in job_environment(environ).items()
         if name not in _FOREIGN and not name.startswith("PYTHON") and not is_inside(name, value)
     }
-    # uv looks for Pythons there.
+    # uv searches PATH for Pythons.
     folders = folders_outside(environ["PATH"], workspace)
     usable = [folder for folder in folders if not any(leads_into(each, root) for each in Path(folder).glob("python*"))]
     return {**seen, "PATH": os.pathsep.join(usable)}
@@ -133,8 +133,8 @@ def _python_of_the_job(path: str, workspace: Path) -> str:
     return sys.executable
 
 
-def _cache(seen: Mapping[str, str], own: Path) -> Path:
-    """Return the folder that later jobs on this machine find again; without a home folder, one of this job."""
+def _cache_folder(seen: Mapping[str, str], own: Path) -> Path:
+    """Return the cache folder that jobs on this machine share; this job's own folder if there is no home."""
     if os.path.isabs(seen.get("XDG_CACHE_HOME", "")):
         return Path(seen["XDG_CACHE_HOME"]) / "holodeck-action"
     if not os.path.isabs(seen.get("HOME", "")):
@@ -143,14 +143,14 @@ def _cache(seen: Mapping[str, str], own: Path) -> Path:
     return Path(seen["HOME"]).joinpath(*default, "holodeck-action")
 
 
-def _folder(cache: Path) -> Path:
+def _environment_folder(cache: Path) -> Path:
     """Return the folder of the program's environment."""
     digest = hashlib.sha256((ROOT / "uv.lock").read_bytes() + str(ROOT).encode()).hexdigest()[:16]
     return cache / "program" / digest
 
 
 def _sync(uv: str, folder: Path, seen: Mapping[str, str]) -> None:
-    """Install what the program needs in the versions and with the hashes of uv.lock; nothing where it is there."""
+    """Install the program's packages with the versions and hashes of uv.lock; installed ones stay."""
     # rouge-score is of use to `verify` alone, and would have to be built.
     packages = ["--no-dev", "--all-extras", "--no-install-project", "--no-install-package", "rouge-score"]
     # Before 3.13 Python cannot wait for processes on macOS as the program does.
@@ -162,8 +162,8 @@ def _sync(uv: str, folder: Path, seen: Mapping[str, str]) -> None:
     )
 
 
-def _installed_uv(cache: Path, seen: Mapping[str, str]) -> str:
-    """Install the uv of the image, checked by its hashes, where the machine has none."""
+def _install_uv(cache: Path, seen: Mapping[str, str]) -> str:
+    """Install the image's version of uv, checked by its hashes, on a machine without uv; return its path."""
     text = (ROOT / "requirements" / "image.txt").read_text(encoding="utf-8")
     found = re.search(r"^uv==.*(?:\n .*)*", text, re.MULTILINE)
     assert found is not None
@@ -177,7 +177,7 @@ def _installed_uv(cache: Path, seen: Mapping[str, str]) -> str:
     checked = ["--require-hashes", "--only-binary", ":all:", "-r", str(requirements)]
     subprocess.run([*pip, *checked], env=seen, check=True)
     uv.parent.mkdir(parents=True, exist_ok=True)
-    # Another job of this machine may look for it meanwhile: it finds all of it or nothing.
+    # Another job of this machine may look for it meanwhile: the rename makes it appear all at once.
     part = uv.with_name(f"uv-{os.getpid()}")
     shutil.copy2(environment / "bin" / "uv", part)
     os.replace(part, uv)

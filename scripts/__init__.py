@@ -1,1 +1,1 @@
-"""Scripts that build the data kept in the repository: run each as a module from its root."""
+"""Scripts that build generated files of the repository. Run each as a module from the root."""

@@ -1,6 +1,6 @@
-"""Writes the inputs of action.yml and action-types.yml, and runner/action.yml: the Action without a container.
+"""Writes the inputs of action.yml and action-types.yml, and runner/action.yml, the Action without a container.
 
-Names, defaults and types are those of the declarations, what an input means is its row in docs/action.md.
+Names, defaults and types are from the declarations in the code, descriptions from the table in docs/action.md.
 """
 
 from __future__ import annotations
@@ -63,33 +63,35 @@ runs:
 """
 
 
-def described(page: str) -> dict[str, str]:
-    """Return what each input means, without markup, by name, from the text of docs/action.md."""
+def input_meanings(page: str) -> dict[str, str]:
+    """Return the description of each input by name, without markup, from the text of docs/action.md."""
     section = page.partition("\n## Inputs\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([\w-]+)` \| (?:[^|]+ )?\| (.*) \|$", section, re.MULTILINE)
     return {name: re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", meaning).replace("`", "") for name, meaning in rows}
 
 
-def action(text: str, page: str) -> str:
-    """Return the text of action.yml, with its inputs as they are declared and as docs/action.md describes them."""
-    meanings = described(page)
-    return _with_inputs(text, "".join(_input(item, meanings) for item in INPUTS))
+def action_text(text: str, page: str) -> str:
+    """Return the text of action.yml with the declared inputs and the descriptions from docs/action.md (`page`)."""
+    meanings = input_meanings(page)
+    return _with_inputs(text, "".join(_input_text(item, meanings) for item in INPUTS))
 
 
-def _input(item: Input, meanings: Mapping[str, str]) -> str:
+def _input_text(item: Input, meanings: Mapping[str, str]) -> str:
     more = " true or false." if item.kind is FLAG else ""
     default = item.default or _DEFAULTS.get(item.name, "")
     told = f"  {item.name}:\n    description: {_scalar(meanings[item.name] + more)}\n"
     return told + (f"    default: {_scalar(default)}\n" if default else "")
 
 
-def types(text: str) -> str:
-    """Return the text of action-types.yml, with the types of the inputs as they are declared."""
+def types_text(text: str) -> str:
+    """Return the text of action-types.yml with the types of the declared inputs."""
     first = next(item for item in INPUTS if item.kind.many)
-    return _with_inputs(text, "".join(f"  {item.name}:{_LINES if item is first else _type(item)}\n" for item in INPUTS))
+    return _with_inputs(
+        text, "".join(f"  {item.name}:{_LINES if item is first else _type_text(item)}\n" for item in INPUTS)
+    )
 
 
-def _type(item: Input) -> str:
+def _type_text(item: Input) -> str:
     kind, type_ = item.kind, "string"
     if kind.many:
         return " *lines"
@@ -108,13 +110,13 @@ def _with_inputs(text: str, inputs: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Write a text as YAML: as it is where that means the text."""
+    """Return a text as a YAML scalar, quoted only if necessary."""
     plain = re.fullmatch(r"[\w$][^#]*", text) and ": " not in text and text not in ("true", "false", "off", "on")
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
-def runner_action(text: str) -> str:
-    """Return the text of runner/action.yml for that of action.yml."""
+def runner_action_text(text: str) -> str:
+    """Return the text of runner/action.yml, given the text of action.yml."""
     told, _, rest = text.partition("\nbranding:\n")
     inputs, _, rest = rest[rest.index("\ninputs:\n") :].partition("\noutputs:\n")
     outputs, _, _ = rest.partition("\nruns:\n")
@@ -129,7 +131,7 @@ def runner_action(text: str) -> str:
 
 
 if __name__ == "__main__":
-    made = action(ACTION.read_text(encoding="utf-8"), (ROOT / "docs" / "action.md").read_text(encoding="utf-8"))
+    made = action_text(ACTION.read_text(encoding="utf-8"), (ROOT / "docs" / "action.md").read_text(encoding="utf-8"))
     ACTION.write_text(made, encoding="utf-8")
-    TYPES.write_text(types(TYPES.read_text(encoding="utf-8")), encoding="utf-8")
-    RUNNER.write_text(runner_action(made), encoding="utf-8")
+    TYPES.write_text(types_text(TYPES.read_text(encoding="utf-8")), encoding="utf-8")
+    RUNNER.write_text(runner_action_text(made), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Builds docs/fields.md from the models' schemas and the flags of the commands, and the table of gates in
+"""Builds docs/fields.md from the models' schemas and the commands' flags, and the table of gates in
 docs/policy-file.md; `--check` only compares.
 
 python -m scripts.build_field_reference [--check]
@@ -26,7 +26,7 @@ from holodeck_action.suite.model.base import FormatModel, Section
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import PLACE
 from holodeck_action.suite.model.policy import GateMetric, Gates, Policy
-from holodeck_action.suite.suite_schemas import describe_fields, models_of
+from holodeck_action.suite.suite_schemas import all_subclasses, describe_fields
 
 PAGE = Path(__file__).parents[1] / "docs" / "fields.md"
 POLICY_PAGE = PAGE.with_name("policy-file.md")
@@ -49,7 +49,7 @@ FILES = (
 BOUNDS = (("ge", "≥"), ("minimum", "≥"), ("gt", ">"), ("exclusiveMinimum", ">"), ("le", "≤"), ("maximum", "≤"))
 TABLE = "| field | type | default | meaning | example |\n|---|---|---|---|---|"
 PLAIN = re.compile(r"[\w./$][^\[\]{},#\"'&*!|>%@`\\]*")
-"""Texts that YAML reads as they are written."""
+"""Matches texts that YAML reads unchanged without quotes."""
 VALUES = {"INTEGER RANGE": "whole number", "FLOAT RANGE": "number", "TEXT": "text", "PATH": "path"}
 NAMES = {
     "string": "text",
@@ -60,8 +60,8 @@ NAMES = {
 }
 
 
-def build() -> str:
-    """Return the page."""
+def build_page() -> str:
+    """Return the text of docs/fields.md."""
     parts = [INTRO]
     written: set[type[BaseModel]] = set()
     for title, root, about in FILES:
@@ -69,13 +69,13 @@ def build() -> str:
         for model in models_below(root):
             parts.extend(_blocks(model, written))
     parts.append("## Commands\n\nA flag takes precedence over an input, an input over the policy file.\n")
-    parts.extend(_command(name, command) for name, command in commands_below(cli))
+    parts.extend(_command_section(name, command) for name, command in commands_below(cli))
     return "\n".join(parts)
 
 
-def with_gates(page: str) -> str:
-    """Return the text of docs/policy-file.md with the table of all gates."""
-    flags = {item.replaces: f"`--{item.name}`" for item in INPUTS}
+def with_gate_table(page: str) -> str:
+    """Return the text of docs/policy-file.md with the table of gates renewed."""
+    flags = {item.policy_key: f"`--{item.name}`" for item in INPUTS}
     rows = []
     for name, field in _schema_of(Gates)["properties"].items():
         if name == "metrics":
@@ -91,7 +91,7 @@ _GATES = "| key | default | flag | what it bounds |\n|---|---|---|---|\n"
 
 
 def models_below(annotation: Any, found: dict[type[BaseModel], None] | None = None) -> dict[type[BaseModel], None]:
-    """Every model below an annotation, in the order of the fields; `found` collects them."""
+    """Return every model that an annotation contains, in the order of fields; `found` collects them."""
     found = {} if found is None else found
     if annotation is Metric:
         for metric in built_in().classes.values():
@@ -110,40 +110,40 @@ def models_below(annotation: Any, found: dict[type[BaseModel], None] | None = No
 
 
 def _blocks(model: type[BaseModel], written: set[type[BaseModel]]) -> Iterator[str]:
-    """Yield the tables of a model and of the models it inherits fields from, each once."""
+    """Yield the tables of a model and of the models from which it inherits fields, each once."""
     schema = _schema_of(model)
-    owners = [owner for owner in model.__mro__ if issubclass(owner, BaseModel) and _own(owner)]
+    owners = [owner for owner in model.__mro__ if issubclass(owner, BaseModel) and _own_fields(owner)]
     for owner in owners:
         if owner in written:
             continue
         written.add(owner)
         about = " ".join((owner.__doc__ or "").partition("\n\n")[0].split())
         others = [other for other in owner.__mro__[1:] if other in owners]
-        shared = f" It also has the fields of {_linked(other.__name__ for other in others)}." if others else ""
-        rows = "\n".join(_row(name, schema["properties"][name], schema) for name in _own(owner))
+        shared = f" It also has the fields of {_links(other.__name__ for other in others)}." if others else ""
+        rows = "\n".join(_row_text(name, schema["properties"][name], schema) for name in _own_fields(owner))
         yield f"### {owner.__name__}\n\n{about}{shared}\n\n{TABLE}\n{rows}\n"
 
 
 def _schema_of(model: type[BaseModel]) -> Schema:
     schema = model.model_json_schema()
-    describe_fields(schema, model, {known.__name__: known for known in models_of(FormatModel)})
-    described: Schema = schema["$defs"][model.__name__] if "$ref" in schema else schema  # It may hold itself.
+    describe_fields(schema, model, {known.__name__: known for known in all_subclasses(FormatModel)})
+    described: Schema = schema["$defs"][model.__name__] if "$ref" in schema else schema  # A model may contain itself.
     return described
 
 
-def _own(owner: type[BaseModel]) -> list[str]:
+def _own_fields(owner: type[BaseModel]) -> list[str]:
     return [name for name in owner.__annotations__ if name in getattr(owner, "model_fields", {})]
 
 
-def _linked(names: typing.Iterable[str]) -> str:
+def _links(names: typing.Iterable[str]) -> str:
     *first, last = (f"[{name}](#{name.lower()})" for name in names)
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _row(name: str, field: Schema, schema: Schema) -> str:
+def _row_text(name: str, field: Schema, schema: Schema) -> str:
     default = "*required*" if name in schema.get("required", ()) else _default(field)
     meaning = field.get("description") or ("Says of which kind the entry is." if "const" in field else "")
-    return _cells(f"`{name}`", _type(field), default, meaning, _example(field))
+    return _cells(f"`{name}`", _type_text(field), default, meaning, _example(field))
 
 
 def _cells(*cells: str) -> str:
@@ -152,15 +152,15 @@ def _cells(*cells: str) -> str:
 
 def _default(field: Schema) -> str:
     value = field.get("default")
-    return "" if value in (None, [], {}, ()) else f"`{_written(value)}`"
+    return "" if value in (None, [], {}, ()) else f"`{_value_text(value)}`"
 
 
-def _written(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) and value.strip() == value else json.dumps(value, ensure_ascii=False)
 
 
 def _example(field: Schema) -> str:
-    """The example of the description, else another choice than the default, else the default."""
+    """Return the example in the description, else a choice other than the default, else the default."""
     if examples := field.get("examples"):
         return f"`{_yaml(examples[0])}`"
     choices = [entry for part in _parts(field) for entry in part.get("enum", ())]
@@ -171,7 +171,7 @@ def _example(field: Schema) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """A value as YAML on one line."""
+    """Return a value as YAML on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -182,14 +182,14 @@ def _yaml(value: Any) -> str:
 
 
 def _parts(field: Schema) -> list[Schema]:
-    """The alternatives of a field, without null and the empty text."""
+    """Return the alternatives of a field, without null and the empty text."""
     options = field.get("anyOf") or field.get("oneOf")
     if options is None:
         return [] if field.get("type") == "null" or field.get("const") == "" else [field]
     return [part for option in options for part in _parts(option)]
 
 
-def _type(field: Schema) -> str:
+def _type_text(field: Schema) -> str:
     found = dict.fromkeys(_one_type(part) for part in _parts(field))
     return " or ".join(found) or "any value"
 
@@ -198,7 +198,7 @@ def _one_type(part: Schema) -> str:
     if PLACE in part:
         return "[metric](metrics.md)"
     if "$ref" in part:
-        return _linked([part["$ref"].rpartition("/")[2]])
+        return _links([part["$ref"].rpartition("/")[2]])
     if "const" in part:
         return f"`{part['const']}`"
     if "enum" in part:
@@ -207,16 +207,16 @@ def _one_type(part: Schema) -> str:
     if isinstance(kind, list):
         return "text"
     if kind == "array":
-        items = _type(part["items"]) if part.get("items") else "any value"
+        items = _type_text(part["items"]) if part.get("items") else "any value"
         return f"list of {items}"
     if kind == "object" and isinstance(values := part.get("additionalProperties"), dict) and values:
-        return f"mapping to {_type(values)}"
+        return f"mapping to {_type_text(values)}"
     bounds = ", ".join(f"{sign} {part[key]:g}" for key, sign in BOUNDS if key in part)
     return f"{NAMES.get(str(kind), 'any value')}{', ' if bounds else ''}{bounds}"
 
 
 def commands_below(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Yield the commands of a group by their names, those of groups in it as `group command`."""
+    """Yield name and command for each command of a group; nested ones are named `group command`."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -228,19 +228,19 @@ def commands_below(group: click.Group, before: str = "") -> Iterator[tuple[str, 
 
 
 def parameters_of(command: click.Command) -> list[click.Parameter]:
-    """Return the parameters of a command but `--help`, those of extensions too."""
+    """Return the parameters of a command, including those of extensions, without `--help`."""
     return [parameter for parameter in command.get_params(click.Context(command)) if parameter.name != "help"]
 
 
-def _command(name: str, command: click.Command) -> str:
+def _command_section(name: str, command: click.Command) -> str:
     about = " ".join((command.help or "").partition("\n\n")[0].replace("\b", "").split())
-    rows = [_flag(parameter) for parameter in parameters_of(command)]
+    rows = [_flag_row(parameter) for parameter in parameters_of(command)]
     return (
         f"### holodeck-action {name}\n\n{about}\n\n| flag | value | meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n"
     )
 
 
-def _flag(parameter: click.Parameter) -> str:
+def _flag_row(parameter: click.Parameter) -> str:
     if isinstance(parameter, click.Argument):
         return _cells(f"`{(parameter.name or '').upper()}`", "", "")
     assert isinstance(parameter, click.Option)
@@ -251,13 +251,13 @@ def _flag(parameter: click.Parameter) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    page = build()
+    page = build_page()
     if "--check" in arguments:
         fresh = PAGE.read_text(encoding="utf-8") == page
         print("docs/fields.md is as built" if fresh else "docs/fields.md is not as built: run make fields")
         return 0 if fresh else 1
     PAGE.write_text(page, encoding="utf-8")
-    POLICY_PAGE.write_text(with_gates(POLICY_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    POLICY_PAGE.write_text(with_gate_table(POLICY_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

@@ -2,8 +2,8 @@
 
 python -m scripts.build_known_models [--check]
 
-Profiles tell models apart by how their names begin. Each text in their source that may be such a beginning is tried,
-and those that make a difference are kept.
+Profiles distinguish models by prefixes of their names. Each string in their source that may be a prefix is tried, and
+those that make a difference are kept.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from pydantic_ai.providers.azure import AzureProvider
 from pydantic_ai.providers.ollama import OllamaProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from holodeck_action.llm.model_facts import EFFORTS, KnownModel, longest
+from holodeck_action.llm.model_facts import EFFORTS, KnownModel, longest_prefix
 
 MODULE = Path(__file__).parents[1] / "holodeck_action" / "llm" / "known_models.py"
 INTRO = '''"""What is known about models by their names: the profiles of pydantic-ai {version}; `make models` renews it.
 
 By provider: what several models take, see `KnownModel`, and how their names begin. The longest beginning counts, and a
-`$` stands for the end of a name.
+`$` means the end of a name.
 """
 
 from typing import Any
@@ -58,20 +58,20 @@ SCHEMAS = {
 _NAME = re.compile(r"[a-z][\w.:@-]*")
 LONG = 120
 _REST = "~"
-"""What no profile asks for: a name that goes on in some way."""
+"""A suffix that no profile checks for, to test a prefix followed by other text."""
 
 
-def facts(provider: str, name: str) -> dict[str, Any]:
-    """Return what the profile of a model says, as fields of `KnownModel`."""
+def model_facts(provider: str, name: str) -> dict[str, Any]:
+    """Return the fields of `KnownModel` for a model, from its profile."""
     profile: Mapping[str, Any] = PROVIDERS[provider].model_profile(name) or {}
     return {
         "schemas": SCHEMAS[profile["json_schema_transformer"].__name__],
         "structured": profile.get("supports_json_schema_output", False),
-        **(_of_anthropic if provider == "anthropic" else _of_openai)(profile),
+        **(_anthropic_facts if provider == "anthropic" else _openai_facts)(profile),
     }
 
 
-def _of_openai(profile: Mapping[str, Any]) -> dict[str, Any]:
+def _openai_facts(profile: Mapping[str, Any]) -> dict[str, Any]:
     reasons = profile.get("openai_supports_reasoning", False)
     known = {
         "reasons": reasons,
@@ -86,7 +86,7 @@ def _of_openai(profile: Mapping[str, Any]) -> dict[str, Any]:
     return known
 
 
-def _of_anthropic(profile: Mapping[str, Any]) -> dict[str, Any]:
+def _anthropic_facts(profile: Mapping[str, Any]) -> dict[str, Any]:
     most = profile.get("anthropic_max_output_tokens")
     short = profile.get("anthropic_rejects_max_tokens_beyond_context_window")
     return {
@@ -100,19 +100,19 @@ def _of_anthropic(profile: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def build() -> str:
+def build_module() -> str:
     """Return the text of the module."""
     families = {provider: tuple(_families(provider)) for provider in PROVIDERS}
-    return f"{INTRO.format(version=version('pydantic-ai-slim'))}{NAME} = {_code(families, 0, len(NAME) + 3)}\n"
+    return f"{INTRO.format(version=version('pydantic-ai-slim'))}{NAME} = {_code_text(families, 0, len(NAME) + 3)}\n"
 
 
 def _families(provider: str) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
-    """Yield what models take and how their names begin; families in the order of their first names."""
-    known: dict[str, dict[str, Any]] = {"": _told(facts(provider, _REST))}
-    for start in sorted(_starts()):
+    """Yield the facts of each family with its name prefixes; families are in the order of their first prefix."""
+    known: dict[str, dict[str, Any]] = {"": _non_default_facts(model_facts(provider, _REST))}
+    for start in sorted(_name_prefixes()):
         for name, asked in ((start, start + _REST), (f"{start}$", start)):
-            told = _told(facts(provider, asked))
-            if told != known[longest(known, name)]:
+            told = _non_default_facts(model_facts(provider, asked))
+            if told != known[longest_prefix(known, name)]:
                 known[name] = told
     families: list[tuple[dict[str, Any], list[str]]] = []
     for name, told in known.items():
@@ -125,8 +125,8 @@ def _families(provider: str) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]
 
 
 @cache
-def _starts() -> set[str]:
-    """Return the texts of the source that may be beginnings of names."""
+def _name_prefixes() -> set[str]:
+    """Return the strings in the profiles' source that may be prefixes of names."""
     files = [Path(str(inspect.getsourcefile(each))) for each in PROVIDERS.values()]
     return {
         node.value
@@ -136,19 +136,19 @@ def _starts() -> set[str]:
     }
 
 
-def _told(known: dict[str, Any]) -> dict[str, Any]:
-    """Return what differs from what is taken of a model."""
+def _non_default_facts(known: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts that differ from the defaults of `KnownModel`."""
     usual = {field.name: field.default for field in fields(KnownModel)}
     return {name: value for name, value in known.items() if value != usual[name]}
 
 
-def _code(value: Any, indent: int, before: int) -> str:
-    """Return a value as ruff writes it.
+def _code_text(value: Any, indent: int, before: int) -> str:
+    """Return the source of a value in ruff's format.
 
     Args:
-        value: texts, numbers, and tuples and dictionaries of them.
-        indent: of its first line.
-        before: characters that stand before it in this line.
+        value: a text, a number, or a tuple or dictionary of them.
+        indent: indentation of the first line.
+        before: number of characters before the value on this line.
     """
     if isinstance(value, str):
         return f'"{value}"'
@@ -157,12 +157,12 @@ def _code(value: Any, indent: int, before: int) -> str:
     begin, end = "()" if isinstance(value, tuple) else "{}"
     pairs = value.items() if isinstance(value, dict) else [("", item) for item in value]
     items = [(f'"{key}": ' if begin == "{" else "", item) for key, item in pairs]
-    line = ", ".join(f"{key}{_code(item, 0, -sys.maxsize)}" for key, item in items)
+    line = ", ".join(f"{key}{_code_text(item, 0, -sys.maxsize)}" for key, item in items)
     line = f"{begin}{line}{',' * (begin == '(' and len(items) == 1)}{end}"
     if indent + before + len(line) < LONG:
         return line
     inner = indent + 4
-    lines = "".join(f"{' ' * inner}{key}{_code(item, inner, len(key))},\n" for key, item in items)
+    lines = "".join(f"{' ' * inner}{key}{_code_text(item, inner, len(key))},\n" for key, item in items)
     return f"{begin}\n{lines}{' ' * indent}{end}"
 
 
@@ -170,7 +170,7 @@ def _code(value: Any, indent: int, before: int) -> str:
 @click.option("--check", is_flag=True, help="Only say whether the module is as it would be written.")
 def main(check: bool) -> None:
     """Write the table, or compare it."""
-    text = build()
+    text = build_module()
     if not check:
         MODULE.write_text(text, encoding="utf-8")
     elif MODULE.read_text(encoding="utf-8") != text:

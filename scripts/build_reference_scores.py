@@ -1,12 +1,12 @@
-"""Build the scores that the prescribed libraries give to more than 4,000 pairs of response and reference.
+"""Builds the scores of the reference libraries for more than 4,000 pairs of response and reference.
 
     python -m scripts.build_reference_scores --wordnet /usr/share/wordnet --other-python PYTHON OUTPUT
 
-OUTPUT is `tests/text/reference_scores.jsonl.gz`, a line per pair: the two texts; BLEU, once as of Python 3.11 and once
-as of 3.12 and later, whose built-in `sum` rounds differently; the F-measures of ROUGE-1, ROUGE-2 and ROUGE-L, without
-and with stemmer; METEOR by NLTK, on WordNet as NLTK itself reads it from the files of Debian's package `wordnet-base`.
-Nothing of ours takes part in the scores. The pairs are made up, the same ones every time. PYTHON is an interpreter on
-the other side of 3.12 that has sacrebleu.
+OUTPUT is `tests/text/reference_scores.jsonl.gz` with a line for each pair: the two texts; BLEU by Python 3.11 and by
+3.12 or later, whose built-in `sum` rounds differently; the F-measures of ROUGE-1, ROUGE-2 and ROUGE-L, without and
+with stemmer; METEOR by NLTK with WordNet, which NLTK reads from the files of Debian's package `wordnet-base`. None of
+our own code computes scores. The pairs are generated, the same ones every time. PYTHON is an interpreter with
+sacrebleu: before 3.12 if this one is 3.12 or later, else 3.12 or later.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.wordnet_reader import DEBIAN_DIRECTORY, wordnet_reader
 
 _VARIANTS = ("rouge1", "rouge2", "rougeL")
 
-# Every character or sequence to which one of the tokenisers gives a meaning, and neighbours to which none does.
+# Characters and sequences that a tokeniser treats specially, and similar ones that none does.
 _ATOMS = (
     *" \n\t\x1c\x85\u2003\xa0.,:;'\"`«»“”‘’„!?()[]{}<>-–—*@#$%&/\\_^~|+=0123456789aAàszSZtTdDmM٣ſİßΣσ中😀\u0301\ud800",
     *([" "] * 14),
@@ -89,7 +89,7 @@ _FIXED = (
 
 
 def _odd_pairs(count: int) -> list[tuple[str, str]]:
-    """Random sequences of atoms; the response repeats parts of the reference."""
+    """Return pairs of random sequences of atoms, in which the response repeats parts of the reference."""
     random = Random(4000)
     pairs = []
     for _ in range(count):
@@ -101,7 +101,7 @@ def _odd_pairs(count: int) -> list[tuple[str, str]]:
 
 
 def _long_pairs() -> list[tuple[str, str]]:
-    """Texts of up to 20,000 words, made of repeated blocks so that the file stays small."""
+    """Return pairs of texts of up to 20,000 words, made of repeated blocks so that the file stays small."""
     (first, second), (third, _) = paraphrase_pairs(2, words=(900, 1100), seed=77)
     return [
         (f"{first} {third} {first}", f"{second} {third}"),
@@ -115,7 +115,7 @@ def _long_pairs() -> list[tuple[str, str]]:
 
 
 def pairs() -> list[tuple[str, str]]:
-    """All pairs of response and reference, the same ones on every call."""
+    """Return all pairs of response and reference, the same ones on every call."""
     return [
         *_FIXED,
         *paraphrase_pairs(300, words=(1, 1), seed=1),

@@ -1,10 +1,10 @@
-"""Build the list of words by which a password of words is told from a random key.
+"""Builds the list of words that distinguishes passwords made of words from random keys.
 
     python -m scripts.build_word_list holodeck_action/text/data/words.txt
 
-The words are those of METEOR's table (see `build_wordnet_table`), of which only the letters are taken, and some that
-passwords and settings are made of. A word that holds another one is left out: whoever looks for words in a value finds
-the shorter one. The same table gives the same bytes.
+The words are the letters of those in METEOR's table (see `build_wordnet_table`), and some that are common in passwords
+and settings. A word that contains another one is left out, since a search finds the shorter one. The same table gives
+the same bytes.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ OTHERS = [
 ]
 
 
-def minimal(words: Iterable[str]) -> list[str]:
-    """Return the words that hold no shorter word of the list, sorted."""
+def minimal_words(words: Iterable[str]) -> list[str]:
+    """Return the words that contain no shorter word of the list, sorted."""
     kept: set[str] = set()
     for word in sorted(set(words), key=lambda each: (len(each), each)):
         parts = (word[i:j] for i in range(len(word)) for j in range(i + SHORTEST, len(word) + 1))
@@ -58,7 +58,7 @@ def minimal(words: Iterable[str]) -> list[str]:
 
 
 def words_of(table: Path) -> set[str]:
-    """Return the words of METEOR's table, and what hyphens and blanks separate in them."""
+    """Return the words of METEOR's table in lower case, split at hyphens and blanks."""
     lines = gzip.decompress(table.read_bytes()).decode("ascii").split("\n")
     return {word for at in range(0, len(lines), 4) for word in re.findall(r"[a-z]{6,}", lines[at].lower())}
 
@@ -67,7 +67,7 @@ def words_of(table: Path) -> set[str]:
 @click.argument("path", type=click.Path(path_type=Path))
 def main(path: Path) -> None:
     """Write the list to PATH."""
-    text = "\n".join(minimal(words_of(TABLE) | {word for word in OTHERS if len(word) >= SHORTEST}))
+    text = "\n".join(minimal_words(words_of(TABLE) | {word for word in OTHERS if len(word) >= SHORTEST}))
     path.write_text(f"{text}\n", encoding="ascii")
 
 

@@ -1,10 +1,10 @@
-"""Build the synonym table behind METEOR from the WordNet 3.0 dictionary files.
+"""Builds METEOR's table of synonyms from the WordNet 3.0 dictionary files.
 
     python -m scripts.build_wordnet_table /usr/share/wordnet holodeck_action/metrics/data/wordnet30.txt.gz
 
-The directory is the one of Debian's package `wordnet-base`: `data.*` and `*.exc` in the formats of the manual pages
-wndb(5WN) and morphy(7WN). The same dictionary gives the same bytes. `LICENSE.WordNet` stands beside the table and goes
-wherever the table goes.
+The directory is that of Debian's package `wordnet-base`, with `data.*` and `*.exc` in the formats of the manual pages
+wndb(5WN) and morphy(7WN). The same dictionary gives the same bytes. `LICENSE.WordNet` next to the table must be
+distributed with it.
 
 The table is compressed text of sixteen lines: for noun, verb, adjective and adverb in turn
 
@@ -31,7 +31,7 @@ _SYNTACTIC_MARKER = re.compile(r"\((?:a|p|ip)\)$")
 
 
 def _synsets(path: Path) -> Iterator[list[str]]:
-    """The names of each synset of a `data.*` file: offset, file number, type, word count (hexadecimal), name, id, …"""
+    """Yield the names of each synset; a line has: offset, file number, type, word count (hex), name, id, …"""
     for line in path.read_text(encoding="ascii").splitlines():
         if not line.startswith(" "):
             fields = line.split(" ")
@@ -40,7 +40,7 @@ def _synsets(path: Path) -> Iterator[list[str]]:
 
 
 def _names(path: Path) -> dict[str, set[str]]:
-    """Each word of a `data.*` file, in lower case, with the lower-case one-word names of all its synsets."""
+    """Return the lower-case one-word names in all synsets of each word of a `data.*` file, by word in lower case."""
     names: dict[str, set[str]] = {}
     for synset in _synsets(path):
         kept = {name for name in synset if "_" not in name and name == name.lower()}
@@ -50,13 +50,13 @@ def _names(path: Path) -> dict[str, set[str]]:
 
 
 def _exceptions(path: Path) -> dict[str, list[str]]:
-    """The inflected forms of an `*.exc` file with their base forms; of several lines for one form the last counts."""
+    """Return the base forms of each inflected form in an `*.exc` file; the last line for a form counts."""
     lines = (line.split() for line in path.read_text(encoding="ascii").splitlines())
     return {words[0]: words[1:] for words in lines}
 
 
 def table(directory: Path) -> str:
-    """The text of the table for the dictionary files in `directory`."""
+    """Return the text of the table for the dictionary files in `directory`."""
     lines = []
     for part in PARTS_OF_SPEECH:
         names = sorted(_names(directory / f"data.{part}").items())

@@ -37,7 +37,7 @@ _EXCEPTION = re.compile(rf'^"([^"]+)" = \["{CODE}"\][ \t]*(?:#[ \t]*(\S.*))?$', 
 
 
 class Use(NamedTuple):
-    """A line that opens something by its own means."""
+    """A line that opens something directly."""
 
     file: str
     line: int
@@ -45,7 +45,7 @@ class Use(NamedTuple):
 
 
 def _is_deleted(root: Path, name: str) -> bool:
-    """Tell whether a file is one of an extension whose folder was deleted."""
+    """Return whether a file belongs to an extension whose folder was deleted."""
     folder = (
         EXTENSIONS / PurePath(name).relative_to(EXTENSIONS).parts[0] if EXTENSIONS in PurePath(name).parents else "."
     )
@@ -53,13 +53,13 @@ def _is_deleted(root: Path, name: str) -> bool:
 
 
 def exceptions(settings: str) -> dict[str, str]:
-    """Return the reason of each file or pattern that may; empty if it has none."""
+    """Return the reason of each exception by file or pattern; empty without a reason."""
     found = {name: reason or "" for name, reason in _EXCEPTION.findall(settings)}
     return {name: reason for name, reason in found.items() if PurePath(name).parts[0] in FOLDERS}
 
 
-def uses(source: str, file: str) -> Iterator[Use]:
-    """Yield the calls that ruff does not see."""
+def unlisted_uses(source: str, file: str) -> Iterator[Use]:
+    """Yield the uses that ruff does not find."""
     tree = ast.parse(source, file)
     awaited = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Await)}
     for node in ast.walk(tree):
@@ -73,7 +73,7 @@ def uses(source: str, file: str) -> Iterator[Use]:
 
 
 def _opens_path(call: ast.Call) -> bool:
-    """Say whether the arguments of a method `open` are those of a path: none, or a mode."""
+    """Return whether a method `open` is that of a path: it has no arguments, or a mode first."""
     if call.keywords:
         return {word.arg for word in call.keywords} <= {"mode", "buffering", "encoding", "errors", "newline"}
     match call.args:
@@ -87,10 +87,10 @@ def _opens_path(call: ast.Call) -> bool:
             return False
 
 
-def banned(root: Path) -> Iterator[Use]:
-    """Yield what ruff refuses, exceptions included."""
+def ruff_findings(root: Path) -> Iterator[Use]:
+    """Yield the uses that ruff finds, including those in excepted files."""
     ruff = [str(Path(sys.executable).with_name("ruff")), "check", "--quiet", "--output-format", "json"]
-    # In place of those of the settings, so that none is left.
+    # This replaces the per-file ignores of the settings.
     ruff += ["--select", CODE, "--per-file-ignores", f"none:{CODE}", "--ignore-noqa", "--no-cache", *FOLDERS]
     done = subprocess.run(ruff, cwd=root, capture_output=True, check=False)
     if done.returncode not in (0, 1):
@@ -101,11 +101,15 @@ def banned(root: Path) -> Iterator[Use]:
 
 
 def problems(root: Path) -> Iterator[str]:
-    """Yield a line for each use that no exception covers, and for each exception without reason or use."""
+    """Yield a line for each use without an exception, and for each exception without a reason or a use."""
     allowed = exceptions((root / "pyproject.toml").read_text(encoding="utf-8"))
     files = sorted(path for folder in FOLDERS for path in (root / folder).rglob("*.py"))
-    found = [use for file in files for use in uses(file.read_text(encoding="utf-8"), file.relative_to(root).as_posix())]
-    found = sorted({*found, *banned(root)})
+    found = [
+        use
+        for file in files
+        for use in unlisted_uses(file.read_text(encoding="utf-8"), file.relative_to(root).as_posix())
+    ]
+    found = sorted({*found, *ruff_findings(root)})
     for use in found:
         if not any(PurePath(use.file).match(name) for name in allowed):
             yield f"{use.file}:{use.line}: {use.words}"

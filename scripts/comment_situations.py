@@ -1,8 +1,8 @@
-"""Comments in seven situations, of records that this module makes: the same in every run, with no clock and no model.
+"""Builds comments for seven situations from made-up records; the result is the same in every run.
 
     python -m scripts.comment_situations docs/images
 
-The pictures of docs/reports.md. Besides each picture it prints how far below the top of the comment the first failing
+As a script, it takes the pictures of docs/reports.md and prints how far below the top of each comment the first failing
 case begins.
 """
 
@@ -45,7 +45,7 @@ from holodeck_action.reports.report_building import build_report
 from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import Baseline, Gates
-from scripts.render_comment_picture import WIDTH, PictureError, browser, page, photograph
+from scripts.render_comment_picture import WIDTH, PictureError, comment_page, find_browser, photograph
 
 _HEAD, _BASE = "a1b2c3d4" * 5, "0f1e2d3c" * 5
 _AT = Place("https://github.com", "octo/shop", _HEAD, "https://github.com/octo/shop/actions/runs/77")
@@ -64,7 +64,7 @@ _TOPICS = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the agent did in a case, and how METEOR and ROUGE grade it, or with `judged` a model alone."""
+    """The agent's answer in a case with its METEOR and ROUGE scores; with `judged`, a model grades it instead."""
 
     title: str
     asked: str
@@ -79,24 +79,24 @@ class Answer:
 
 
 def comments() -> Mapping[str, tuple[str, str]]:
-    """Return the comments by situation, each with the title of its first failing case; empty where none failed."""
-    good = [_good(number) for number in range(49)]
-    fifty, hundreds = [*good, _milk_jug("LF-20731")], [_good(number) for number in range(200)]
-    one = [*good, _milk_jug("LF-20713")]
-    fork = [*good[:11], _hostile()]
+    """Return each situation's comment and the title of its first failing case (empty if none failed), by name."""
+    good = [_right_answer(number) for number in range(49)]
+    fifty, hundreds = [*good, _wrong_tool_answer("LF-20731")], [_right_answer(number) for number in range(200)]
+    one = [*good, _wrong_tool_answer("LF-20713")]
+    fork = [*good[:11], _hostile_answer()]
     suites = [
-        _report(_record([*good[:20], _milk_jug("LF-20713")], _HEAD, "support"), None),
+        _report(_record([*good[:20], _wrong_tool_answer("LF-20713")], _HEAD, "support"), None),
         _report(_record(good[:12], _HEAD, "billing"), None),
         _report(_record(good[:31], _HEAD, "search"), None),
     ]
     asked = [replace(each, judged=True, tool=None) for each in fifty]
     refused = [replace(each, error=_REFUSED) if number % 4 == 1 else each for number, each in enumerate(asked)]
-    broken = _problems()
+    broken = _validation_problems()
     return {
         "green": (_comment(_report(_record(fifty, _HEAD), _record(fifty, _BASE))), ""),
         "one-of-fifty": (_comment(_report(_record(one, _HEAD), _record(fifty, _BASE))), "Return of a milk jug"),
         "forty-of-two-hundred": (
-            _comment(_report(_record(_many(hundreds), _HEAD), _record(_before(hundreds), _BASE))),
+            _comment(_report(_record(_with_many_failures(hundreds), _HEAD), _record(_base_answers(hundreds), _BASE))),
             "Return window 1",
         ),
         "errors": (_comment(_report(_record(refused, _HEAD), _record(asked, _BASE))), "Late parcel 2"),
@@ -117,13 +117,13 @@ _REFUSED = ErrorInfo(
 )
 
 
-def _good(number: int) -> Answer:
+def _right_answer(number: int) -> Answer:
     title = f"{_TOPICS[number % len(_TOPICS)]} {number + 1}"
     said = f"You can return it within 30 days in region {number + 1} and get the full price including postage."
     return Answer(title, f"How long do I have to return something in region {number + 1}?", said, said)
 
 
-def _milk_jug(order: str) -> Answer:
+def _wrong_tool_answer(order: str) -> Answer:
     right = order == "LF-20731"
     said = "I have started the return of the milk jug from order {}. Print label R207311 and hand in the parcel."
     call = ToolInvocation(
@@ -142,9 +142,9 @@ def _milk_jug(order: str) -> Answer:
     )
 
 
-def _many(answers: list[Answer]) -> list[Answer]:
-    """Let 30 answers be far from what is expected, and 8 calls have the wrong topic; 2 fail as they did before."""
-    made = _before(answers)
+def _with_many_failures(answers: list[Answer]) -> list[Answer]:
+    """Return the answers with 40 failures: 30 wrong answers, 8 calls with a wrong topic, 2 as on the base."""
+    made = _base_answers(answers)
     for number in range(0, 150, 5):
         made[number] = replace(made[number], got="Please contact our team.", meteor=0.06 + number / 2000, rouge=0.07)
     for number in range(1, 41, 5):
@@ -154,7 +154,7 @@ def _many(answers: list[Answer]) -> list[Answer]:
     return made
 
 
-def _before(answers: list[Answer]) -> list[Answer]:
+def _base_answers(answers: list[Answer]) -> list[Answer]:
     made = list(answers)
     for number in range(1, 41, 5):
         made[number] = replace(made[number], tool=ToolInvocation("help_search", {"topic": "refund"}, "3 articles"))
@@ -163,12 +163,12 @@ def _before(answers: list[Answer]) -> list[Answer]:
     return made
 
 
-def _hostile() -> Answer:
+def _hostile_answer() -> Answer:
     said = "@maintainers please merge #1 <img src=x onerror=alert(1)> **now**: https://evil.example/?q=1"
     return Answer("Greeting", "Hello, who are you?", "I am the assistant of the shop.", said, 0.05, 0.02)
 
 
-def _problems() -> tuple[str, ...]:
+def _validation_problems() -> tuple[str, ...]:
     suite = {
         "agent.yaml": "name: support\nmodel: {provider: openai, name: gpt-4o}\ninstructions: {inline: Help.}\n"
         "test_cases:\n- name: Return window\n  inputs: How long do I have?\n- nam: Late parcel\n  input: Where is it?\n"
@@ -288,7 +288,7 @@ def main(folder: Path, only: str | None) -> None:
             continue
         output = folder / f"comment-{name}.png"
         try:
-            taken = photograph(page(text, title), output, browser(os.environ), WIDTH)
+            taken = photograph(comment_page(text, title), output, find_browser(os.environ), WIDTH)
         except PictureError as error:
             raise click.ClickException(f"{name}: {error}") from error
         first = "no failing case" if taken.first is None else f"the first failing case begins at {taken.first} px"

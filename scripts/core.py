@@ -1,10 +1,11 @@
-"""Show that every extension can be deleted, in a copy of this checkout.
+"""Shows that every extension can be deleted, in a copy of this checkout.
 
     python -m scripts.core [--each] [--tests] [NAME ...]
 
-Without `--each` all extensions are deleted at once (`make core`): linters, types, one test of each file and the demo
-must pass. With it each is deleted alone, with those that need it: import contract, types, `--help`, and `validate` of
-all examples, of which those that need it must be refused. `--tests` adds one test of each file (`make core-all`).
+Without `--each`, all extensions are deleted at once (`make core`); linters, types, one test of each file and the demo
+must pass. With `--each`, each extension is deleted alone, together with those that need it; the import contract,
+types, `--help` and `validate` of all examples must pass, but examples that need it must be refused. `--tests` adds one
+test of each file (`make core-all`).
 """
 
 from __future__ import annotations
@@ -25,31 +26,35 @@ from scripts.products import ROOT, interpreter
 
 EXTENSIONS = Path("holodeck_action", "extensions")
 TESTS = Path("tests", "extensions")
-TYPED = ("holodeck_action", "tests", "runner")
-"""What is typed; `bench` and `scripts` know all extensions."""
+USERS = ("tests", "bench", "scripts")
+"""Folders whose modules may import an extension; such modules are deleted with it."""
+CHECKED = ("holodeck_action", "tests", "runner")
+"""Folders to lint and type-check; `bench` and `scripts` need all extensions."""
 REFUSED = "is not known to this installation"
 DEMO = ("examples/support/agent.yaml", "--target", "model", "--replay", "examples/support/cassette")
+MODEL = {"OPENAI_BASE_URL": "http://localhost/v1", "OPENAI_API_KEY": "none"}
+"""Variables that examples need to be valid."""
 _TIMEOUT_S = 1800
 _SHOWN_LINES = 60
 
 
 @dataclass(frozen=True)
-class House:
-    """A copy of the checkout in `tree`, and the interpreter that finds it and nothing of the checkout itself."""
+class Copy:
+    """A copy of the checkout in `tree`, and an interpreter that imports from it and not from the checkout."""
 
     tree: Path
     python: str
 
-    def run(self, name: str, *command: str, expected: tuple[int, ...] = (0,)) -> str:
-        """Run the copy's interpreter with arguments; return what it prints.
+    def run(self, name: str, *command: str, expected: tuple[int, ...] = (0,), **environ: str) -> str:
+        """Run the copy's interpreter with arguments and extra variables; return its output.
 
         Raises:
-            click.ClickException: it ends with another exit code than those that are expected.
+            click.ClickException: it ends with an unexpected exit code.
         """
         finished = subprocess.run(
             (self.python, *command),
             cwd=self.tree,
-            env={**os.environ, "OPENAI_BASE_URL": "http://localhost/v1", "OPENAI_API_KEY": "none"},
+            env={**os.environ, **environ},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -62,52 +67,56 @@ class House:
             raise click.ClickException(f"{name} ends with exit code {finished.returncode}:\n{shown}")
         return finished.stdout
 
-    def product(self, *arguments: str, expected: tuple[int, ...] = (0,)) -> str:
-        """Run the product's command line in the copy; return what it prints."""
-        return self.run(" ".join(arguments), "-m", "holodeck_action.cli", *arguments, expected=expected)
+    def run_product(self, *arguments: str, expected: tuple[int, ...] = (0,)) -> str:
+        """Run the product's command line in the copy; return its output."""
+        command = ("-m", "holodeck_action.cli", *arguments)
+        return self.run(" ".join(arguments), *command, expected=expected, **MODEL)
 
     def check(self) -> None:
         """Check import contract, types and `--help`."""
         self.run("lint-imports", "-c", "from importlinter.cli import lint_imports_command as run; run()")
-        self.run("mypy", "-m", "mypy", *TYPED)
-        self.product("--help")
+        self.run("mypy", "-m", "mypy", *CHECKED)
+        self.run_product("--help")
 
     def test(self, absent: frozenset[str]) -> None:
         """Run one test of each file that does not need the extensions that are absent."""
         without = f"--without={','.join(sorted(absent))}"
         self.run("pytest --quick", "-m", "pytest", "--quick", "-p", "no:cacheprovider", "--tb=short", without)
 
-    def refused(self, suites: Iterable[str]) -> dict[str, str]:
-        """Return what is said of each suite that cannot be asked, or not with its own model."""
+    def refusal_notices(self, suites: Iterable[str]) -> dict[str, str]:
+        """Return the error of each suite that the copy refuses because an extension is missing, by suite."""
         said = {}
         for suite in suites:
-            planned = self.product("run", "--dry-run", "--target", "model", suite, expected=(0, 2))
-            said[suite] = self.product("validate", suite, expected=(0, 2)) + planned
+            planned = self.run_product("run", "--dry-run", "--target", "model", suite, expected=(0, 2))
+            said[suite] = self.run_product("validate", suite, expected=(0, 2)) + planned
         return {suite: words for suite, words in said.items() if "error:" in words}
 
     def delete(self, names: frozenset[str]) -> None:
-        """Delete extensions and their tests: those in their folders, and every one that imports something of theirs."""
+        """Delete extensions, their tests, and every module that imports from them."""
         for name in names:
             shutil.rmtree(self.tree / EXTENSIONS / name)
             shutil.rmtree(self.tree / TESTS / name, ignore_errors=True)
         deleted = {f"{_module(folder)}.{name}" for folder in (EXTENSIONS, TESTS) for name in names}
-        imported = {path: set(_imported(path)) for path in (self.tree / "tests").rglob("*.py")}
-        while gone := [path for path, found in imported.items() if any(_within(name, deleted) for name in found)]:
+        users = (path for folder in USERS for path in (self.tree / folder).rglob("*.py"))
+        imported = {path: set(_imported_modules(path)) for path in users}
+        while gone := [path for path, found in imported.items() if any(_is_within(name, deleted) for name in found)]:
             for path in gone:
                 del imported[path]
                 deleted.add(_module(path.relative_to(self.tree).with_suffix("")))
                 path.unlink()
+        # The stub of the metrics names those of extensions, too.
+        self.run("build_stubs", "-m", "scripts.build_stubs")
 
 
 def _module(path: Path) -> str:
     return ".".join(path.parts)
 
 
-def _within(name: str, modules: set[str]) -> bool:
+def _is_within(name: str, modules: set[str]) -> bool:
     return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
-def _imported(path: Path) -> Iterator[str]:
+def _imported_modules(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Import(names=found):
@@ -116,42 +125,42 @@ def _imported(path: Path) -> Iterator[str]:
                 yield from (f"{module}.{each.name}" for each in found)
 
 
-def delete_all(house: House) -> str:
-    """Delete every extension, and show that the core works; return how the demo ends.
+def delete_all(house: Copy) -> str:
+    """Delete every extension and check the core; return the last line of the demo.
 
     Raises:
-        click.ClickException: something of it fails.
+        click.ClickException: a check fails.
     """
     names = frozenset(extension.name for extension in own_extensions())
     house.delete(names)
-    house.run("ruff", "-m", "ruff", "check", ".")
+    house.run("ruff", "-m", "ruff", "check", *CHECKED)
     house.run("check_doors", "-m", "scripts.check_doors")
     house.check()
     house.test(names)
-    return house.product("run", *DEMO, "-o", "out", expected=(1,)).splitlines()[-1]
+    return house.run_product("run", *DEMO, "-o", "out", expected=(1,)).splitlines()[-1]
 
 
 def with_dependants(name: str) -> frozenset[str]:
-    """Return an extension and all that need it."""
+    """Return an extension and all extensions that need it."""
     found = {name}
     while more := {made.name for made in own_extensions() if found & set(made.needs)} - found:
         found |= more
     return frozenset(found)
 
 
-def delete_alone(house: House, names: frozenset[str], suites: Sequence[str], tests: bool) -> Iterator[str]:
-    """Delete extensions, show that the rest works, and put them back; yield which of the suites are refused then.
+def delete_alone(house: Copy, names: frozenset[str], suites: Sequence[str], tests: bool) -> Iterator[str]:
+    """Delete extensions, check the rest, and restore them; yield a line for each suite that is refused meanwhile.
 
     Raises:
-        click.ClickException: something of it fails.
+        click.ClickException: a check fails.
     """
     kept = house.tree.with_name("kept")
-    for folder in (EXTENSIONS, Path("tests")):
+    for folder in (EXTENSIONS, *USERS):
         shutil.copytree(house.tree / folder, kept / folder)
     try:
         house.delete(names)
         house.check()
-        for suite, said in house.refused(suites).items():
+        for suite, said in house.refusal_notices(suites).items():
             if REFUSED not in said:
                 raise click.ClickException(f"{suite} is not refused by the name of what is missing: {said}")
             yield f"{suite} is refused"
@@ -162,8 +171,8 @@ def delete_alone(house: House, names: frozenset[str], suites: Sequence[str], tes
         shutil.rmtree(kept)
 
 
-def build(folder: Path) -> House:
-    """Copy what git tracks and what is new, and the cache of types."""
+def build(folder: Path) -> Copy:
+    """Copy all tracked and new files and the cache of types into a folder."""
     tree = folder / "tree"
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True).stdout
@@ -174,10 +183,10 @@ def build(folder: Path) -> House:
     for cache in (".mypy_cache", ".tools"):
         if (ROOT / cache).is_dir():
             shutil.copytree(ROOT / cache, tree / cache, symlinks=True)
-    # Some checks ask git for the files.
+    # Some checks list files with git.
     for command in (["init", "--quiet"], ["add", "--all"]):
         subprocess.run(["git", *command], cwd=tree, check=True)
-    return House(tree, interpreter(tree, folder / "environment"))
+    return Copy(tree, interpreter(tree, folder / "environment"))
 
 
 @click.command()
@@ -192,8 +201,8 @@ def main(each: bool, tests: bool, names: tuple[str, ...]) -> None:
             click.echo(f"without extensions: {delete_all(house)}")
             return
         examples = [str(suite.relative_to(house.tree)) for suite in sorted(house.tree.glob("examples/*/agent.yaml"))]
-        # One of them needs a package of its own.
-        valid = [suite for suite in examples if suite not in house.refused([suite])]
+        # One of the examples needs its own package.
+        valid = [suite for suite in examples if suite not in house.refusal_notices([suite])]
         failed = []
         for name in names or [extension.name for extension in own_extensions()]:
             gone = with_dependants(name)

@@ -1,4 +1,4 @@
-"""Suites made by chance from a number: metrics, cases, answers and gates of every kind that needs no model."""
+"""Random suites by number, with all kinds of metrics, cases, answers and gates that need no model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ for folder in sorted(path for path in Path.cwd().iterdir() if path.is_dir()):
         said[f"{folder.name}/{line}"] = f"exit code {int(code)}\\n{streams}"
 print(json.dumps(said))
 """
-"""What runs the lines of its first argument in every folder, in one process, and prints what each said."""
+"""A program that runs the command lines in its first argument in every folder, and prints their output as JSON."""
 LINES = (
     "run -o out --concurrency 1",
     "decide out/results.json --min-pass-rate 0.5 --min-completeness 0 -o decided",
@@ -45,7 +45,7 @@ LINES = (
 
 
 def generated_suite(number: int) -> dict[str, str]:
-    """Return the files of a suite; the same for the same number."""
+    """Return the files of a suite by name; the same ones for the same number."""
     chance = Random(number)
     cases, answers = [], []
     for at in range(chance.randint(1, 8)):

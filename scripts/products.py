@@ -1,4 +1,4 @@
-"""The product as it is at a commit: its files, and an interpreter that finds them and nothing of this checkout."""
+"""The product at a commit: its files, and an interpreter that imports them and not this checkout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMEOUT_S = 600
 
 @dataclass(frozen=True)
 class Product:
-    """A commit's files in `tree`, the interpreter that runs them, and the environment it is given."""
+    """A commit's files in `tree`, the interpreter that runs them, and its environment."""
 
     tree: Path
     python: str
@@ -28,7 +28,7 @@ class Product:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command line by the entry point of the commit's own pyproject.toml, without arguments."""
+        """The command without arguments, by the entry point in the commit's pyproject.toml."""
         scripts = tomllib.loads((self.tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
         module, _, function = scripts["holodeck-action"].partition(":")
         start = f"import sys; sys.argv[0] = 'holodeck-action'; from {module} import {function}; sys.exit({function}())"
@@ -41,7 +41,7 @@ class Product:
     def start(
         self, command: tuple[str, ...], folder: Path, environ: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
-        """Run any command in a folder to its end, with exactly this environment."""
+        """Run a command in a folder to its end, with exactly this environment."""
         return subprocess.run(
             command,
             cwd=folder,
@@ -55,7 +55,7 @@ class Product:
 
 
 def extract(commit: str, folder: Path, *paths: str) -> None:
-    """Write the files of a commit, or those at paths, into a folder."""
+    """Write the files of a commit, or only those at `paths`, to a folder."""
     packed = subprocess.run(["git", "archive", commit, *paths], cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")
@@ -65,7 +65,7 @@ def install(commit: str, folder: Path, environ: Mapping[str, str]) -> Product:
     """Install a commit into a new folder, with the packages of this interpreter.
 
     Raises:
-        click.ClickException: its interpreter would run other files.
+        click.ClickException: the interpreter would import other files.
     """
     tree = folder / "tree"
     extract(commit, tree)
@@ -78,10 +78,10 @@ def install(commit: str, folder: Path, environ: Mapping[str, str]) -> Product:
 
 
 def interpreter(tree: Path, environment: Path) -> str:
-    """Make an interpreter that finds the files of a tree, and the packages of this one."""
+    """Create an interpreter that imports from a tree and from this interpreter's packages; return its path."""
     venv.create(environment, symlinks=True)
     packages = [path for path in sys.path if path.endswith("site-packages")]
-    # A .pth file in a folder that is added by one is not read, so that a checkout installed for editing is not found.
+    # Python does not read .pth files in folders that a .pth file adds, so an editable install is not found.
     next(environment.glob("lib/python3*/site-packages")).joinpath("product.pth").write_text(
         "\n".join([str(tree), *packages]), encoding="utf-8"
     )

@@ -1,10 +1,10 @@
-"""Record the cassettes of the example suites from a scripted model server on this machine.
+"""Records the cassettes of the example suites with a scripted model server on this machine.
 
     python -m scripts.record_examples [support financial retrieval]
 
-Nobody's model answers: the server plays the agent from what the example itself ships (its transcript, or its rule-based
-analyst), calls the suite's tools as a model would, and the suite's own tools really run. Every cassette is made anew,
-with a README.md in it that says so.
+No model answers: the server takes answers from the example's transcript or its rule-based analyst, and calls the
+suite's tools as a model would; the tools really run. Every cassette is recorded again, with a README.md that explains
+this.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LABEL = """# Recorded from a scripted server
 
 The answers in this folder are no model's: they come from a server on loopback that was scripted to answer as this
 example needs it, with made-up token counts. `make demo` replays one of these folders;
-`python -m scripts.record_examples` makes them anew.
+`python -m scripts.record_examples` makes them again.
 """
 
 Answerer = Callable[[str, list[dict[str, str]]], dict[str, Any]]
-"""Takes the last question and the conversation, gives `{response, tool_invocations: [{name, args}]}`."""
+"""Takes the last question and the conversation; returns `{response, tool_invocations: [{name, args}]}`."""
 
 
 @click.command()
@@ -48,10 +48,10 @@ def main(names: tuple[str, ...]) -> None:
 
 
 def record(example: Path) -> int:
-    """Record an example; return how many calls the cassette holds.
+    """Record an example; return the number of calls in the cassette.
 
     Raises:
-        click.ClickException: the run went wrong, or the server saw a request that no provider would take.
+        click.ClickException: the run failed, or the server got a request that no provider would accept.
     """
     cassette = example / CASSETTE
     answerer = _analyst(example) if (example / "analyst.py").exists() else _transcript(example)
@@ -87,7 +87,7 @@ def record(example: Path) -> int:
 
 
 def _answer(request: Request, answerer: Answerer) -> Answer:
-    """Call the tools that the example's own agent calls, all at once, then answer with their results at hand."""
+    """Answer a request: first call all tools that the example's agent calls, then answer with their results."""
     if request.operation == "embeddings":
         return Answer()
     conversation = [

@@ -1,4 +1,4 @@
-"""What a release has to check and to change; `.github/workflows/release.yml` runs it, with nothing installed.
+"""Checks and changes files for a release; `.github/workflows/release.yml` runs it without installed packages.
 
     git tag --list | python3 -m scripts.release check    # the version is new; print the tag and what follows it
     python3 -m scripts.release notes                     # print what the changelog says about the version
@@ -27,39 +27,39 @@ _BUILT = "  image: Dockerfile\n"
 
 
 class ReleaseError(Exception):
-    """The release cannot go on; the message is one sentence with the way out."""
+    """The release cannot continue; the message is a sentence that says what to do."""
 
 
-def check(version: str, changelog: str, tags: Iterable[str]) -> dict[str, str]:
-    """Check that a version can be released: it is new, and the changelog has a dated section about it.
+def release_outputs(version: str, changelog: str, tags: Iterable[str]) -> dict[str, str]:
+    """Check that a version can be released: it is new, and the changelog has a dated section for it.
 
     Args:
-        version: what `holodeck_action/__init__.py` says.
+        version: the version in `holodeck_action/__init__.py`.
         changelog: the text of CHANGELOG.md.
-        tags: all tags of the repository; those of no version do not count.
+        tags: all tags of the repository; tags that are not versions are ignored.
 
     Returns:
-        Outputs of a step: `tag`, such as `v1.2.3`; `major`, the branch to move, such as `v1`, empty if a newer version
-        has it, so that a fix of an older version takes nobody back; `latest`, `true` when no version at all is newer.
+        Outputs of a step: `tag`, such as `v1.2.3`; `major`, the branch to move, such as `v1`, or empty if it is at a
+        newer version, so that a fix of an older version downgrades no one; `latest`, `true` if no version is newer.
 
     Raises:
-        ReleaseError: it cannot be released.
+        ReleaseError: the version cannot be released.
     """
     tag = f"v{version}"
-    released = _numbers(tag)
+    released = _version_numbers(tag)
     if released is None:
         raise ReleaseError(f"holodeck_action/__init__.py says {version!r}, which is no version: write it like 1.2.3")
-    versions = [numbers for numbers in map(_numbers, tags) if numbers is not None]
+    versions = [numbers for numbers in map(_version_numbers, tags) if numbers is not None]
     if released in versions:
         raise ReleaseError(f"{tag} is released already, and a tag never moves: raise the version")
-    notes(version, changelog)
+    release_notes(version, changelog)
     newest_of_major = all(other < released for other in versions if other[0] == released[0])
     newest = all(other < released for other in versions)
     return {"tag": tag, "major": f"v{released[0]}" if newest_of_major else "", "latest": str(newest).lower()}
 
 
-def notes(version: str, changelog: str) -> str:
-    """Return what a changelog says about a version, without the heading.
+def release_notes(version: str, changelog: str) -> str:
+    """Return the changelog's section for a version, without its heading.
 
     Raises:
         ReleaseError: there is no section `## VERSION (YYYY-MM-DD)`, or nothing in it.
@@ -73,15 +73,15 @@ def notes(version: str, changelog: str) -> str:
         )
     text = re.split(r"^## ", sections[0], flags=re.MULTILINE)[0].strip()
     if not text:
-        raise ReleaseError(f"CHANGELOG.md says nothing about {version}")
+        raise ReleaseError(f"the section for {version} in CHANGELOG.md is empty: say what changed")
     return text + "\n"
 
 
-def pinned(version: str, digest: str, action: str) -> str:
-    """Return the text of action.yml that runs a pushed image instead of building one.
+def pin_image(version: str, digest: str, action: str) -> str:
+    """Return the text of action.yml, changed to run a pushed image instead of building one.
 
     Raises:
-        ReleaseError: the digest is none, or the text does not build an image.
+        ReleaseError: the digest is invalid, or the text does not build an image.
     """
     if _DIGEST.fullmatch(digest) is None:
         raise ReleaseError(f"{digest!r} is no digest of an image: give sha256: and 64 hexadecimal digits")
@@ -90,7 +90,7 @@ def pinned(version: str, digest: str, action: str) -> str:
     return action.replace(_BUILT, f"  image: docker://{IMAGE}@{digest} # v{version}\n")
 
 
-def _numbers(tag: str) -> tuple[int, int, int] | None:
+def _version_numbers(tag: str) -> tuple[int, int, int] | None:
     found = _TAG.fullmatch(tag)
     return found and (int(found[1]), int(found[2]), int(found[3]))
 
@@ -98,13 +98,13 @@ def _numbers(tag: str) -> tuple[int, int, int] | None:
 def _run(command: str, digest: str | None) -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     if command == "check":
-        outputs = check(__version__, changelog, sys.stdin.read().split())
+        outputs = release_outputs(__version__, changelog, sys.stdin.read().split())
         sys.stdout.write("".join(f"{name}={value}\n" for name, value in outputs.items()))
     elif command == "notes":
-        sys.stdout.write(notes(__version__, changelog))
+        sys.stdout.write(release_notes(__version__, changelog))
     else:
         file = ROOT / "action.yml"
-        file.write_text(pinned(__version__, digest or "", file.read_text(encoding="utf-8")), encoding="utf-8")
+        file.write_text(pin_image(__version__, digest or "", file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,7 +2,7 @@
 
     python -m scripts.render_comment_picture comment.md docs/images/comment.png
 
-The Markdown goes through a renderer of GitHub's dialect and a stylesheet of our own that resembles GitHub's light
+The Markdown goes through a renderer of GitHub's dialect and our own stylesheet, which resembles GitHub's light
 theme, and Chromium photographs the page: once to learn how high it is, once to take it. On Debian:
 
     apt-get install -y chromium fonts-liberation fonts-noto-color-emoji pngquant
@@ -30,12 +30,12 @@ from markdown_it import MarkdownIt
 WIDTH = 900
 """CSS pixels: about what GitHub gives a conversation on a laptop."""
 MOST_BYTES = 200_000
-"""Of a picture, which everybody downloads who opens the README."""
+"""Most bytes of a picture, which every reader of the README downloads."""
 _HIGHEST = 8000
 _SCALES = (2.0, 1.5, 1.0)
 _TIMEOUT_S = 60
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-# A sandbox of its own is not to be had as root; the pages are ours, or run nothing.
+# Root cannot have the browser's sandbox; the pages are ours, or run nothing.
 BROWSER_OPTIONS = ("--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage")
 _HOW = (
     "apt-get install -y chromium fonts-liberation fonts-noto-color-emoji pngquant, or set CHROMIUM to a browser's path"
@@ -127,13 +127,13 @@ _PAGE = """<!doctype html>
 
 
 class PictureError(Exception):
-    """There is no picture; the message is one sentence with the way out."""
+    """No picture could be taken; the message is a sentence that says what to do."""
 
 
-def page(markdown: str, title: str = "") -> str:
-    """Return an HTML page that shows a comment; nothing is loaded from elsewhere, and nothing of the comment is run.
+def comment_page(markdown: str, title: str = "") -> str:
+    """Return an HTML page that shows a comment, without external resources and without running scripts of the comment.
 
-    `title` is the text whose distance from the top of the comment is measured.
+    `title` is the text whose distance from the top of the comment is to be measured.
     """
     shown = MarkdownIt("gfm-like", {"html": True}).render(markdown)
     shown = _ALERT.sub(
@@ -143,7 +143,7 @@ def page(markdown: str, title: str = "") -> str:
     return _PAGE.format(style=_STYLE, comment=shown, measure=_MEASURE, title=escape(title, quote=True))
 
 
-def browser(environ: Mapping[str, str]) -> str:
+def find_browser(environ: Mapping[str, str]) -> str:
     """Return the browser to use.
 
     Raises:
@@ -162,9 +162,9 @@ class Picture:
     """A picture that was taken.
 
     Attributes:
-        scale: pixels of the picture for each of CSS.
-        height: of the page, in CSS pixels.
-        first: how far below the top of the comment the text begins that was to be measured; None without it.
+        scale: picture pixels per CSS pixel.
+        height: height of the page in CSS pixels.
+        first: distance of the measured text from the top of the comment in CSS pixels; None without such a text.
     """
 
     scale: float
@@ -173,13 +173,13 @@ class Picture:
 
 
 def photograph(html: str, output: Path, program: str, width: int) -> Picture:
-    """Photograph a page, trimmed to its height, as sharp as `MOST_BYTES` allow.
+    """Take a picture of a page, trimmed to its height, at the highest resolution within `MOST_BYTES`.
 
     Args:
         html: the page.
         output: the PNG file to write.
         program: the browser.
-        width: of the page, in CSS pixels.
+        width: width of the page in CSS pixels.
 
     Raises:
         PictureError: the browser fails, or the picture is too high or too large.
@@ -209,10 +209,10 @@ def photograph(html: str, output: Path, program: str, width: int) -> Picture:
 
 
 def shrink(picture: Path) -> None:
-    """Leave 256 colours in a picture, where the program for it is there."""
+    """Reduce a picture to 256 colours, if pngquant is installed."""
     program = shutil.which("pngquant")
     if program is not None:
-        # Where that cannot be done well, it ends with 98 or 99 and leaves the file alone.
+        # If the quality would be too low, pngquant ends with 98 or 99 and does not change the file.
         subprocess.run([program, "--force", "--quality=80-100", f"--output={picture}", str(picture)], check=False)
 
 
@@ -240,11 +240,11 @@ def _run(program: str, folder: Path, file: Path, *arguments: str) -> str:
 @click.option("--width", default=WIDTH, show_default=True, type=click.IntRange(320, 2000), help="CSS pixels.")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write the page there, too.")
 def main(markdown: Path, output: Path, width: int, html: Path | None) -> None:
-    text = page(markdown.read_text(encoding="utf-8"))
+    text = comment_page(markdown.read_text(encoding="utf-8"))
     if html is not None:
         html.write_text(text, encoding="utf-8")
     try:
-        taken = photograph(text, output, browser(os.environ), width)
+        taken = photograph(text, output, find_browser(os.environ), width)
     except PictureError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"{output}: {output.stat().st_size:,} bytes, {taken.scale:g} pixels for each of CSS")

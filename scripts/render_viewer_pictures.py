@@ -2,9 +2,9 @@
 
     python -m scripts.render_viewer_pictures
 
-Three runs are made without a model: of the recorded model calls, and of the recorded conversations as they are and with
-other answers to two cases, as an earlier state of the agent might have given. Chromium opens pages of the first one and
-of the others compared. Needs what `make browser-test` installs, and pngquant.
+The script makes three runs without a model: of the recorded model calls, of the recorded conversations, and of these
+with different answers in two cases, as from an earlier version of the agent. Chromium opens the page of the first run
+and a comparison of the other two. Needs what `make browser-test` installs, and pngquant.
 
 Environment: CHROMIUM, the browser to use (default: chromium, chromium-browser or google-chrome on the PATH).
 """
@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scripts.render_comment_picture import BROWSER_OPTIONS, browser, shrink
+from scripts.render_comment_picture import BROWSER_OPTIONS, find_browser, shrink
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 ROOT = Path(__file__).parents[1]
 MOST_BYTES = 200_000
-"""Of a picture, which everybody downloads who opens the page with it."""
+"""Most bytes of a picture, which every reader of the page downloads."""
 _SCALES = (2.0, 1.5, 1.0)
 _LAPTOP = (1280, 800)
 _PHONE = (390, 780)
@@ -39,7 +39,7 @@ _PHONE = (390, 780)
 
 @dataclass(frozen=True)
 class Picture:
-    """What a picture shows: a part of a page, and what somebody does on it before."""
+    """A picture to take: a part of a page, after some actions of a user."""
 
     name: str
     page: str
@@ -54,7 +54,7 @@ BEFORE = {
     "stale or damaged, just send us a photo and we replace the bag free of charge.",
     "Return window": "Just send it back whenever you like.",
 }
-"""Answers by case."""
+"""Answers of the earlier version, by case."""
 PICTURES = (
     Picture("overview", "run"),
     Picture(
@@ -67,8 +67,8 @@ PICTURES = (
 )
 
 
-def pages(folder: Path) -> Mapping[str, Path]:
-    """Make both runs and their pages in a folder; returns the pages by name."""
+def make_pages(folder: Path) -> Mapping[str, Path]:
+    """Make the runs and their pages in a folder; return the pages by name."""
     support = folder / "support"
     shutil.copytree(ROOT / "examples" / "support", support)
     environ = {**os.environ, "OPENAI_BASE_URL": "http://localhost/v1"}
@@ -91,7 +91,7 @@ def pages(folder: Path) -> Mapping[str, Path]:
 
 
 def _command(arguments: tuple[str, ...], folder: Path, environ: Mapping[str, str]) -> str:
-    """Run a command of the product, and return what it prints; cases of the example fail on purpose."""
+    """Run a command of the product and return its output; cases of the example fail on purpose."""
     program = (sys.executable, "-m", "holodeck_action.cli", *arguments)
     ended = subprocess.run(program, cwd=folder, env=environ, capture_output=True, text=True, check=False)
     if ended.returncode not in (0, 1):
@@ -100,11 +100,11 @@ def _command(arguments: tuple[str, ...], folder: Path, environ: Mapping[str, str
 
 
 def photograph(page_files: Mapping[str, Path], output: Path) -> None:
-    """Take all pictures, each as sharp as `MOST_BYTES` allow."""
+    """Take all pictures, each at the highest resolution within `MOST_BYTES`."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        program = playwright.chromium.launch(executable_path=browser(os.environ), args=list(BROWSER_OPTIONS))
+        program = playwright.chromium.launch(executable_path=find_browser(os.environ), args=list(BROWSER_OPTIONS))
         for picture in PICTURES:
             file = output / f"viewer-{picture.name}.png"
             for scale in _SCALES:
@@ -134,7 +134,7 @@ def photograph(page_files: Mapping[str, Path], output: Path) -> None:
 def main(output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        photograph(pages(Path(folder)), output)
+        photograph(make_pages(Path(folder)), output)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Cut GitHub's OpenAPI description to the calls that the tests' GitHub knows.
+"""Cuts GitHub's OpenAPI description to the calls that the tests' fake GitHub supports.
 
     python -m scripts.slice_openapi IN.json tests/github/data/github-openapi-slice.json.gz
 
 IN.json is `generated/api.github.com.json` of the npm package @octokit/openapi. The same description gives the same
-bytes. A component is kept when one of the calls refers to it.
+bytes. A component is kept if one of the calls refers to it.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ _KEPT = ("openapi", "info", "servers", "tags", "externalDocs")
 
 
 class SliceError(Exception):
-    """The description has no such call or component; the message names it."""
+    """A call or component is missing in the description; the message names it."""
 
 
-def cut(description: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a description of `OPERATIONS` alone, with the components that they refer to.
+def cut_description(description: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a description with only `OPERATIONS` and the components to which they refer.
 
     Raises:
-        SliceError: a call or a component is not in the description.
+        SliceError: a call or component is missing in the description.
     """
     paths: dict[str, Any] = {}
     for path, methods in OPERATIONS.items():
@@ -75,12 +75,12 @@ def cut(description: Mapping[str, Any]) -> dict[str, Any]:
         if missing := [method for method in methods if method not in item]:
             raise SliceError(f"{path}: the description has no {', '.join(missing)}: change OPERATIONS")
         paths[path] = {name: value for name, value in item.items() if name in (*methods, "parameters")}
-    components = _referred(paths, description["components"])
+    components = _referenced_components(paths, description["components"])
     kept = {name: description[name] for name in _KEPT if name in description}
     return {**kept, "paths": paths, "components": components}
 
 
-def _referred(start: Any, available: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _referenced_components(start: Any, available: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     waiting = [start]
     while waiting:
@@ -90,7 +90,7 @@ def _referred(start: Any, available: Mapping[str, Mapping[str, Any]]) -> dict[st
         elif isinstance(node, dict):
             waiting += node.values()
             reference = node.get("$ref")
-            # An example may have a property of that name that refers to nothing.
+            # In an example, a property with this name need not be a reference.
             if isinstance(reference, str) and reference.startswith("#/components/"):
                 _, _, kind, name = reference.split("/")
                 if name not in available.get(kind, {}):
@@ -107,7 +107,7 @@ def _referred(start: Any, available: Mapping[str, Mapping[str, Any]]) -> dict[st
 def main(source: Path, target: Path) -> None:
     """Cut the description SOURCE to TARGET."""
     try:
-        text = json.dumps(cut(json.loads(source.read_text(encoding="utf-8"))), separators=(",", ":"))
+        text = json.dumps(cut_description(json.loads(source.read_text(encoding="utf-8"))), separators=(",", ":"))
     except SliceError as error:
         raise click.ClickException(str(error)) from None
     target.write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from tests.commands.project import Project
+from tests.llm.models import FakeModels, serve_models
 
 # One slow shared machine must not fail a property.
 settings.register_profile("default", deadline=None, max_examples=60)
@@ -71,3 +72,11 @@ def pytest_xdist_auto_num_workers() -> int:
     """Give each two processors three workers: tests wait for processes, servers and deadlines, too."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return count + (count + 1) // 2
+
+
+@pytest.fixture
+def models(request: pytest.FixtureRequest) -> Iterator[FakeModels]:
+    """A server that accepts `KEY` alone and echoes; the mark `models` has other arguments of `serve_models`."""
+    mark = request.node.get_closest_marker("models")
+    with serve_models(**({} if mark is None else mark.kwargs)) as models:
+        yield models

@@ -1,1 +1,1 @@
-"""What the commands of the command line do, one file each."""
+"""The commands of the command line, one file each."""

@@ -1,4 +1,4 @@
-"""`--bless`: the results of the better of two agents become the file that later runs are compared with."""
+"""`--bless`: writes the results of the better of two agents to the file that later runs are compared with."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from holodeck_action.record.base_results import results_of
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.reports.conclusion import Conclusion
-from holodeck_action.run.preflight import Prepared
-from holodeck_action.run.request import Request
+from holodeck_action.run.options.request import Request
+from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -19,36 +19,38 @@ if TYPE_CHECKING:
     from holodeck_action.decide.compare.winner import Winner
 
 
-def check_blessing(prepared: Sequence[Prepared], request: Request) -> None:
-    """Make sure that there can be one winner, and that its results can be written.
+def check_blessing(prepared: Sequence[PreparedSuite], request: Request) -> None:
+    """Check that the run has a single suite, so that one agent can win, and that the file can be written.
 
     Raises:
-        ConfigurationError: there cannot.
+        ConfigurationError: several suites are to run, or the file cannot be written.
     """
     file = request.bless
     if file is None or request.dry_run:
         return
     if len(prepared) > 1:
-        raise ConfigurationError([f"--bless {file}: {len(prepared)} suites are run, and one has a winner; name that"])
+        raise ConfigurationError(
+            [f"--bless {file}: {len(prepared)} suites are run, but only one can be blessed; name that suite"]
+        )
     if file.path.is_dir() or not file.path.parent.is_dir():
-        raise ConfigurationError([f"--bless {file}: give a file in a folder that exists"])
+        raise ConfigurationError([f"--bless {file}: the folder does not exist; choose a file in an existing folder"])
 
 
 def bless(file: GivenPath, concluded: Conclusion, base: BaseResults | None, output: Output) -> bool:
-    """Write the results of the better agent, if there is one, and say which it is.
+    """Write the results of the better agent, if one is better, and print which one it is.
 
     Args:
-        file: where they go; what stands there is kept where neither is better.
+        file: the file to write; it stays as it is if neither agent is better.
         concluded: the run of the head.
-        base: the results of the base; None where it did not run.
-        output: where the run writes.
+        base: the results of the base; None if the base did not run.
+        output: the outputs of the run.
 
     Returns:
-        Whether what was to be written is.
+        False if the results could not be written.
     """
     found = _winner(concluded, base)
     if found.side is None or base is None:
-        output.stdout.write(f"not blessed, and {file} is left as it is: {found.reason}\n")
+        output.stdout.write(f"not blessed, {file} is unchanged: {found.reason}\n")
         return True
     recorded = concluded.record.baseline
     assert recorded is not None
@@ -65,7 +67,7 @@ def bless(file: GivenPath, concluded: Conclusion, base: BaseResults | None, outp
 
 
 def _winner(concluded: Conclusion, base: BaseResults | None) -> Winner:
-    from holodeck_action.decide.compare.winner import Winner, winner_of
+    from holodeck_action.decide.compare.winner import Winner, find_winner
 
     comparison = concluded.verdict.comparison
     stopped = concluded.record.stopped or (base.results.record.stopped if base is not None else None)
@@ -73,4 +75,4 @@ def _winner(concluded: Conclusion, base: BaseResults | None) -> Winner:
         return Winner(None, f"the run stopped early: {stopped}")
     if comparison is None:
         return Winner(None, "nothing was compared")
-    return winner_of(comparison)
+    return find_winner(comparison)

@@ -1,4 +1,4 @@
-"""`decide`: a record decided on again, by the gates it was made with or new ones, without running anything."""
+"""`decide`: decides the verdict of a record again, by its run's gates or new ones, without running anything."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from holodeck_action.record.folder import Claims
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import VERDICT_FILE, read_results
 from holodeck_action.reports.conclusion import conclude
-from holodeck_action.reports.terminal.console import show
+from holodeck_action.reports.terminal.console import print_report
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.loading import policy_of, writable_folder
+from holodeck_action.run.loading import ensure_writable, load_policy_file
 from holodeck_action.run.options.action_inputs import policy_values
-from holodeck_action.run.past import earlier_beside
-from holodeck_action.run.settings import Flags, baseline_problem, merge_baseline
+from holodeck_action.run.options.settings import Flags, baseline_problem, merge_baseline
+from holodeck_action.run.past import earlier_runs_beside
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.model.policy import Baseline, GatedCases, Gates, Policy, fails_on_loss, unable_to_fail
+from holodeck_action.suite.model.policy import Baseline, GatedCases, Gates, Policy, fails_on_loss, why_no_gate_fails
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.terminal import terminal_of
 
 
-class Redecision(Struct, frozen=True):
-    """What is asked for.
+class DecideOptions(Struct, frozen=True):
+    """The options of the command `decide`.
 
     Attributes:
-        results: a results.json; None for that of the last run.
-        policy: the policy file whose gates are applied; None for the gates the run was made with.
-        flags: gates of the command line, which win.
-        output_dir: where verdict.json is written; None for nowhere.
+        results: path of a results.json; None to use the last run's.
+        policy: the policy file whose gates apply; None to use the gates of the record's run.
+        flags: gates of the command line, which take precedence.
+        output_dir: folder for verdict.json; None to write no file.
     """
 
     results: GivenPath | None
@@ -46,45 +46,45 @@ class Redecision(Struct, frozen=True):
     output_dir: GivenPath | None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Redecision:
-        """Return what the command line asks for: value by setting."""
+    def from_values(cls, given: Mapping[str, Any]) -> DecideOptions:
+        """Create the options from the command line's values by setting name."""
         own = ("results", "policy", "output_dir")
         return cls(flags=Flags(policy=policy_values(given)), **{name: given[name] for name in own})
 
 
-def decide_again(asked: Redecision, caller: Caller) -> int:
-    """Decide on a record again.
+def decide_again(asked: DecideOptions, caller: Caller) -> int:
+    """Decide the verdict of a record again, and print the report.
 
     Args:
-        asked: what is asked for.
-        caller: whose standard output takes the report.
+        asked: the options.
+        caller: the report goes to its standard output.
 
     Returns:
         The verdict's exit code.
 
     Raises:
-        ConfigurationError: the file is no record, a gate names a metric it does not have, or the folder cannot be
-            written.
-        FolderError: a run writes into the folder.
+        ConfigurationError: the file is not a record, a gate names a metric that the record lacks, or the folder cannot
+            be written.
+        FolderError: another run is writing to the folder.
     """
     results, folder = results_or_last(asked.results, caller), asked.output_dir
-    given = None if asked.policy is None else policy_of(asked.policy, caller.surroundings(None))
+    given = None if asked.policy is None else load_policy_file(asked.policy, caller.surroundings(None))
     stored = read_results(results)
     record = stored.record
-    gates = asked.flags.over("gates", given.gates if given is not None else record.gates)
+    gates = asked.flags.override("gates", given.gates if given is not None else record.gates)
     base = read_base(results, record)
-    terms = replace(Terms.against(base), gates=gates, baseline=_baseline(record, given, asked, results))
+    terms = replace(Terms.against(base), gates=gates, baseline=_baseline_settings(record, given, asked, results))
     surveyed = Survey(record, stored.record_digest)
     _check_names(surveyed, gates, results)
     _check_gates(surveyed, terms, gates, results)
     with Claims() as claims:
         if folder is not None:
-            writable_folder(folder)
-            claims.hold(folder)
+            ensure_writable(folder)
+            claims.claim(folder)
         concluded = conclude(
-            record, terms, results_digest=stored.digest, surveyed=surveyed, earlier=earlier_beside(results)
+            record, terms, results_digest=stored.digest, surveyed=surveyed, earlier=earlier_runs_beside(results)
         )
-        show(concluded.report, caller.stdout, terminal_of(caller.stdout, caller.environ))
+        print_report(concluded.report, caller.stdout, terminal_of(caller.stdout, caller.environ))
         if folder is not None:
             try:
                 write_verdict(folder.path / VERDICT_FILE, concluded.verdict)
@@ -93,11 +93,13 @@ def decide_again(asked: Redecision, caller: Caller) -> int:
     return concluded.verdict.exit_code
 
 
-def _baseline(record: Record, given: Policy | None, asked: Redecision, results: GivenPath) -> Baseline | None:
-    """Return what a loss does; None where the record is compared with nothing.
+def _baseline_settings(
+    record: Record, given: Policy | None, asked: DecideOptions, results: GivenPath
+) -> Baseline | None:
+    """Return the `baseline` settings; None if the record has no base to compare with.
 
     Raises:
-        ConfigurationError: settings that would have no effect.
+        ConfigurationError: a setting would have no effect.
     """
     before = None if record.baseline is None else record.baseline.settings
     settings = merge_baseline(given.baseline if given is not None else before or Baseline(), asked.flags)
@@ -105,7 +107,7 @@ def _baseline(record: Record, given: Policy | None, asked: Redecision, results: 
         settings = settings.model_copy(update={"source": None})
     elif settings.source is None:
         settings = settings.model_copy(update={"source": before.source})
-    gates = asked.flags.over("gates", given.gates if given is not None else Gates())
+    gates = asked.flags.override("gates", given.gates if given is not None else Gates())
     problem = baseline_problem(settings, gates, compared=before is not None)
     if problem is not None:
         reason = problem[1] if before is not None else "needs results that are compared with a base; use `compare`"
@@ -114,7 +116,7 @@ def _baseline(record: Record, given: Policy | None, asked: Redecision, results: 
 
 
 def _check_gates(surveyed: Survey, terms: Terms, gates: Gates, results: GivenPath) -> None:
-    """Refuse gates of which none can fail in the cases of the record."""
+    """Raise ConfigurationError if no gate can fail with the cases of the record."""
     cases = len(surveyed.outcomes)
     found = GatedCases(
         cases,
@@ -122,13 +124,13 @@ def _check_gates(surveyed: Survey, terms: Terms, gates: Gates, results: GivenPat
         surveyed.repeated,
         compared=terms.base is not None and terms.baseline is not None and fails_on_loss(terms.baseline),
     )
-    reason = unable_to_fail(gates, found) if cases else None
+    reason = why_no_gate_fails(gates, found) if cases else None
     if reason is not None:
         raise ConfigurationError([f"{results}: {reason}"])
 
 
 def _check_names(surveyed: Survey, gates: Gates, results: GivenPath) -> None:
-    """Refuse gates on metrics that the record does not know: they could never be reached."""
+    """Raise ConfigurationError for gates on metrics that the record lacks, or with bounds that no score can violate."""
     known, minimized = surveyed.names, surveyed.inputs.minimized
     asked = {*gates.metrics, *((gates.summary.weights if gates.summary else None) or {})}
     wrong = [
@@ -142,5 +144,5 @@ def _check_names(surveyed: Survey, gates: Gates, results: GivenPath) -> None:
     unknown = sorted(asked - known)
     if unknown and known:
         raise ConfigurationError(
-            [f"{results}: no metric is called {name!r} (there are: {', '.join(sorted(known))})" for name in unknown]
+            [f"{results}: there is no metric {name!r} (there are: {', '.join(sorted(known))})" for name in unknown]
         )

@@ -1,10 +1,10 @@
-"""The program's commands: those of the core, and those of its extensions, which are imported when they are called."""
+"""The program's commands: its own, and those of extensions, which are imported when they are called."""
 
 from __future__ import annotations
 
 import click
 
-from holodeck_action.run.options.command_help import Door, HelpfulCommand
+from holodeck_action.run.options.command_help import CommandGroup, HelpfulCommand
 from holodeck_action.seam import registry
 
 COMMAND_GROUPS = {
@@ -14,20 +14,20 @@ COMMAND_GROUPS = {
     "Judge": ("rejudge",),
     "Repository": ("publish", "schema"),
 }
-"""Those of extensions come after them."""
+"""Commands of the core by their title in `--help`; the commands of extensions follow."""
 
 
-class Program(Door):
-    """The program: to its own commands it adds those of the extensions, of which `--help` imports none."""
+class Program(CommandGroup):
+    """The program: its own commands and those of extensions, which `--help` lists without importing them."""
 
     def groups(self) -> dict[str, list[str]]:
-        """Return the names of commands by the title above them."""
+        """Return the names of commands by the title of their group in the help."""
         found = {title: list(names) for title, names in COMMAND_GROUPS.items()}
         for command in registry.commands().values():
             found.setdefault(command.group, []).append(command.name)
         return found
 
-    def texts(self, ctx: click.Context) -> dict[str, str]:
+    def summaries(self, ctx: click.Context) -> dict[str, str]:
         """Return the first sentence of each command's help."""
         own = {name: command.get_short_help_str(limit=1000) for name, command in self.commands.items()}
         return own | {name: command.help for name, command in registry.commands().items()}
@@ -40,7 +40,7 @@ class Program(Door):
         """Return a command; see `click.Group.get_command`.
 
         Raises:
-            click.UsageError: it is looked for in an extension that cannot be used.
+            click.UsageError: an extension that may define the command cannot be used.
         """
         own = self.commands.get(cmd_name)
         if own is not None:
@@ -57,7 +57,7 @@ OWN_FORMATS = {"json": "results.json of this version"}
 
 
 class ExportCommand(HelpfulCommand):
-    """A command with the formats that there are, and their options."""
+    """The command `export`, with the formats of all extensions and their options."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters; see `click.Command.get_params`."""
@@ -84,9 +84,25 @@ OWN_DOCUMENTS = ("agent", "policy", "request", "reply", "results", "verdict", "r
 
 
 class SchemaCommand(HelpfulCommand):
-    """A command with the documents that there are."""
+    """The command `schema`, with the documents of all extensions."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters; see `click.Command.get_params`."""
         document = click.Argument(["document"], type=click.Choice([*OWN_DOCUMENTS, *registry.documents()]))
         return [document, *super().get_params(ctx)]
+
+
+class InitCommand(HelpfulCommand):
+    """The command `init`, with the frameworks of all extensions."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters; see `click.Command.get_params`."""
+        params = super().get_params(ctx)
+        if not registry.frameworks():
+            return params
+        about = (
+            "Evaluate the repository's agent, which is written with this framework. The Python files are "
+            "searched for it."
+        )
+        framework = click.Option(["--framework"], type=click.Choice([*registry.frameworks()]), help=about)
+        return [*params[:1], framework, *params[1:]]

@@ -1,4 +1,4 @@
-"""`export`: a record in another format, without running anything."""
+"""`export`: converts a record to another format, without running anything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.result_files import read_results, sealed_record
 from holodeck_action.reports.written import write_pieces
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.exporting import Exporting
+from holodeck_action.run.options.export_options import ExportOptions
 from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
@@ -20,12 +20,12 @@ def export_record(form: str, given: Mapping[str, Any], caller: Caller) -> int:
     """Write a record in a format.
 
     Args:
-        form: its name.
-        given: value by parameter of the command line.
-        caller: whose standard output takes a document for which no file is named.
+        form: name of the format.
+        given: the command line's values by parameter name.
+        caller: gets the document on its standard output if no file is named.
 
     Raises:
-        ConfigurationError: the record cannot be used, something is asked for that belongs to another format, or the
+        ConfigurationError: the record cannot be used, an option belongs to another format, or the
             document cannot be written.
     """
     made = registry.formats().get(form)
@@ -33,8 +33,8 @@ def export_record(form: str, given: Mapping[str, Any], caller: Caller) -> int:
     others = [option for name in registry.formats() for option in format_options(name) if option.name not in own]
     useless = [option.opts[0] for option in others if given[str(option.name)]]
     if useless:
-        raise ConfigurationError([f"--format {form} writes the record alone: leave out {', '.join(useless)}"])
-    asked = Exporting(given["results"], given["file"], {str(name): given[str(name)] for name in own})
+        raise ConfigurationError([f"--format {form} writes only the record; leave out {', '.join(useless)}"])
+    asked = ExportOptions(given["results"], given["file"], {str(name): given[str(name)] for name in own})
     if made is not None:
         code: int = registry.resolve(made.write)(asked, caller)
         return code

@@ -1,4 +1,4 @@
-"""`init`: what a repository lacks to be evaluated: a suite that runs, its policy file, and a workflow."""
+"""`init`: writes the files that a repository lacks: a runnable suite, its policy file, and a workflow."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from holodeck_action.commands.init_target import asked_target, environment_of, framework_agent, policy_with, quoted
+from holodeck_action.commands.init_target import ask_target, edit_policy, framework_agent, packages_environment, quote
 from holodeck_action.commands.last_run import IGNORE_FILE, IGNORED
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.record.disk import DISK, staged
+from holodeck_action.record.disk import DISK, stage_file
 from holodeck_action.run.caller import Caller
+from holodeck_action.seam import registry
 from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.model.frameworks import FRAMEWORKS, SPANNED
 from holodeck_action.suite.schema_line import with_schema_line
 from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.given_paths import GivenPath
@@ -35,35 +35,35 @@ _KEYS = ("        # env:\n", "        #   OPENAI_API_KEY:")
 
 
 def start_suite(folder: GivenPath, framework: str | None, caller: Caller) -> int:
-    """Write what is not there, and say what was done and what comes next.
+    """Write the missing files, and print a list of them and the next steps.
 
-    Of files that exist only agent.yaml and the policy file are changed: they get the line with their schema.
+    Existing files stay, except that agent.yaml and the policy file get a comment line that names their schema.
 
     Args:
-        folder: root of the repository; made when it does not exist.
-        framework: what the repository's agent is made with; None for any other agent.
-        caller: whose standard output says so, and who is asked at a terminal what answers the cases.
+        folder: root of the repository; created if it does not exist.
+        framework: name of the framework of the repository's agent; None if it uses none that is supported.
+        caller: the report goes to its standard output; at a terminal the user is prompted for the target.
 
     Raises:
         ConfigurationError: a file cannot be written, or a question was not answered.
     """
-    kept = _kept(folder.path)
-    wanted = {name: _shipped(source) for name, source in _wanted(kept, framework).items()}
+    kept = _existing_parts(folder.path)
+    wanted = {name: _read_starter(source) for name, source in _missing_parts(kept, framework).items()}
     notes: list[str] = []
     if framework is not None:
-        asked, notes = _of_framework(framework, folder.path, wanted, caller)
+        asked, notes = _framework_files(framework, folder.path, wanted, caller)
         wanted |= asked
         if POLICY in kept:
-            notes.append(f"{kept[POLICY]} was there: see to it that it names this target")
-    elif POLICY in wanted and AGENT not in wanted and (target := asked_target(caller)) is not None:
-        wanted[POLICY] = policy_with(wanted[POLICY], {"target": quoted(target)})
+            notes.append(f"{kept[POLICY]} already existed; check that it names this target")
+    elif POLICY in wanted and AGENT not in wanted and (target := ask_target(caller)) is not None:
+        wanted[POLICY] = edit_policy(wanted[POLICY], {"target": quote(target)})
     if IGNORE_FILE not in kept:
         wanted[IGNORE_FILE] = IGNORED
     lined = {}
     for name, document in DOCUMENTS.items():
         if name in wanted:
             wanted[name] = with_schema_line(wanted[name], document) or wanted[name]
-        elif (content := _with_line(folder.path / kept[name], document)) is not None:
+        elif (content := _add_schema_line(folder.path / kept[name], document)) is not None:
             lined[kept[name]] = content
     lines = [f"kept {folder / there}{' for ' + what if what != there else ''}" for what, there in kept.items()]
     for done, contents in (("added the line with the schema for editors to", lined), ("wrote", wanted)):
@@ -80,28 +80,32 @@ def start_suite(folder: GivenPath, framework: str | None, caller: Caller) -> int
     return ExitCode.PASSED
 
 
-def _shipped(name: str) -> bytes:
+def _read_starter(name: str) -> bytes:
     return read_file(Path(__file__).parents[1] / "starter" / name).text().encode()
 
 
-def _of_framework(
+def _framework_files(
     framework: str, folder: Path, wanted: Mapping[str, bytes], caller: Caller
 ) -> tuple[Mapping[str, bytes], list[str]]:
-    """Return the files to write that depend on an agent of a framework, and what there is to say about it."""
-    spanned = SPANNED.get(framework)
-    about = spanned or FRAMEWORKS[framework]
+    """Return the files that depend on a framework's agent, by name, and notes about the agent."""
+    about = registry.frameworks()[framework]
+    spanned = not about.adapter
     agent, others = framework_agent(folder, about, caller)
     reference = agent.reference if agent is not None else about.example
     target = "python:ask_crew:answer" if spanned else f"{framework}:{reference}"
-    # Where the agent is named.
+    # The line that names the agent.
     line = f"the import in {CREW}" if spanned else "the line `target:`"
     if agent is None:
         notes = [f"{others[0]}: write MODULE:NAME of yours into {line} in place of {reference}"]
     else:
         notes = [f"{target} {f'asks {reference}' if spanned else 'answers'}, from {agent.place}"]
         notes += [f"{other}: change {line} for one of them" for other in others]
-    environment = environment_of(folder)
-    packages = f"{{{environment.way}: {getattr(environment, environment.way)}}}" if environment is not None else None
+    environment = packages_environment(folder)
+    packages = (
+        f"{{{environment.given_key}: {getattr(environment, environment.given_key)}}}"
+        if environment is not None
+        else None
+    )
     if packages is None:
         notes.append(
             "found no requirements.txt, and no dependencies in pyproject.toml: "
@@ -109,7 +113,7 @@ def _of_framework(
         )
     if about.spans:
         notes.append(
-            f"tool calls and tokens are known by spans: the agent's packages must have {', '.join(about.spans)}"
+            f"tool calls and tokens are read from spans, so the agent's packages must include {', '.join(about.spans)}"
         )
     below_src = agent is not None and agent.file.startswith("src/") and not (folder / "src/__init__.py").exists()
     if below_src:
@@ -118,10 +122,10 @@ def _of_framework(
         )
     made = {}
     if WORKFLOW in wanted:
-        made[WORKFLOW] = _with_variables(wanted[WORKFLOW], below_src)
+        made[WORKFLOW] = _add_variables(wanted[WORKFLOW], below_src)
     if POLICY in wanted:
         lines = {"target": target, "environment": packages}
-        made[POLICY] = policy_with(wanted[POLICY], lines, () if spanned else ("spans",))
+        made[POLICY] = edit_policy(wanted[POLICY], lines, () if spanned else ("spans",))
     if CREW in wanted:
         module, _, name = reference.partition(":")
         imported = f"from {module} import {name}{'' if name == 'crew' else ' as crew'}\n"
@@ -129,8 +133,8 @@ def _of_framework(
     return made, notes
 
 
-def _with_variables(workflow: bytes, below_src: bool) -> bytes:
-    """Return the workflow that gives the agent the keys which it has as a comment, and a path to modules below src."""
+def _add_variables(workflow: bytes, below_src: bool) -> bytes:
+    """Return the workflow with its commented-out API keys enabled, and with PYTHONPATH if modules are below src."""
     lines = workflow.decode().splitlines(keepends=True)
     found = [line.replace("# ", "", 1) if line.startswith(_KEYS) else line for line in lines]
     if below_src:
@@ -138,8 +142,8 @@ def _with_variables(workflow: bytes, below_src: bool) -> bytes:
     return "".join(found).encode()
 
 
-def _with_line(file: Path, document: Literal["agent", "policy"]) -> bytes | None:
-    """Return an existing file with the line of its schema; None where it stays as it is."""
+def _add_schema_line(file: Path, document: Literal["agent", "policy"]) -> bytes | None:
+    """Return the new content of a file, with a comment line that names its schema; None if no change is needed."""
     # What a link leads to may be another repository's.
     if file.is_symlink() or not file.is_file():
         return None
@@ -152,18 +156,18 @@ def _with_line(file: Path, document: Literal["agent", "policy"]) -> bytes | None
 def _write(path: GivenPath, content: bytes) -> None:
     try:
         path.path.parent.mkdir(parents=True, exist_ok=True)
-        with staged(path.path, [content]) as temporary:
+        with stage_file(path.path, [content]) as temporary:
             if path.path.exists():
                 shutil.copymode(path, temporary)
             DISK.replace((temporary, path.path))
     except OSError as error:
         raise ConfigurationError(
-            [f"{path}: cannot be written: {error.strerror}; give a folder that is yours to write to"]
+            [f"{path}: cannot be written: {error.strerror}; choose a folder that you can write to"]
         ) from error
 
 
-def _kept(folder: Path) -> Mapping[str, str]:
-    """Return the parts that are there, each with the file that it is; a link that leads nowhere is there, too."""
+def _existing_parts(folder: Path) -> Mapping[str, str]:
+    """Return the path of each part (suite, policy file, workflow) that exists; a dangling link counts as existing."""
     kept = {
         name: name for name in (SUITE, POLICY, AGENT, CREW, WORKFLOW, IGNORE_FILE) if os.path.lexists(folder / name)
     }
@@ -171,20 +175,20 @@ def _kept(folder: Path) -> Mapping[str, str]:
     if policy is not None:
         kept[POLICY] = policy
     workflows = sorted((folder / WORKFLOW).parent.glob("*.y*ml"))
-    uses = next((path.name for path in workflows if path.is_file() and _USES in _text(path)), None)
+    uses = next((path.name for path in workflows if path.is_file() and _USES in _read_text(path)), None)
     if WORKFLOW not in kept and uses is not None:
         kept[WORKFLOW] = f".github/workflows/{uses}"
     return kept
 
 
-def _wanted(kept: Mapping[str, str], framework: str | None) -> Mapping[str, str]:
-    """Return the files to write, each with the shipped file that it is made of."""
-    # A stand-in answers only the suite that comes with it.
+def _missing_parts(kept: Mapping[str, str], framework: str | None) -> Mapping[str, str]:
+    """Return the names of the files to write, each with the name of the shipped file that it is made from."""
+    # The sample agent answers only the suite that is shipped with it.
     fresh = SUITE not in kept and POLICY not in kept
     wanted = {SUITE: "agent.yaml", POLICY: "holodeck-action.yaml" if fresh else "gates.yaml", WORKFLOW: "evaluate.yml"}
     if framework is not None:
         wanted |= {SUITE: "framework_agent.yaml", POLICY: "framework.yaml"}
-        if framework in SPANNED:
+        if not registry.frameworks()[framework].adapter:
             wanted[CREW] = "ask_crew.txt"
     elif fresh:
         wanted[AGENT] = "my_agent.py"
@@ -193,7 +197,7 @@ def _wanted(kept: Mapping[str, str], framework: str | None) -> Mapping[str, str]
     }
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return read_file(path).lossy_text()
     except OSError:
@@ -201,7 +205,7 @@ def _text(path: Path) -> str:
 
 
 def _repository_root(folder: Path) -> Path | None:
-    """Return the root of the repository around `folder`; None when it is the root itself, or there is none."""
+    """Return the root of the repository that contains `folder`; None if `folder` is the root or in no repository."""
     own, *parents = (folder.resolve(), *folder.resolve().parents)
     if (own / ".git").exists():
         return None

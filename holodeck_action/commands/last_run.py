@@ -1,4 +1,4 @@
-"""The last run's results: kept where no folder is given for them, and found by commands that are given none."""
+"""The default results folder: runs without an output folder write to it, and commands without RESULTS read from it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holodeck_action.record.folder import Claims, combined_suites
 from holodeck_action.record.result_files import RESULTS_FILE, results_place
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.loading import writable_folder
+from holodeck_action.run.loading import ensure_writable
 from holodeck_action.run.options.flags import LAST_RESULTS
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -17,31 +17,31 @@ from holodeck_action.text.plain import one_line
 
 IGNORE_FILE = ".holodeck/.gitignore"
 IGNORED = b"last/\n"
-"""What it says: results are nothing to commit."""
+"""Content of `IGNORE_FILE`: results are not to be committed."""
 
 
-def place_for_results(caller: Caller, claims: Claims) -> tuple[GivenPath | None, str]:
-    """Return where a run that is given no output folder keeps its results, and a sentence that says so.
+def choose_results_folder(caller: Caller, claims: Claims) -> tuple[GivenPath | None, str]:
+    """Return the folder for results if the user named no output folder, and a note about it.
 
-    The folder is None where nothing can be kept: a run needs none.
+    The folder is None if it cannot be written; the run then writes no results.
     """
     folder = GivenPath(LAST_RESULTS.parent, caller.cwd)
     try:
-        writable_folder(folder)
+        ensure_writable(folder)
         ignore = caller.cwd / IGNORE_FILE
         if not os.path.lexists(ignore):
             write_atomically(ignore, [IGNORED])
-        claims.hold(folder)
+        claims.claim(folder)
     except (ConfigurationError, OSError) as error:
         return None, f"the results are not kept: {error}"
     return folder, f"the results are kept in {folder} until the next run; --output-dir keeps them elsewhere"
 
 
 def results_or_last(given: GivenPath | None, caller: Caller) -> GivenPath:
-    """Return the results file that is given, or else that of the last run.
+    """Return the given results file, or else the last run's.
 
     Raises:
-        RecordError: nothing is given, and no run has left results of one suite.
+        RecordError: no file is given, and the last run did not leave the results of exactly one suite.
     """
     if given is not None:
         return results_place(given)
@@ -52,5 +52,7 @@ def results_or_last(given: GivenPath | None, caller: Caller) -> GivenPath:
     several = combined_suites(folder)
     if several:
         places = ", ".join(str(folder / name / RESULTS_FILE) for name in several)
-        raise RecordError(f"the last run was of several suites: give the results of one ({one_line(places, 400)})")
-    raise RecordError(f"no results are given, and {folder} holds none: run a suite first, or give a results.json")
+        raise RecordError(
+            f"the last run evaluated several suites; name the results of one of them ({one_line(places, 400)})"
+        )
+    raise RecordError(f"no results were given and {folder} has none; run a suite first, or give a results.json")

@@ -1,4 +1,4 @@
-"""`merge`: the results of all shards of a run, put together and judged as one run."""
+"""`merge`: joins the results of all shards of a run, and decides their verdict as for one run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holodeck_action.commands.output import Done, Output, report_suite, report_together
+from holodeck_action.commands.output import FinishedRun, Output, report_suite, report_together
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.written_results import Beside
 from holodeck_action.record.base_results import read_base_results
 from holodeck_action.record.folder import PREVIOUS_FOLDER, Claims, is_inside, suite_folders
-from holodeck_action.record.found_results import results_name
 from holodeck_action.record.merging import MergeError, ShardResults, merge_shards
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import (
@@ -23,51 +22,52 @@ from holodeck_action.record.result_files import (
     read_results,
     results_place,
 )
+from holodeck_action.record.results_search import results_name
 from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
-from holodeck_action.run.loading import writable_folder
-from holodeck_action.run.request import request_from, template_of
+from holodeck_action.run.loading import ensure_writable
+from holodeck_action.run.options.request import request_from, template_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 _Suite = tuple[str, str, str]
-"""The folder of a suite in its shard's or in the repository, the name of its file, and its own."""
+"""A suite's folder (in the shard's output, else in the repository), its file name, and its name."""
 
 
 def merge_runs(folders: Sequence[GivenPath], given: Mapping[str, Any], caller: Caller) -> int:
     """Merge the shards of a run.
 
     Args:
-        folders: output folders of shards, or folders of such.
-        given: value by setting of the command line: `output_dir`, `template` and `fail_on`.
+        folders: output folders of shards, or folders that contain them.
+        given: the command line's values for the settings `output_dir`, `template` and `fail_on`.
         caller: the outside world.
 
     Returns:
-        The exit code of the run, as `fail_on` wants it.
+        The exit code of the run, adjusted by `fail_on`.
 
     Raises:
-        ConfigurationError: they are not all shards of one run; nothing was written.
+        ConfigurationError: the folders are not all shards of one run; nothing was written.
     """
     request = request_from(given)
-    output = Output.of(caller, request, template_of(request.template), caller.following())
+    output = Output.for_caller(caller, request, template_of(request.template), caller.progress_display())
     with Claims(output.disk) as claims:
         return request.process_exit_code(merge_folders(folders, output, claims).exit_code)
 
 
-def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) -> Done:
-    """Merge the shards of a run, and report each suite as the run in one piece would have been.
+def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) -> FinishedRun:
+    """Merge the shards of a run, and report each suite like a run without shards.
 
     Args:
-        folders: output folders of shards, or folders of such.
-        output: where the whole run is written.
-        claims: of the output folder.
+        folders: output folders of shards, or folders that contain them.
+        output: the outputs of the whole run.
+        claims: claims on output folders, which keep other runs from writing to them.
 
     Raises:
-        ConfigurationError: they are not all shards of one run, or the output folder cannot be used.
+        ConfigurationError: the folders are not all shards of one run, or the output folder cannot be used.
     """
-    found = _read(folders, output.folder)
+    found = _read_results(folders, output.folder)
     problems: list[str] = []
     merged: list[tuple[Record, BaseResults | None]] = []
     for (_, file, _), parts in found.items():
@@ -81,7 +81,7 @@ def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) 
     into = suite_folders([(folder, file) for folder, file, _ in found], output.folder)
     for folder in (output.folder, *into):
         if folder is not None:
-            writable_folder(folder)
+            ensure_writable(folder)
             claims.clear(folder)
     done = []
     for (record, base), folder in zip(merged, into, strict=True):
@@ -89,18 +89,18 @@ def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) 
         concluded = conclude(record, terms, folder=record.provenance.folder or "")
         done.append(report_suite(concluded, folder, output, Beside(base), journaled=False))
     code = report_together(done, (), output)
-    return Done(code, tuple(done))
+    return FinishedRun(code, tuple(done))
 
 
-def _read(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[_Suite, list[ShardResults]]:
+def _read_results(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[_Suite, list[ShardResults]]:
     """Read all results below folders, by suite.
 
     Raises:
-        ConfigurationError: there are none, one cannot be used or would be replaced, or a shard has not ended.
+        ConfigurationError: there are no results, some cannot be used or would be overwritten, or a shard has not ended.
     """
     found: dict[_Suite, list[ShardResults]] = {}
     problems: list[str] = []
-    files = list(dict.fromkeys(file for folder in folders for file in _results(folder)))
+    files = list(dict.fromkeys(file for folder in folders for file in _results_files(folder)))
     # All of them are in memory at once.
     share = 2 * INDEXED_FROM // max(1, len(files))
     for file in files:
@@ -116,27 +116,27 @@ def _read(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[_Suite, 
         except RecordError as error:
             problems += map(str, error.problems)
             continue
-        suite = (_below(file) or record.provenance.folder or "", record.suite.file, record.suite.name)
+        suite = (_suite_folder(file) or record.provenance.folder or "", record.suite.file, record.suite.name)
         found.setdefault(suite, []).append(ShardResults(str(file), record, base))
     if problems:
         raise ConfigurationError(problems)
     return dict(sorted(found.items()))
 
 
-def _below(file: GivenPath) -> str:
-    """Return the folder of a suite below the output folder of a run of several; empty for a run of one."""
+def _suite_folder(file: GivenPath) -> str:
+    """Return a suite's folder relative to the run's output folder; empty if the run had a single suite."""
     above = file.path.parent.parent
     several = (above / VERDICT_FILE).is_file() and results_place(above) == above
     return file.path.parent.name if several else ""
 
 
-def _results(folder: GivenPath) -> Iterator[GivenPath]:
+def _results_files(folder: GivenPath) -> Iterator[GivenPath]:
     if folder.name == TABLES_FOLDER or (folder.path.exists() and not folder.path.is_dir()):
         yield folder
         return
     there = False
     for where, folders, names in os.walk(folder.path):
-        # What an earlier run left is nobody's result any more, and a base is not what was run.
+        # Results of an earlier run are stale now, and a base is not the result of this run.
         folders[:] = sorted(name for name in folders if name not in (PREVIOUS_FOLDER, BASE_FOLDER))
         name = results_name(folders, names) or (JOURNAL_FILE if JOURNAL_FILE in names else None)
         folders[:] = [each for each in folders if each != TABLES_FOLDER]

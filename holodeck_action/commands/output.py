@@ -1,4 +1,4 @@
-"""Where a run writes: reports on its streams, files in its folder, and one verdict of several suites."""
+"""The outputs of a run: reports on the streams, files in a folder, and the combined verdict of several suites."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from holodeck_action.record.disk import DISK, Disk
 from holodeck_action.record.folder import Claims, suite_folders
 from holodeck_action.record.result_files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.reports.conclusion import Conclusion
-from holodeck_action.reports.terminal.console import show
-from holodeck_action.reports.terminal.progress import Following
+from holodeck_action.reports.terminal.console import print_report
+from holodeck_action.reports.terminal.progress import ProgressDisplay
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.loading import shown_folder
-from holodeck_action.run.request import Request
+from holodeck_action.run.loading import display_folder
+from holodeck_action.run.options.request import Request
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import Terminal, terminal_of
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 
 class Output(Struct, frozen=True):
-    """Where a run writes: reports to `stdout`, progress and problems to `stderr`, files to `folder` (None: none).
+    """The outputs of a run: reports go to `stdout`, progress and problems to `stderr`, files to `folder` (if not None).
 
-    `request` is what was asked for, options of reports among it. `template` is what report.md is made with; None for
-    the built-in template. `reports` says whether reports stand beside the results. Files are written with `disk`.
-    `signals` stop it in an orderly way. `progress` shows how far the run is, `terminal` is what `stdout` can show.
-    `environ` are the environment variables.
+    `request` has the options. `template` renders report.md; None to use the built-in template. `reports` tells whether
+    reports are written in addition to the results. `disk` writes the files. `signals` stop the run in an orderly way.
+    `progress` shows the progress, `terminal` describes the abilities of `stdout`. `environ` has the environment
+    variables. `conclude` is called with the conclusion of each suite.
     """
 
     stdout: TextIO
-    progress: Following
+    progress: ProgressDisplay
     terminal: Terminal
     request: Request
     folder: GivenPath | None
@@ -51,10 +51,13 @@ class Output(Struct, frozen=True):
     reports: bool = True
     disk: Disk = DISK
     signals: Sequence[Signals] = ()
+    conclude: Callable[[Conclusion], None] = lambda concluded: None
 
     @classmethod
-    def of(cls, caller: Caller, request: Request, template: CustomTemplate | None, progress: Following) -> Output:
-        """Return where a run of a caller writes."""
+    def for_caller(
+        cls, caller: Caller, request: Request, template: CustomTemplate | None, progress: ProgressDisplay
+    ) -> Output:
+        """Create the outputs of a run that the caller started."""
         return cls(
             caller.stdout,
             progress,
@@ -68,32 +71,32 @@ class Output(Struct, frozen=True):
         )
 
     @property
-    def html(self) -> bool:
-        """Whether the viewer's page stands beside the results."""
+    def writes_page(self) -> bool:
+        """Whether the viewer's page is written to the output folder."""
         return self.reports and self.request.html
 
     @property
     def stderr(self) -> TextIO:
-        """Where progress, notes and problems go."""
+        """The stream for progress, notes and problems."""
         return self.progress.stream
 
     @property
     def links(self) -> Links:
-        """Where links of the page lead."""
-        from holodeck_action.github.job import links_of
+        """The URLs that the page links to."""
+        from holodeck_action.github.job import page_links
 
-        return links_of(self.environ)
+        return page_links(self.environ)
 
     def note(self, sentence: str) -> None:
-        """Write something that the reader should know, and that changes no verdict."""
+        """Write a note to standard error, one sentence; it changes no verdict."""
         self.stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
 
-class SuiteDone(Struct, frozen=True):
-    """A suite that has run: what to show of it, and its line in the verdict of several.
+class FinishedSuite(Struct, frozen=True):
+    """A suite that has run: its report, and its line in the combined verdict.
 
-    `folder` is where its files are (None: none were asked for), `written` whether they could be written. `viewed` is
-    what the page of several suites shows of it; None where none is written.
+    `folder` contains its files (None if no files were requested), `written` tells whether they could be written.
+    `viewed` is its part of the viewer's page for several suites; None if no page is written.
     """
 
     report: Report
@@ -103,25 +106,25 @@ class SuiteDone(Struct, frozen=True):
     viewed: ViewedSuite | None = None
 
 
-class Done(Struct, frozen=True):
-    """A run that has ended: its exit code, the suites that ran, and the places of those that did not.
+class FinishedRun(Struct, frozen=True):
+    """A run that has ended: its exit code, the suites that ran, and the paths of the suites that did not run.
 
-    `plan` is what would be asked, where nothing but that was wanted.
+    `plan` is the text of the plan if only the plan was requested.
     """
 
     exit_code: int
-    suites: tuple[SuiteDone, ...] = ()
+    suites: tuple[FinishedSuite, ...] = ()
     not_run: tuple[str, ...] = ()
     plan: str = ""
 
 
-def set_aside_earlier(claims: Claims, root: GivenPath | None, suites: Sequence[Path], cwd: Path) -> None:
-    """Move what an earlier run left in the folders of suites out of the way, before anything is loaded.
+def clear_suite_folders(claims: Claims, root: GivenPath | None, suites: Sequence[Path], cwd: Path) -> None:
+    """Move an earlier run's files in the suites' folders out of the way, before anything is loaded.
 
     Raises:
-        FolderError: another run writes into one of them.
+        FolderError: another run is writing to one of the folders.
     """
-    for folder in suite_folders([(shown_folder(path.parent, cwd), path.name) for path in suites], root):
+    for folder in suite_folders([(display_folder(path.parent, cwd), path.name) for path in suites], root):
         claims.clear(folder)
 
 
@@ -132,41 +135,42 @@ def report_suite(
     beside: Beside,
     *,
     journaled: bool,
-) -> SuiteDone:
-    """Show what came of a suite, and write it.
+) -> FinishedSuite:
+    """Print the report of a suite, and write its files.
 
     Args:
-        concluded: its record, verdict and report.
-        folder: where its files go; None for nowhere.
-        output: where a run writes.
-        beside: what stands beside its results.
-        journaled: whether there is a journal to continue.
+        concluded: the suite's record, verdict and report.
+        folder: the folder for the suite's files; None to write no files.
+        output: the outputs of the run.
+        beside: further data to write to the folder with the results.
+        journaled: whether a journal exists from which the run can be resumed.
     """
     report = concluded.report
-    show(report, output.stdout, output.terminal)
+    output.conclude(concluded)
+    print_report(report, output.stdout, output.terminal)
     with output.progress.phase("writing results"):
-        return _written(concluded, folder, output, beside, journaled=journaled)
+        return _write_suite(concluded, folder, output, beside, journaled=journaled)
 
 
-def _written(
+def _write_suite(
     concluded: Conclusion, folder: GivenPath | None, output: Output, beside: Beside, *, journaled: bool
-) -> SuiteDone:
+) -> FinishedSuite:
     record, verdict, report = concluded.record, concluded.verdict, concluded.report
     code = verdict.exit_code
     results = None if folder is None else _write_results(folder, concluded, output, beside, journaled=journaled)
     written = folder is None or results is not None
     base = None if beside.base is None else beside.base.results.record
     viewed: ViewedSuite | None = None
-    if folder is not None and written and output.html:
+    if folder is not None and written and output.writes_page:
         from holodeck_action.reports.page.viewer_index import ViewedSuite
 
         viewed = ViewedSuite(concluded, base)
     if folder is not None and results is not None and output.reports:
         from holodeck_action.reports.formats import write_reports
 
-        write_reports(folder, _reports(report, viewed, results, output), output.note, output.disk)
+        write_reports(folder, _report_writers(report, viewed, results, output), output.note, output.disk)
     if not written:
-        # Results nobody can read are infrastructure trouble: never a pass.
+        # Unreadable results are infrastructure trouble: never a pass.
         code = worst_exit_code([code, ExitCode.INCOMPLETE])
     suite_verdict = SuiteVerdict(
         suite=record.suite.name,
@@ -175,29 +179,29 @@ def _written(
         exit_code=code,
         reason=verdict.reason,
     )
-    return SuiteDone(report, suite_verdict, folder, written, viewed)
+    return FinishedSuite(report, suite_verdict, folder, written, viewed)
 
 
-def _reports(
+def _report_writers(
     report: Report, viewed: ViewedSuite | None, results: GivenPath, output: Output
 ) -> dict[str, Callable[[], Iterable[bytes]]]:
-    """Return what makes each report of a suite, by the name of its file."""
-    from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, readable, render
+    """Return the functions that write the reports of a suite, by file name."""
+    from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_report, render
 
     made: dict[str, Callable[[], Iterable[bytes]]] = {
-        REPORT_FILE: lambda: [readable(report, output.template, output.note).encode("utf-8", "replace")],
+        REPORT_FILE: lambda: [markdown_report(report, output.template, output.note).encode("utf-8", "replace")],
         JUNIT_FILE: lambda: render(report, "junit"),
     }
     if viewed is not None:
-        from holodeck_action.reports.page.viewer import PAGE_FILE, View, page_of
+        from holodeck_action.reports.page.viewer import PAGE_FILE, View, render_page
 
         view = View([viewed], report.exit_code, results=str(results), links=output.links)
-        made[PAGE_FILE] = lambda: page_of(view)
+        made[PAGE_FILE] = lambda: render_page(view)
     return made
 
 
-def report_together(done: Sequence[SuiteDone], not_run: Sequence[str], output: Output) -> int:
-    """Report several suites together; return the exit code of all."""
+def report_together(done: Sequence[FinishedSuite], not_run: Sequence[str], output: Output) -> int:
+    """Print and write the combined report of several suites; return the combined exit code."""
     verdicts = [item.verdict for item in done]
     if len(verdicts) + len(not_run) == 1:
         return verdicts[0].exit_code
@@ -218,17 +222,17 @@ def report_together(done: Sequence[SuiteDone], not_run: Sequence[str], output: O
         viewed = [item.viewed for item in done if item.viewed is not None]
         if len(viewed) > 1:
             from holodeck_action.reports.formats import write_reports
-            from holodeck_action.reports.page.viewer import PAGE_FILE, View, page_of
+            from holodeck_action.reports.page.viewer import PAGE_FILE, View, render_page
 
             view = View(viewed, code, results=str(output.folder / "SUITE" / RESULTS_FILE), links=output.links)
-            write_reports(output.folder, {PAGE_FILE: lambda: page_of(view)}, output.note, output.disk)
+            write_reports(output.folder, {PAGE_FILE: lambda: render_page(view)}, output.note, output.disk)
     return code
 
 
 def _write_results(
     folder: GivenPath, concluded: Conclusion, output: Output, beside: Beside, *, journaled: bool
 ) -> GivenPath | None:
-    """Write a suite's results; return where the record is, None where they cannot be written."""
+    """Write a suite's results; return the path of the record, or None if it cannot be written."""
     verdict = concluded.verdict
     try:
         written = write_results(folder.path, concluded.record, verdict, output.disk, beside)
@@ -243,7 +247,7 @@ def _write_results(
 
 
 def _write_without_results(folder: GivenPath, verdict: Verdict, output: Output) -> None:
-    """Leave at least the verdict, which without results is never a pass."""
+    """Write at least the verdict if the results cannot be written; it is then never a pass."""
     if verdict.exit_code == ExitCode.PASSED:
         reason = f"{RESULTS_FILE} could not be written"
         verdict = replace(verdict, outcome="incomplete", exit_code=ExitCode.INCOMPLETE, reason=reason)

@@ -1,4 +1,4 @@
-"""The program as a process: its standard streams, memory, and its end."""
+"""The program as a process: its standard streams, memory, secrets and exit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class _LastingFile(io.FileIO):
-    """A file descriptor whose first failed write is its last; `failure` says why."""
+    """An output file that discards everything after the first failed write; `failure` is the error of that write."""
 
     failure: OSError | None = None
 
     def write(self, data: Any, /) -> int:
-        """Write, or pretend to."""
+        """Write the data; after a failure, discard it."""
         if self.failure is None:
             try:
                 return super().write(data)
@@ -32,10 +32,10 @@ class _LastingFile(io.FileIO):
 
 
 class LastingStream(io.TextIOWrapper):
-    """A text stream on which writing never fails; characters it cannot show become escapes."""
+    """A text stream on which writing never fails; characters that it cannot encode become escapes."""
 
     def __init__(self, descriptor: int, encoding: str, *, by_line: bool) -> None:
-        """Write to an open file descriptor, which stays open; `by_line` flushes after every line."""
+        """Create a stream for an open file descriptor, which it never closes; `by_line` flushes after every line."""
         self._file = _LastingFile(descriptor, "wb", closefd=False)
         super().__init__(
             io.BufferedWriter(self._file), encoding=encoding, errors="backslashreplace", line_buffering=by_line
@@ -43,16 +43,19 @@ class LastingStream(io.TextIOWrapper):
 
     @property
     def failure(self) -> OSError | None:
-        """Why something written before the last flush was lost; None when nothing was.
+        """The error that lost output written before the last flush; None if no output was lost.
 
-        A reader who went away has seen what they wanted: that is no failure.
+        A closed pipe is not a failure: its reader has stopped reading on purpose.
         """
         failure = self._file.failure
         return None if isinstance(failure, BrokenPipeError) else failure
 
 
-def lasting_streams() -> tuple[LastingStream, LastingStream]:
-    """Replace standard output and standard error, closed ones by the null device, and return them."""
+def install_lasting_streams() -> tuple[LastingStream, LastingStream]:
+    """Replace standard output and standard error by streams on which writing never fails, and return them.
+
+    A stream that is closed is replaced by the null device.
+    """
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -66,44 +69,44 @@ def lasting_streams() -> tuple[LastingStream, LastingStream]:
     return stdout, stderr
 
 
-def look_for_no_plugins() -> None:
-    """Keep pydantic from looking through all installed packages for plugins, of which none is of use here.
+def disable_pydantic_plugins() -> None:
+    """Keep pydantic from searching all installed packages for plugins, which this program does not use.
 
-    `os.environ` is what it reads; processes that a run starts get the variables that were given to it.
+    pydantic reads `os.environ`; processes that a run starts get the variables that were passed to the run.
     """
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 
 
 _YOUNG = 200_000
-"""So many new objects before garbage is looked for."""
+"""Number of new objects that triggers a garbage collection."""
 
 
-def collect_rarely() -> None:
-    """Look for garbage less often than Python does: most objects of a run, its modules above all, stay to the end."""
+def collect_garbage_rarely() -> None:
+    """Collect garbage less often than by default: most objects of a run, such as its modules, live to its end."""
     gc.set_threshold(_YOUNG, 20, 50)
 
 
 def hide_tokens() -> str | None:
-    """Overwrite what carries the job's authority in the variables that the system shows of this process.
+    """Overwrite the job's tokens in this process's environment as the system shows it to other processes.
 
     Returns:
-        A sentence where they can still be read; None where not.
+        A warning if they can still be read; else None.
     """
     return hide_variables(WITHHELD)
 
 
 def current_folder() -> Path:
-    """Return the folder in which the process is; a relative path to it where it has been removed meanwhile."""
+    """Return the current folder; the relative path `.` if it has been removed."""
     try:
         return Path.cwd()
     except OSError:
         return Path()
 
 
-def leave(code: int) -> NoReturn:
-    """End the process as `sys.exit` does, exit handlers included, but without taking every module apart.
+def exit_process(code: int) -> NoReturn:
+    """End the process like `sys.exit`, with exit handlers but without tearing down modules.
 
-    That would take a sixth of a short run. In Python's development mode, which tells what was left open, it is done.
+    Teardown would take a sixth of a short run. Python's development mode keeps it, to report what was left open.
     """
     if sys.flags.dev_mode:
         sys.exit(code)

@@ -1,7 +1,8 @@
-"""Finished runs published without running anything: what a `workflow_run` job does with the record of a fork's run.
+"""`publish`: publishes finished runs without running anything, such as a fork's run in a `workflow_run` job.
 
-The record comes out of an artifact that a fork's code could write: it is read by size and schema, judged again here,
-and shown with this side's templates. Which pull request it is for says the event, never the record.
+Code of a fork may have written the artifact with the record. So the record's size and schema are checked, its verdict
+is decided again here, and reports use the templates of this repository. The pull request is taken from the event, never
+from the record.
 """
 
 from __future__ import annotations
@@ -14,27 +15,27 @@ from typing import Any, TextIO
 
 from msgspec.structs import replace
 
-from holodeck_action.commands.output import Done, SuiteDone
+from holodeck_action.commands.output import FinishedRun, FinishedSuite
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.verdict import SuiteVerdict
-from holodeck_action.github.channels import lines
-from holodeck_action.github.event import Target, given_target
+from holodeck_action.github.channels import channel_lines
+from holodeck_action.github.event import Target, named_target
 from holodeck_action.github.publisher import Findings, open_publisher
 from holodeck_action.github.rest.payload import is_hash, is_repository
 from holodeck_action.github.surfaces import surfaces_from
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.folder import PREVIOUS_FOLDER
-from holodeck_action.record.found_results import results_name
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER, RESULTS_FILE, TABLES_FOLDER, read_record
+from holodeck_action.record.results_search import results_name
 from holodeck_action.record.stored_cases import MappedCases, RecordError
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
-from holodeck_action.run.options.action_inputs import anchored, read_inputs
-from holodeck_action.run.past import earlier_beside
-from holodeck_action.run.request import request_from, template_of
+from holodeck_action.run.options.action_inputs import anchor_paths, read_inputs
+from holodeck_action.run.options.request import request_from, template_of
+from holodeck_action.run.past import earlier_runs_beside
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -42,33 +43,34 @@ from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 
 MOST_FILES = 100
-"""Suites of one publication."""
+"""Maximum number of suites in one publication."""
 MOST_BYTES = 64 * 1024 * 1024
-"""Bytes of all results files together: about 20,000 cases with long answers."""
+"""Maximum bytes of all results files together: about 20,000 cases with long answers."""
 _MOST_ENTRIES = 10_000
-"""Files and folders looked at."""
+"""Maximum number of files and folders to search."""
 _SHOWN = 1000
-"""Characters of a sentence about what an artifact holds."""
+"""Characters of a sentence about an artifact's content."""
 _PATH_SHOWN = 300
 """Characters of a path."""
 
 
 def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller) -> int:
-    """Publish finished runs where an event or the caller says, and say what became of it.
+    """Publish finished runs to the target of the event, or to the caller's, and print the result.
 
     Args:
-        paths: as for `read_runs`.
-        flags: value by setting of the command line, which wins over inputs; `repository`, `pull_request` and `sha`.
-        caller: whose standard output takes a line per channel, and standard error notes about the user's template.
+        paths: results files, or folders to search for them.
+        flags: the command line's values by setting name, with `repository`, `pull_request` and `sha`; they override
+            inputs.
+        caller: gets a line for each channel on standard output, and notes about the user's template on standard error.
 
     Returns:
-        The exit code: the verdict's, as `fail_on` and `require_publish` want it.
+        The verdict's exit code, adjusted by `fail_on` and `require_publish`.
 
     Raises:
-        ConfigurationError: what is given cannot be used; nothing was published.
+        ConfigurationError: an option or a results file cannot be used; nothing was published.
     """
     environ = caller.environ
-    given = _given(flags, caller)
+    given = _settings(flags, caller)
     request = request_from({name: given.get(name) for name in ("template", "fail_on")})
     template = template_of(request.template)
     target = _target(given, environ)
@@ -77,20 +79,20 @@ def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller)
     done = read_runs(paths, caller.cwd, Redactor(environment_secrets(environ) | {surfaces.token}))
     publisher.begin([suite.report.provenance.commit for suite in done.suites] if target is not None else None)
     reports = tuple(suite.report for suite in done.suites)
-    findings = Findings(done.exit_code, reports, (), template, lambda text: _write(caller.stderr, f"note: {text}"))
+    findings = Findings(done.exit_code, reports, (), template, lambda text: _write_line(caller.stderr, f"note: {text}"))
     published = publisher.finish(findings)
     for suite in done.suites:
-        _write(caller.stdout, f"{suite.verdict.outcome}: {suite.verdict.suite} ({suite.verdict.reason})")
+        _write_line(caller.stdout, f"{suite.verdict.outcome}: {suite.verdict.suite} ({suite.verdict.reason})")
     if done.not_run:
-        _write(caller.stdout, f"not run: {', '.join(done.not_run)}")
-    for line in lines(published.channels):
-        _write(caller.stdout, line)
+        _write_line(caller.stdout, f"not run: {', '.join(done.not_run)}")
+    for line in channel_lines(published.channels):
+        _write_line(caller.stdout, line)
     return surfaces.process_exit_code(request.process_exit_code(done.exit_code), published.channels)
 
 
-def _given(flags: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-    """Return value by setting, of the command line and else of the inputs."""
-    given = anchored(read_inputs(caller.environ), caller.cwd)
+def _settings(flags: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+    """Return the values by setting name, from the command line or else from the inputs."""
+    given = anchor_paths(read_inputs(caller.environ), caller.cwd)
     given |= {name: value for name, value in flags.items() if value not in (None, False)}
     if flags["check"] is not None:
         given["check"] = flags["check"]
@@ -98,75 +100,76 @@ def _given(flags: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
 
 
 def _target(given: Mapping[str, Any], environ: Mapping[str, str]) -> Target | None:
-    """Return what the caller names; None where the event is to tell."""
+    """Return the commit and pull request that the caller names; None if the event decides."""
     pull, sha = given.get("pull_request"), given.get("sha")
     repository = given.get("repository") or environ.get("GITHUB_REPOSITORY", "")
     if pull is None and sha is None:
         if given.get("repository"):
-            raise ConfigurationError(["publish: --repository needs --pull-request or --sha beside it"])
+            raise ConfigurationError(["publish: --repository requires --pull-request or --sha"])
         if environ.get("GITHUB_EVENT_NAME", ""):
             return None
         raise ConfigurationError(["publish: outside of a workflow, give --pull-request or --sha"])
     if sha is not None and not is_hash(sha):
-        raise ConfigurationError([f"--sha {one_line(sha, 80)!r} is no commit: give all of its 40 characters"])
+        raise ConfigurationError([f"--sha {one_line(sha, 80)!r} is not a full commit hash; give all 40 characters"])
     if not is_repository(repository):
         raise ConfigurationError(["publish: give --repository as OWNER/NAME, or set GITHUB_REPOSITORY"])
-    return given_target(repository, pull, sha)
+    return named_target(repository, pull, sha)
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write_line(stream: TextIO, text: str) -> None:
     stream.write(f"{one_line(text, 2000)}\n")
 
 
-def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Done:
-    """Read finished runs and judge them again, by the gates they were run with.
+def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> FinishedRun:
+    """Read finished runs and decide their verdicts again, by their own gates.
 
     Args:
-        paths: results files, or folders in and below which they are.
-        start: what relative paths start at.
-        redactor: takes the secrets of this side out, should one be in a record.
+        paths: results files, or folders to search for them.
+        start: the folder in which relative paths start.
+        redactor: masks secrets of this job, in case a record contains one.
 
     Returns:
-        What a run of these suites would have returned. A folder with a journal and no results is a suite whose run
-        has not ended: it counts as not run, so that the others alone are no pass.
+        The same value as from a run of these suites. A folder with a journal but no results belongs to a suite whose
+        run has not ended: the suite counts as not run, so that the run as a whole does not pass.
 
     Raises:
-        ConfigurationError: a path holds no results, too many or too large ones, a link, or something that is no record.
+        ConfigurationError: a path contains no results, too many or too large results, a link, or a file that is not a
+            record.
     """
     try:
-        found = tuple(dict.fromkeys(file for path in paths for file in _results(start, path)))
+        found = tuple(dict.fromkeys(file for path in paths for file in _results_files(start, path)))
     except OSError as error:
         raise ConfigurationError([f"publish: {error.filename}: cannot be read: {error.strerror}"]) from error
     files = tuple(file for file in found if file.name != JOURNAL_FILE)
     journals = tuple(file for file in found if file.name == JOURNAL_FILE)
     if len(files) > MOST_FILES:
         raise ConfigurationError(
-            [f"publish: {len(files)} results files are more than the {MOST_FILES} that one step takes"]
+            [f"publish: {len(files)} results files are too many; one step takes at most {MOST_FILES}"]
         )
     size = sum(map(_size, files))
     if size > MOST_BYTES:
         raise ConfigurationError([f"publish: the results files hold {size:,} bytes, more than {MOST_BYTES:,}"])
-    suites: list[SuiteDone] = []
+    suites: list[FinishedSuite] = []
     problems: list[str] = []
     for file in files:
         try:
-            suites.append(_judged(file, start, redactor))
+            suites.append(_judge_results(file, start, redactor))
         except RecordError as error:
             problems.append(f"publish: {one_line(redactor.text(str(error)), _SHOWN)}")
     if problems:
         raise ConfigurationError(problems)
     not_run = tuple(one_line(redactor.text(os.path.relpath(file.parent, start)), _SHOWN) for file in journals)
     codes = [suite.verdict.exit_code for suite in suites] + [ExitCode.STOPPED for _ in not_run]
-    return Done(worst_exit_code(codes), tuple(suites), not_run)
+    return FinishedRun(worst_exit_code(codes), tuple(suites), not_run)
 
 
-def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
+def _judge_results(file: Path, start: Path, redactor: Redactor) -> FinishedSuite:
     given = GivenPath(Path(os.path.relpath(file, start)), start)
     try:
         stored = read_record(given)
-        record, beside = _without_secrets(stored, redactor), read_base(given, stored)
-        base = None if beside is None else _without_secrets(beside.record, redactor)
-        earlier = redactor.value(earlier_beside(given))
+        record, beside = _redact_record(stored, redactor), read_base(given, stored)
+        base = None if beside is None else _redact_record(beside.record, redactor)
+        earlier = redactor.value(earlier_runs_beside(given))
         concluded = conclude(
             record,
             Terms(base=base),
@@ -182,20 +185,20 @@ def _judged(file: Path, start: Path, redactor: Redactor) -> SuiteDone:
     folder = given.parent if file.name in (RESULTS_FILE, TABLES_FOLDER) else None
     verdict = concluded.verdict
     suite = SuiteVerdict(record.suite.name, None, verdict.outcome, verdict.exit_code, verdict.reason)
-    return SuiteDone(concluded.report, suite, folder, written=True)
+    return FinishedSuite(concluded.report, suite, folder, written=True)
 
 
-def _without_secrets(record: Record, redactor: Redactor) -> Record:
-    """Return a record without secrets; the cases of a large one are redacted when they are read."""
+def _redact_record(record: Record, redactor: Redactor) -> Record:
+    """Return a record without secrets; the cases of a large record are redacted when they are read."""
     if isinstance(record.cases, tuple):
         return redactor.value(record)
     return replace(redactor.value(replace(record, cases=())), cases=MappedCases(record.cases, redactor.value))
 
 
-def _results(start: Path, given: str) -> Iterator[Path]:
-    """Yield the results files at a path, and the journals of suites that have no results beside them.
+def _results_files(start: Path, given: str) -> Iterator[Path]:
+    """Yield the results files at a path, and the journals of suites without results.
 
-    Links are refused: those of an artifact could lead to what the runner keeps for itself.
+    Links are refused, since links in an artifact could lead to private files of the runner.
     """
     path, given = start / given, one_line(given, _PATH_SHOWN)
     if not os.path.lexists(path):
@@ -204,15 +207,15 @@ def _results(start: Path, given: str) -> Iterator[Path]:
         )
     below = (part for part in path.parents if part != start and part.is_relative_to(start))
     if any(part.is_symlink() for part in (path, *below)):
-        raise ConfigurationError([f"publish: {given}: is a link or behind one; name what it leads to"])
+        raise ConfigurationError([f"publish: {given}: is a symbolic link or is inside one; name its target"])
     if not path.is_dir() or path.name == TABLES_FOLDER:
         if path.name == JOURNAL_FILE:
-            raise ConfigurationError([f"publish: {given}: is no {RESULTS_FILE}; the run has not written one yet"])
-        yield _regular(path, given)
+            raise ConfigurationError([f"publish: {given}: is no {RESULTS_FILE}; the run has not written it yet"])
+        yield _regular_file(path, given)
         return
     found = entries = 0
-    for folder, folders, names in os.walk(path, onerror=_unreadable):
-        # What an earlier run left is nobody's result any more, and a base is not what was run.
+    for folder, folders, names in os.walk(path, onerror=_raise_error):
+        # Results of an earlier run are stale now, and a base is not the result of this run.
         folders[:] = sorted(name for name in folders if name not in (PREVIOUS_FOLDER, BASE_FOLDER))
         entries += len(folders) + len(names)
         if entries > _MOST_ENTRIES:
@@ -223,7 +226,7 @@ def _results(start: Path, given: str) -> Iterator[Path]:
         folders[:] = [each for each in folders if each != TABLES_FOLDER]
         if results is not None:
             found += 1
-            yield _regular(Path(folder) / results, given)
+            yield _regular_file(Path(folder) / results, given)
         elif JOURNAL_FILE in names:
             yield Path(folder) / JOURNAL_FILE
     if not found:
@@ -232,17 +235,17 @@ def _results(start: Path, given: str) -> Iterator[Path]:
         )
 
 
-def _unreadable(error: OSError) -> None:
-    # A folder that is passed over could be that of a failing suite.
+def _raise_error(error: OSError) -> None:
+    # A skipped folder could be that of a failing suite.
     raise error
 
 
 def _size(results: Path) -> int:
-    """Return how many bytes results have as a results file."""
+    """Return the size of a results file in bytes."""
     return results.lstat().st_size
 
 
-def _regular(file: Path, given: str) -> Path:
+def _regular_file(file: Path, given: str) -> Path:
     kind = file.lstat().st_mode
     if not S_ISREG(kind) and not (file.name == TABLES_FOLDER and S_ISDIR(kind)):
         raise ConfigurationError([f"publish: {given}: {file.name} is not a regular file"])

@@ -1,4 +1,4 @@
-"""`rejudge`: stored answers of a record graded again, by a suite's current metrics and judges."""
+"""`rejudge`: grades the stored answers of a record again, by a suite's current metrics and judges."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ from holodeck_action.commands.suites import evaluate
 from holodeck_action.record.folder import Claims, is_inside
 from holodeck_action.record.result_files import read_results, results_place
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.case_choice import check_reachable
-from holodeck_action.run.loading import Loaded, Surroundings, load_one, shown_folder, suite_place, with_lines
+from holodeck_action.run.case_choice import check_bounds_attainable
+from holodeck_action.run.loading import (
+    LoadedSuite,
+    Surroundings,
+    display_folder,
+    display_path,
+    load_one_suite,
+    with_lines,
+)
 from holodeck_action.run.open_suites import secrets_of
-from holodeck_action.run.preflight import Prepared, gate_problems, judge_problems, settings_problem
-from holodeck_action.run.request import request_from, template_of
-from holodeck_action.run.settings import Flags, SettingsError, merge
-from holodeck_action.run.stored import StoredError, stored_run
+from holodeck_action.run.options.request import request_from, template_of
+from holodeck_action.run.options.settings import Flags, SettingsError, merge
+from holodeck_action.run.preflight import PreparedSuite, gate_problems, judge_problems, settings_problem
+from holodeck_action.run.stored import StoredError, find_stored_run
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.model.policy import gates_scores
+from holodeck_action.suite.model.policy import has_score_gate
 from holodeck_action.suite.model.targets import RecordedTarget
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
@@ -34,27 +41,27 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
 
     Args:
         results: a results.json.
-        suite: the file, folder or glob of the one suite whose metrics and judges count.
-        given: value by setting of the command line.
+        suite: file, folder or glob of the suite whose metrics and judges grade; it must match one suite.
+        given: the command line's values by setting name.
         caller: the outside world.
 
     Returns:
-        The exit code of the run, as `fail_on` wants it.
+        The exit code of the run, adjusted by `fail_on`.
 
     Raises:
-        ConfigurationError: nothing was judged.
+        ConfigurationError: the record, the suite or an option cannot be used; no answer was graded.
     """
     request = request_from(given)
     template = template_of(request.template)
-    progress = caller.following()
+    progress = caller.progress_display()
     caller = replace(caller, stderr=progress.stream)
     around = caller.surroundings(request.env_file, request.allowed, request.requirements)
     with Claims() as claims:
         try:
             with progress.phase("loading suite and results"):
-                loaded = load_one(suite, around, "the answers of a record are those of one")
+                loaded = load_one_suite(suite, around, "a record holds the answers of one suite")
                 prepared = [prepare_stored(results, loaded, request.flags, around, request.output_dir)]
-            output = Output.of(caller, request, template, progress)
+            output = Output.for_caller(caller, request, template, progress)
             with caller.job() as job:
                 done = evaluate(prepared, request, output, claims, around, job)
         except ConfigurationError:
@@ -65,23 +72,23 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
 
 
 def prepare_stored(
-    results: GivenPath, loaded: Loaded, flags: Flags, around: Surroundings, output_dir: GivenPath | None
-) -> Prepared:
-    """Settle what it takes to grade the answers of a record again; the suite's target is not looked at.
+    results: GivenPath, loaded: LoadedSuite, flags: Flags, around: Surroundings, output_dir: GivenPath | None
+) -> PreparedSuite:
+    """Prepare a suite to grade the answers of a record again; the suite's target is ignored.
 
     Args:
         results: a results.json.
-        loaded: the suite whose metrics, judges, gates and budget count.
+        loaded: the suite whose metrics, judges, gates and budget apply.
         flags: the command line.
         around: the outside world.
-        output_dir: where the new record goes; None for nowhere.
+        output_dir: folder for the new record; None to write no files.
 
     Raises:
-        ConfigurationError: the file is no record, its cases are not those of the suite, nothing can fail in them,
-            no model can grade them, or the new record would replace it.
+        ConfigurationError: the file is not a record, its cases differ from the suite's, no gate can fail with them, no
+            model can grade them, or the new record would overwrite the file.
     """
     suite = loaded.suite
-    place, shown = suite_place(suite, around.cwd), shown_folder(suite.folder, around.cwd)
+    place, shown = display_path(suite, around.cwd), display_folder(suite.folder, around.cwd)
     if output_dir is not None and output_dir.path.resolve() == results_place(results).path.parent.resolve():
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
@@ -89,14 +96,14 @@ def prepare_stored(
     answers = results_place(results)
     redactor = Redactor(secrets_of(suite, loaded.environ))
     try:
-        stored = stored_run(read_results(results), suite, redactor)
+        stored = find_stored_run(read_results(results), suite, redactor)
         settings = merge(suite, flags, loaded.environ)
-        check_reachable(settings, suite, stored.cases)
+        check_bounds_attainable(settings, suite, stored.cases)
     except StoredError as error:
         raise ConfigurationError([f"{results}: {problem}" for problem in error.problems]) from error
     except SettingsError as error:
         raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
-    scored = gates_scores(settings.gates)
+    scored = has_score_gate(settings.gates)
     if stored.cases and not scored and not any(case_asserts(case) for case in stored.cases):
         raise ConfigurationError(
             [f"{place}: nothing can fail in the cases of {results}: every metric is informational or disabled"]
@@ -105,16 +112,16 @@ def prepare_stored(
     problems += judge_problems(suite, stored.cases, settings, loaded.environ, shown)
     if problems:
         raise ConfigurationError(with_lines(problems, [loaded]))
-    return Prepared(
+    return PreparedSuite(
         suite=suite,
         environ=loaded.environ,
         code=loaded.code,
         shown=shown,
-        # Which trials count was settled when they were run.
+        # The run decided which trials count.
         settings=structs.replace(settings, stop_when_decided=stored.record.stop_when_decided),
         cases=stored.cases,
         target=RecordedTarget(path=str(answers)),
-        target_files=Checkout.anywhere(around.cwd),
+        target_files=Checkout.unbounded(around.cwd),
         base_files=suite.checkout,
         stored=stored,
         cards=loaded.cards,

@@ -1,4 +1,4 @@
-"""`run`: suites evaluated as the command line and the inputs say."""
+"""`run`: evaluates suites by the options of the command line and the inputs."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 from msgspec import structs
 
-from holodeck_action.commands.last_run import place_for_results
-from holodeck_action.commands.output import Output, set_aside_earlier
+from holodeck_action.commands.last_run import choose_results_folder
+from holodeck_action.commands.output import Output, clear_suite_folders
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import Claims
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_suites
-from holodeck_action.run.options.action_inputs import anchored, output_dir_of, read_inputs
-from holodeck_action.run.preflight import prepare
-from holodeck_action.run.request import Request, request_from, template_of
+from holodeck_action.run.options.action_inputs import anchor_paths, output_dir_of, read_inputs
+from holodeck_action.run.options.request import Request, request_from, template_of
+from holodeck_action.run.preflight import prepare_suites
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 
@@ -26,32 +26,32 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
     """Run suites.
 
     Args:
-        given: value by setting of the command line, which wins over inputs.
+        given: the command line's values by setting name; they override inputs.
         caller: the outside world.
 
     Returns:
-        The exit code of the run, as `fail_on` wants it.
+        The exit code of the run, adjusted by `fail_on`.
 
     Raises:
-        ConfigurationError: nothing was run.
+        ConfigurationError: the request, a suite or its target cannot be used; nothing was run.
     """
-    progress = caller.following()
+    progress = caller.progress_display()
     caller = replace(caller, stderr=progress.stream)
     with Claims(caller.disk or DISK) as claims:
-        request = _request(given, caller, claims)
+        request = _read_request(given, caller, claims)
         template = template_of(request.template)
         around = caller.surroundings(request.env_file, request.allowed, request.requirements)
 
-        def found(suites: Sequence[Path]) -> None:
+        def clear_folders(suites: Sequence[Path]) -> None:
             if not request.dry_run:
-                set_aside_earlier(claims, request.output_dir, suites, caller.cwd)
+                clear_suite_folders(claims, request.output_dir, suites, caller.cwd)
 
         with progress.phase("loading suites"):
-            loaded = load_suites(request.suites, around, allow_empty=request.allow_empty, found=found)
-            prepared = prepare(loaded, request.flags, around)
-        output, kept = Output.of(caller, request, template, progress), ""
+            loaded = load_suites(request.suites, around, allow_empty=request.allow_empty, on_found=clear_folders)
+            prepared = prepare_suites(loaded, request.flags, around)
+        output, kept = Output.for_caller(caller, request, template, progress), ""
         if output.folder is None and not request.dry_run:
-            folder, kept = place_for_results(caller, claims)
+            folder, kept = choose_results_folder(caller, claims)
             output = structs.replace(output, folder=folder, reports=False)
         with caller.job() as job:
             done = evaluate(prepared, request, output, claims, around, job)
@@ -60,11 +60,11 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
     return request.process_exit_code(done.exit_code)
 
 
-def _request(given: Mapping[str, Any], caller: Caller, claims: Claims) -> Request:
-    """Return what is asked for; what an earlier run left is no result of this one, even where it cannot be run."""
+def _read_request(given: Mapping[str, Any], caller: Caller, claims: Claims) -> Request:
+    """Clear the output folder of an earlier run's results, even if this run cannot start, and return the request."""
     try:
-        # It may read results that stand in the output folder.
-        request = request_from(given, anchored(read_inputs(caller.environ), caller.cwd))
+        # `--failed-from` may read results in the output folder.
+        request = request_from(given, anchor_paths(read_inputs(caller.environ), caller.cwd))
     except ConfigurationError:
         if not given["dry_run"]:
             claims.clear(given["output_dir"] or output_dir_of(caller.environ, caller.cwd))

@@ -1,4 +1,4 @@
-"""`schema`: JSON Schemas of what is read and written."""
+"""`schema`: prints JSON Schemas of the documents that the program reads and writes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_TARGETS = {"reply": reply_schema, "request": request_schema}
 
 
 def print_schema(document: str, caller: Caller) -> int:
-    """Write the JSON Schema of a document, as the command line names it, to standard output."""
+    """Write the JSON Schema of a document to standard output; `document` is its name on the command line."""
     if document in _OF_TARGETS:
         made = {"$schema": _DIALECT, "title": document, **_OF_TARGETS[document]()}
     elif document in ("agent", "policy"):

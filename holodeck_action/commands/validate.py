@@ -1,4 +1,4 @@
-"""`validate`: suites checked with everything they refer to, without running anything."""
+"""`validate`: checks suites and everything that they refer to, without running anything."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.loading import load_suites, suite_place
+from holodeck_action.run.loading import display_path, load_suites
+from holodeck_action.run.options.request import Allowed
 from holodeck_action.run.preflight import check_targets
-from holodeck_action.run.request import Allowed
-from holodeck_action.suite.yaml.garbage import without_collections
+from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collection
 from holodeck_action.text.plain import one_line
 
 _SHOWN = 1000
@@ -18,25 +18,25 @@ _SHOWN = 1000
 
 
 def validate_suites(given: Mapping[str, Any], caller: Caller) -> int:
-    """Check suites, and say what a run would miss here.
+    """Check suites, and print notes about requirements of a run that are missing here, such as API keys.
 
     Args:
         given: `suites`, `allow_empty`, `env_file`, `requirements`, `allow_paths` and `allow_plain_http` of the command
             line.
-        caller: whose standard output takes a line for each suite, and standard error notes.
+        caller: gets a line for each suite on standard output, and notes on standard error.
 
     Raises:
-        ConfigurationError: the problems of all suites.
+        ConfigurationError: suites are invalid; the error lists the problems of all of them.
     """
     allowed = Allowed(given["allow_paths"], given["allow_plain_http"])
     around = caller.surroundings(given["env_file"], allowed, given["requirements"])
-    # All cases stay until they are checked.
-    with without_collections():
+    # All cases stay in memory until they are checked.
+    with pause_garbage_collection():
         suites = load_suites(given["suites"] or ("agent.yaml",), around, allow_empty=given["allow_empty"])
         missing = check_targets(suites, around)
     for loaded, notes in zip(suites, missing, strict=True):
         suite = loaded.suite
-        place = one_line(suite_place(suite, around.cwd), _SHOWN)
+        place = one_line(display_path(suite, around.cwd), _SHOWN)
         turns = sum(len(case.turns) for case in suite.cases)
         caller.stdout.write(f"{place}: valid: {len(suite.cases)} cases, {turns} turns\n")
         for notice in (*suite.notices, *notes):

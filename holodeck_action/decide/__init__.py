@@ -1,1 +1,1 @@
-"""What it means: gates, verdict, trials and statistics, as pure functions of a record."""
+"""Decisions: gates, verdict, trials and statistics, as pure functions of a record."""

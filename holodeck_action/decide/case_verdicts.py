@@ -1,12 +1,12 @@
-"""Verdicts of metrics, turns, trials and cases: pure functions over the record.
+"""Verdicts of metrics, turns, trials and cases, as pure functions of the record.
 
-A definite violation stays one, however much is missing: a case with a failing metric has failed even if another
-metric could not be evaluated.
+Failures take precedence over missing evaluations: a case with a failing metric has failed even if another metric could
+not be evaluated.
 """
 
 from __future__ import annotations
 
-from holodeck_action.decide.figures import decisive, figure
+from holodeck_action.decide.number_texts import decisive_numbers, format_number
 from holodeck_action.decide.verdict import CaseVerdict, MetricVerdict, Outcome, TrialVerdict, TurnVerdict
 from holodeck_action.record.evaluation import Criteria, Evaluation
 from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
@@ -15,13 +15,14 @@ from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 def judge_evaluation(evaluation: Evaluation) -> MetricVerdict:
     """Judge one evaluation by its criteria.
 
-    A boolean passes when true, a category when it is one of `pass_values`, a number by the evaluator's own verdict
-    (`metadata["passed"]`) or the threshold; without a score, or when the metric asserts nothing, it is informational.
+    A boolean passes if true, a category if it is one of `pass_values`, a number by the evaluator's own verdict
+    (`metadata["passed"]`) or the threshold. Without a score, or if the metric asserts nothing, the verdict is
+    informational.
     """
     outcome, reason = _outcome_of(evaluation)
     criteria, score = evaluation.criteria, evaluation.score
     category = score if isinstance(score, str) else None
-    # By place, as the fields stand: names take as long as everything else, five times a case.
+    # Positional arguments: keywords would double the time of this hot call.
     return MetricVerdict(
         evaluation.evaluator_name,
         outcome,
@@ -36,7 +37,7 @@ def judge_evaluation(evaluation: Evaluation) -> MetricVerdict:
 
 
 def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
-    """Return the outcome, and the explanation of what holds, or a whole sentence on what does not."""
+    """Return the outcome and its reason: a complete message for failures and errors, else the metric's explanation."""
     explanation = evaluation.explanation or ""
     criteria, score = evaluation.criteria, evaluation.score
     if evaluation.status == "skipped":
@@ -59,34 +60,35 @@ def _outcome_of(evaluation: Evaluation) -> tuple[Outcome, str]:
     elif number is None or criteria.threshold is None:
         passed = bool(score)
     else:
-        passed = _within(number, criteria.threshold, minimize=criteria.polarity == "minimize")
+        passed = _meets_threshold(number, criteria.threshold, minimize=criteria.polarity == "minimize")
     if passed:
         return "passed", explanation
-    # Of a verdict of the metric's own, such as on a length, the explanation says more than a share of 1.
-    numbers = "" if number is None or (own is False and criteria.threshold == 1.0) else _numbers(number, criteria)
+    # For a metric's own verdict, such as on a length, the explanation says more than a score of 1.
+    numbers = "" if number is None or (own is False and criteria.threshold == 1.0) else _score_clause(number, criteria)
     if numbers and criteria.title is not None:
         return "failed", f"{name}{numbers}"
     return "failed", f"{name}{numbers}: {explanation}" if explanation else f"{name}{numbers}"
 
 
-def _numbers(score: float, criteria: Criteria) -> str:
-    """Return the score of what failed and what it needs; empty where it is a yes or no."""
+def _score_clause(score: float, criteria: Criteria) -> str:
+    """Return a failed metric's score and its threshold as a clause; an empty string for a yes-or-no metric."""
     minimize = criteria.polarity == "minimize"
-    if criteria.threshold is None or _within(score, criteria.threshold, minimize=minimize):
-        # The verdict is the metric's own.
-        return "" if score in (0.0, 1.0) else f" {figure(score)}"
+    if criteria.threshold is None or _meets_threshold(score, criteria.threshold, minimize=minimize):
+        # The metric gave its own verdict.
+        return "" if score in (0.0, 1.0) else f" {format_number(score)}"
     if score == 0.0 and criteria.threshold == 1.0:
         return ""
-    shown, needed = decisive(score, criteria.threshold, minimize=minimize, holds=False)
+    shown, needed = decisive_numbers(score, criteria.threshold, minimize=minimize, holds=False)
     return f" {shown}, {'at most' if minimize else 'needs'} {needed}"
 
 
-def _within(score: float, threshold: float, *, minimize: bool) -> bool:
+def _meets_threshold(score: float, threshold: float, *, minimize: bool) -> bool:
     return score <= threshold if minimize else score >= threshold
 
 
 def judge_turn(turn: TurnRecord) -> TurnVerdict:
-    """Judge one turn: every asserting metric and every tool assertion must hold."""
+    """Judge one turn: it passes if no metric that asserts fails, all tool assertions hold, and at least one of them
+    passes."""
     metrics = tuple(map(judge_evaluation, turn.evaluations))
     broken = [assertion for assertion in turn.tool_assertions if assertion.matched is False]
     unknown = [assertion.problem for assertion in turn.tool_assertions if assertion.matched is None]
@@ -101,7 +103,7 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
             for evaluation, verdict in zip(turn.evaluations, metrics, strict=True)
             if verdict.outcome == "error" and evaluation.criteria.fail_on_error
         ]
-    # No other metric that passes makes up for what nobody told.
+    # A passing metric does not make up for an unreported input.
     unknown += [
         verdict.reason
         for evaluation, verdict in zip(turn.evaluations, metrics, strict=True)
@@ -131,7 +133,7 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
 
 
 def judge_trial(trial: TrialRecord) -> TrialVerdict:
-    """Judge one trial: it passes when no turn failed or is in error and at least one passed."""
+    """Judge one trial: it passes if at least one turn passes and no turn failed, is in error or was skipped."""
     turns = tuple(map(judge_turn, trial.turns))
     outcome, reason = _combine(turns, multi_turn=len(turns) > 1)
     if outcome != "failed" and trial.error is not None:
@@ -151,9 +153,9 @@ def _combine(turns: tuple[TurnVerdict, ...], *, multi_turn: bool) -> tuple[Outco
 
 
 def judge_case(case: CaseRecord, *, stop_when_decided: bool, quarantine_reason: str | None = None) -> CaseVerdict:
-    """Judge one case: it passes with `min_pass` passing trials of `repeat`, and fails when that is out of reach.
+    """Judge one case: it passes if at least `min_pass` of `repeat` trials pass, and fails once that is impossible.
 
-    With `stop_when_decided` the shortest deciding prefix of trial indexes counts (docs/results.md).
+    With `stop_when_decided`, only the shortest sequence of first trials that decides the case counts (docs/results.md).
     """
     trials = tuple(map(judge_trial, sorted(case.trials, key=lambda trial: trial.index)))
     if stop_when_decided:
@@ -179,7 +181,7 @@ def _judge_trials(
 ) -> tuple[Outcome, str]:
     if not case.asserting:
         broken = [trial for trial in trials if trial.outcome == "error"]
-        return ("error", broken[0].reason) if broken else ("informational", "nothing in this case asserts")
+        return ("error", broken[0].reason) if broken else ("informational", "this case has no assertion")
     single = case.repeat == 1
     if passes >= case.min_pass:
         return "passed", "every assertion holds" if single else f"{passes} of {len(trials)} trials passed"
@@ -207,7 +209,7 @@ def _judge_trials(
 
 
 def deciding_prefix(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
-    """Return how many trials, from the first on, decide the case; all of them when nothing does."""
+    """Return the number of first trials that decide the case; the number of all outcomes if it stays undecided."""
     passes = failures = 0
     for position, outcome in enumerate(outcomes, start=1):
         passes += outcome == "passed"
@@ -218,9 +220,9 @@ def deciding_prefix(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
 
 
 def trials_surely_needed(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
-    """Return how many further trials every way of deciding the case needs; 0 when it is decided or used up.
+    """Return the least number of further trials that can decide the case; 0 if it is decided or no trial is left.
 
-    That many can run at once without ever running a trial beyond the deciding prefix.
+    This many trials can run concurrently without a risk that one of them is superfluous.
     """
     passes = sum(outcome == "passed" for outcome in outcomes)
     failures = sum(outcome == "failed" for outcome in outcomes)

@@ -1,7 +1,7 @@
-"""What a run took, as gates count it: tokens and dollars of every turn and judge, and the time of the answers.
+"""The usage of a run, as gates count it: tokens and dollars of every turn and judge, and latencies of the answers.
 
-Answers from a recording or a cache count with their original tokens, cost and time, so that a replay is judged as the
-run that it repeats. What is not known is counted apart: it is never zero.
+Answers from a recording or a cache count with their original tokens, cost and time, so that a replay is judged like the
+run that it repeats. Unknown amounts are counted separately and never as zero.
 """
 
 from __future__ import annotations
@@ -28,29 +28,35 @@ _UNKNOWN = Usage()
 
 
 class Total(Struct, frozen=True):
-    """A sum over what is known, and how many parts (turns, evaluations) are not."""
+    """The sum of the known amounts, and the number of unknown ones."""
 
     known: float
     unknown: int
 
 
 class Latencies(Struct, frozen=True):
-    """Milliseconds of the answered turns, how many turns have no answer, and how many answers do not tell theirs."""
+    """The latencies of answers in milliseconds.
+
+    Attributes:
+        answered: the known latencies.
+        missing: number of turns without an answer.
+        untold: number of answers whose latency is unknown.
+    """
 
     answered: Sequence[float]
     missing: int
     untold: int = 0
 
     def quantile(self, share: float) -> float | None:
-        """Return the time within which a share of the answers came; None where one does not tell its time."""
+        """Return a quantile of the latencies, such as 0.95 for p95; None if a latency is unknown."""
         return None if self.untold else equal_quantile(self.answered, share)
 
 
 class Spend(Struct, frozen=True, omit_defaults=True):
-    """What the models used, US dollars and tokens, over what is known; None where nothing is, which is not zero.
+    """The known usage of the models in US dollars and tokens; None if nothing is known, which is not zero.
 
-    `models` holds what each model took of which replies give the name, in order of name. `unpriced` counts the answers
-    of agents and judges whose cost is not known, so that `cost_usd` is a lower bound.
+    `models` holds the usage of each model that replies name, sorted by name. `unpriced` counts the answers of agents
+    and judges whose cost is unknown; if there are any, `cost_usd` is a lower bound.
     """
 
     prompt_tokens: int | None
@@ -63,14 +69,15 @@ class Spend(Struct, frozen=True, omit_defaults=True):
 
 
 class Amounts:
-    """A sum in the making: exact whatever the order, in eight bytes an amount; what is not known is counted apart."""
+    """A sum of amounts that is exact in any order and needs eight bytes per amount; unknown amounts are counted
+    separately."""
 
     def __init__(self) -> None:
         self._known = array("d")
         self.unknown = 0
 
     def add(self, amount: float | None) -> None:
-        """Take note of an amount; None for one that is not known."""
+        """Add an amount; None if it is unknown."""
         if amount is None:
             self.unknown += 1
         else:
@@ -78,22 +85,22 @@ class Amounts:
 
     @property
     def total(self) -> Total:
-        """The sum of what is known, and how much is not."""
+        """The sum of the known amounts, and the number of unknown ones."""
         return Total(math.fsum(self._known), self.unknown)
 
     @property
     def known(self) -> float | None:
-        """The sum of what is known; None where nothing is."""
+        """The sum of the known amounts; None if no amount is known."""
         return math.fsum(self._known) if self._known else None
 
     @property
     def whole(self) -> float | None:
-        """The sum; None if an amount is not known, or there is none."""
+        """The sum of all amounts; None if an amount is unknown or there are no amounts."""
         return None if self.unknown else self.known
 
 
 class Consumption:
-    """What turns and their judges took, quarantined cases included; added up case by case."""
+    """The usage of turns and their judges, quarantined cases included, added up turn by turn."""
 
     def __init__(self) -> None:
         self._tokens, self._cost, self._judging = Amounts(), Amounts(), Amounts()
@@ -103,9 +110,9 @@ class Consumption:
         self._models: dict[str, _ModelTotal] = {}
 
     def add(self, turn: TurnRecord) -> None:
-        """Add a turn."""
+        """Add the usage of a turn and its judges."""
         if turn.skipped is None:
-            # Of a turn that failed, too, nobody knows what it took.
+            # A failed turn has an unknown usage, too.
             self._add(turn.usage or _UNKNOWN)
         usage = turn.usage
         if usage is not None:
@@ -115,13 +122,13 @@ class Consumption:
                 self._prompt = (self._prompt or 0) + usage.prompt_tokens
             if usage.completion_tokens is not None:
                 self._completion = (self._completion or 0) + usage.completion_tokens
-            for part in usage.models or (_of_one(turn.model, usage),):
+            for part in usage.models or (_model_usage(turn.model, usage),):
                 if part.model is not None:
                     self._models.setdefault(part.model, _ModelTotal(part.model)).add(part)
         for evaluation in turn.evaluations:
             if evaluation.cost_usd is not None:
                 self._evaluations.add(evaluation.cost_usd)
-            judge = _judge(evaluation)
+            judge = _judge_usage(evaluation)
             if judge is not None:
                 self._add(judge)
                 self._judging.add(judge.cost_usd)
@@ -133,22 +140,22 @@ class Consumption:
 
     @property
     def tokens(self) -> Total:
-        """Tokens of all prompts and answers."""
+        """Total tokens of all prompts and answers."""
         return self._tokens.total
 
     @property
     def cost_usd(self) -> Total:
-        """List price of all model calls, US dollars."""
+        """Total list price of all model calls, US dollars."""
         return self._cost.total
 
     @property
     def judging_cost_usd(self) -> Total:
-        """List price of the judges' calls, US dollars."""
+        """Total list price of the judges' calls, US dollars."""
         return self._judging.total
 
     @property
     def spend(self) -> Spend:
-        """What the models used, over what is known."""
+        """The known usage of the models."""
         agent, judge = self._agents.known, self._evaluations.known
         both = [amount for amount in (agent, judge) if amount is not None]
         return Spend(
@@ -162,8 +169,8 @@ class Consumption:
         )
 
 
-def cost_of(turns: Iterable[TurnRecord]) -> Amounts:
-    """Return the US dollars of the agent and the judges, an amount for each of their answers."""
+def turn_costs(turns: Iterable[TurnRecord]) -> Amounts:
+    """Return the costs of the agent and the judges in US dollars, one amount for each answer."""
     costs = Amounts()
     for turn in turns:
         add_costs(costs, turn)
@@ -171,21 +178,21 @@ def cost_of(turns: Iterable[TurnRecord]) -> Amounts:
 
 
 def add_costs(costs: Amounts, turn: TurnRecord) -> None:
-    """Add the US dollars of a turn's agent and judges, an amount for each of their answers."""
+    """Add the costs of a turn's agent and judges in US dollars, one amount for each answer."""
     if turn.skipped is None:
         costs.add(None if turn.usage is None else turn.usage.cost_usd)
     for evaluation in turn.evaluations:
-        if evaluation.cost_usd is not None or _judge(evaluation) is not None:
+        if evaluation.cost_usd is not None or _judge_usage(evaluation) is not None:
             costs.add(evaluation.cost_usd)
 
 
-def reused_of(cases: Iterable[CaseRecord]) -> int:
-    """Return how many verdicts of judges are those of an earlier run."""
+def count_reused(cases: Iterable[CaseRecord]) -> int:
+    """Return the number of judges' verdicts that were reused from an earlier run."""
     return sum(evaluation.cached for case in cases for turn in case.turns for evaluation in turn.evaluations)
 
 
 class _ModelTotal:
-    """What one model took of which replies give the name, over what is known."""
+    """The known usage of one model, identified by its name in replies."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -208,16 +215,16 @@ class _ModelTotal:
 _TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
 
 
-def _of_one(model: str | None, usage: Usage) -> ModelUsage:
+def _model_usage(model: str | None, usage: Usage) -> ModelUsage:
     tokens = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.reasoning_tokens)
     return ModelUsage(model, *tokens, usage.cost_usd)
 
 
 class Timings:
-    """How long answers took, added up turn by turn.
+    """The latencies of answers, gathered turn by turn.
 
-    An answer's time is the working time of the models, waiting left out, where it is known (the suite's own model), and
-    else the time from the question to the answer.
+    The latency of an answer is the working time of the models, without waiting, if it is known (only for the suite's
+    own model), else the time from the question to the answer.
     """
 
     def __init__(self) -> None:
@@ -225,26 +232,26 @@ class Timings:
         self._missing = self._untold = self._first_untold = 0
 
     def add(self, turn: TurnRecord) -> None:
-        """Add a turn."""
+        """Add the latencies of a turn."""
         if turn.response is None:
             self._missing += 1
             return
-        self._untold += _unknown(turn.took_ms, self._answered)
-        self._first_untold += _unknown(turn.began_ms, self._begun)
+        self._untold += _add_if_known(turn.took_ms, self._answered)
+        self._first_untold += _add_if_known(turn.began_ms, self._begun)
 
     @property
     def answers(self) -> Latencies:
-        """How long the agent worked on each turn."""
+        """The latencies of the answers."""
         return Latencies(self._answered, self._missing, self._untold)
 
     @property
     def first_tokens(self) -> Latencies:
-        """How long it took until the answer of each turn began."""
+        """The latencies of the answers' first tokens."""
         return Latencies(self._begun, self._missing, self._first_untold)
 
 
-def _unknown(fact: Measured[float], known: array[float]) -> int:
-    """Add a number to those that are known; return 1 where it is not, else 0."""
+def _add_if_known(fact: Measured[float], known: array[float]) -> int:
+    """Append a known number and return 0; return 1 if it is unknown."""
     match fact:
         case Known(value):
             known.append(value)
@@ -253,27 +260,29 @@ def _unknown(fact: Measured[float], known: array[float]) -> int:
             return 1
 
 
-def _judge(evaluation: Evaluation) -> Usage | None:
-    """Return what the judges of an evaluation took; None where nobody was asked."""
-    if evaluation.status not in ("completed", "failed") or not _judged(evaluation):
+def _judge_usage(evaluation: Evaluation) -> Usage | None:
+    """Return the usage of an evaluation's judges; None if no judge was called."""
+    if evaluation.status not in ("completed", "failed") or not _has_judge(evaluation):
         return None
     usage = evaluation.metadata.get("usage")
     if usage is None and evaluation.cost_usd is None and evaluation.status == "completed":
-        # An empty answer needs no judge, nor do computed metrics of a composite.
+        # Empty answers and computed metrics of a composite need no judge.
         return None
     tokens = usage if isinstance(usage, dict) else {}
-    return Usage(_count(tokens.get("prompt_tokens")), _count(tokens.get("completion_tokens")), evaluation.cost_usd)
+    return Usage(
+        _valid_count(tokens.get("prompt_tokens")), _valid_count(tokens.get("completion_tokens")), evaluation.cost_usd
+    )
 
 
-def _judged(evaluation: Evaluation) -> bool:
+def _has_judge(evaluation: Evaluation) -> bool:
     criteria = evaluation.criteria
     if criteria.kind == "standard":
         return criteria.metric in _OF_AZURE
     if criteria.kind in _COMPUTED_KINDS:
         return False
-    # A metric of another package tells by what it took.
+    # A metric of another package has a judge if it has usage.
     return criteria.kind in _JUDGED_KINDS or evaluation.cost_usd is not None or "usage" in evaluation.metadata
 
 
-def _count(value: object) -> int | None:
+def _valid_count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST else None

@@ -1,4 +1,4 @@
-"""`decide`: from a record and gates to a verdict, without a call to anything."""
+"""`decide`: computes the verdict on a record and its gates, without calling a model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.compare.regressions import BaselineVerdict, judge_comparison
-from holodeck_action.decide.exam_gate import with_exam
+from holodeck_action.decide.exam_gate import add_exam_gate
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.gates import gate_sentence, judge_gates
 from holodeck_action.decide.survey import Survey
@@ -25,13 +25,13 @@ _OUTCOMES: dict[ExitCode, VerdictOutcome] = {
 
 
 class Terms(Struct, frozen=True):
-    """What a record is judged by, where that differs from what was in force when it was made.
+    """The terms of a decision, which can replace terms in the record.
 
     Attributes:
-        gates: None for those of the record.
-        baseline: what a loss does; None for what the record says.
-        base: the record that the record is compared with; None for none.
-        base_digest: of its canonical form; None where it is not known: making one takes a while.
+        gates: gates to apply; None to use the gates of the record.
+        baseline: settings of the comparison with the base; None to use the settings of the record.
+        base: record of the base; None if there is no base.
+        base_digest: digest of the base's canonical record; None if not computed yet, which is slow.
     """
 
     gates: Gates | None = None
@@ -41,7 +41,7 @@ class Terms(Struct, frozen=True):
 
     @classmethod
     def against(cls, base: Results | None) -> Terms:
-        """Return the terms of the record, compared with the results of a base; None for none."""
+        """Return the record's own terms, with the results of a base; None if there is no base."""
         return OWN_TERMS if base is None else cls(base=base.record, base_digest=base.record_digest)
 
 
@@ -52,9 +52,9 @@ def decide(record: Record, terms: Terms = OWN_TERMS, surveyed: Survey | None = N
     """Judge a record.
 
     Args:
-        record: what a run wrote.
-        terms: what it is judged by.
-        surveyed: what its cases came to, where that is known already.
+        record: the record of a run.
+        terms: the terms of the decision.
+        surveyed: the totals of its cases; None to compute them.
 
     Returns:
         The verdict. Its exit code: 1 for a definite violation, else 4 for a stopped run, else 3 for an incomplete
@@ -63,7 +63,7 @@ def decide(record: Record, terms: Terms = OWN_TERMS, surveyed: Survey | None = N
     found = Survey(record) if surveyed is None else surveyed
     inputs = found.inputs
     gates = terms.gates if terms.gates is not None else record.gates
-    comparison, compared = _compared(record, terms, gates, found)
+    comparison, compared = _compare_with_base(record, terms, gates, found)
     gate_verdicts = (*judge_gates(gates, inputs), *compared.gates) if record.cases else ()
     exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.decided)
     return Verdict(
@@ -83,8 +83,10 @@ def decide(record: Record, terms: Terms = OWN_TERMS, surveyed: Survey | None = N
     )
 
 
-def _compared(record: Record, terms: Terms, gates: Gates, found: Survey) -> tuple[Comparison | None, BaselineVerdict]:
-    """Compare with the base, where there is one, and judge what changed."""
+def _compare_with_base(
+    record: Record, terms: Terms, gates: Gates, found: Survey
+) -> tuple[Comparison | None, BaselineVerdict]:
+    """Compare with the base, if there is one, and judge the changes. Return the comparison and the verdict on it."""
     recorded = record.baseline
     if recorded is None:
         return None, BaselineVerdict((), ())
@@ -105,13 +107,14 @@ def _compared(record: Record, terms: Terms, gates: Gates, found: Survey) -> tupl
             gates=gates,
         )
     judged = judge_comparison(comparison, recorded.missing, settings, gates.max_regressions)
-    return comparison, with_exam(judged, comparison, recorded.missing, settings)
+    return comparison, add_exam_gate(judged, comparison, recorded.missing, settings)
 
 
 def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) -> tuple[ExitCode, str]:
-    """Return the exit code that counts, and why."""
-    passed = "every gate holds" if record.cases else "the suite has no cases, which allow-empty permits"
-    reasons = {ExitCode.PASSED: passed}
+    """Return the decisive exit code and its reason."""
+    skipped = [gate.name for gate in gates if gate.state == "skipped"]
+    passed = f"every other gate holds; skipped: {', '.join(skipped)}" if skipped else "every gate holds"
+    reasons = {ExitCode.PASSED: passed if record.cases else "the suite has no cases, which allow-empty permits"}
     violated = [gate for gate in gates if gate.state == "failed"]
     open_gates = [gate for gate in gates if gate.state == "undetermined"]
     if violated:

@@ -1,4 +1,4 @@
-"""What a case asks for on base and head: questions, expectations, trials, weight, metrics; and what became of it."""
+"""The terms of a case on base and head (questions, expectations, trials, weight, metrics) and their changes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from holodeck_action.decide.exam_changes import ChangedPlace, ExamChange, listing, plain_name
-from holodeck_action.decide.terms import Compared, Higher, Lower, compared_fields, threshold_way, trials_way
+from holodeck_action.decide.terms import Compared, Higher, Lower, compare_thresholds, compare_trials, compared_fields
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.own_terms import OwnCase, OwnTerms, OwnTurn, text_digest
 from holodeck_action.record.record import CaseRecord, TurnRecord
@@ -17,13 +17,13 @@ from holodeck_action.suite.errors import SourceMark
 
 
 class TurnTerms(Struct, frozen=True):
-    """What a turn asks for.
+    """The terms of a turn.
 
     Attributes:
-        question: digest of what is asked.
-        ground_truth: digest of the expected answer; None for none.
-        tools: the expected tool calls; None where they are not known, because the turn was not answered.
-        metrics: the criteria of each metric, by its name, the strictest first.
+        question: digest of the input; empty if digests were not requested.
+        ground_truth: digest of the expected answer; None if there is no expected answer.
+        tools: the expected tool calls; None if unknown because the turn was not answered.
+        metrics: the criteria of each metric, by name, the strictest first.
     """
 
     question: str
@@ -33,9 +33,9 @@ class TurnTerms(Struct, frozen=True):
 
 
 class CaseTerms(Struct, frozen=True):
-    """What a case asks for.
+    """The terms of a case.
 
-    `turns` is None where it was not run, so that nothing tells. Other fields are as in `CaseRecord`.
+    `turns` is None if the case was not run. The other fields are as in `CaseRecord`.
     """
 
     id: str
@@ -50,22 +50,22 @@ class CaseTerms(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Its name, or its id without one."""
+        """The case's name, or its id if it has no name."""
         return self.name or self.id
 
 
 def recorded_terms(case: CaseRecord, *, content: bool = True) -> CaseTerms:
-    """Return what a case asked for, by its record; without `content` no digests of texts, which take a while."""
+    """Return the terms of a case from its record; `content=False` leaves out the digests of texts, which are slow."""
     turns = tuple(_recorded_turn(turn, content=content) for turn in case.trials[0].turns) if case.trials else None
-    return _terms(case, turns)
+    return _case_terms(case, turns)
 
 
 def own_terms(case: OwnCase, own: OwnTerms) -> CaseTerms:
-    """Return what a case asks for in the suite of its own."""
-    return _terms(case, tuple(_own_turn(turn, own.criteria) for turn in case.turns))
+    """Return the terms of a case from its run's own suite, which can differ from the terms in the case's record."""
+    return _case_terms(case, tuple(_own_turn(turn, own.criteria) for turn in case.turns))
 
 
-def _terms(case: CaseRecord | OwnCase, turns: tuple[TurnTerms, ...] | None) -> CaseTerms:
+def _case_terms(case: CaseRecord | OwnCase, turns: tuple[TurnTerms, ...] | None) -> CaseTerms:
     return CaseTerms(
         id=case.id,
         name=case.name,
@@ -80,7 +80,7 @@ def _terms(case: CaseRecord | OwnCase, turns: tuple[TurnTerms, ...] | None) -> C
 
 
 def _recorded_turn(turn: TurnRecord, *, content: bool) -> TurnTerms:
-    metrics = _by_name((each.evaluator_name, each.criteria) for each in turn.evaluations)
+    metrics = _criteria_by_metric((each.evaluator_name, each.criteria) for each in turn.evaluations)
     if not content:
         return TurnTerms("", None, None, metrics)
     known = turn.error is None and turn.skipped is None
@@ -95,10 +95,10 @@ def _recorded_turn(turn: TurnRecord, *, content: bool) -> TurnTerms:
 
 def _own_turn(turn: OwnTurn, criteria: Sequence[Criteria]) -> TurnTerms:
     named = ((name, criteria[at]) for name, at in turn.metrics)
-    return TurnTerms(turn.question, turn.ground_truth, turn.tools, _by_name(named))
+    return TurnTerms(turn.question, turn.ground_truth, turn.tools, _criteria_by_metric(named))
 
 
-def _by_name(criteria: Iterator[tuple[str, Criteria]]) -> Mapping[str, Sequence[Criteria]]:
+def _criteria_by_metric(criteria: Iterator[tuple[str, Criteria]]) -> Mapping[str, Sequence[Criteria]]:
     found: dict[str, list[Criteria]] = {}
     for name, each in criteria:
         found.setdefault(name, []).append(each)
@@ -115,33 +115,33 @@ def _laxity(criteria: Criteria) -> tuple[bool, bool, float]:
 
 
 def case_changes(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
-    """Yield what became of a case that both have."""
-    found = [*_content(before, now), *_metrics(before, now)]
+    """Yield the changes of a case that both runs have."""
+    found = [*_content_changes(before, now), *_metric_changes(before, now)]
     yield from found
     here = (ChangedPlace(now.title, now.source),)
     for name, term in compared_fields(CaseRecord):
         then, new = getattr(before, name), getattr(now, name)
-        way = term.way(then, new)
+        way = term.compare(then, new)
         if name == "asserting":
-            # Where a metric that went says it already, it is not said twice.
+            # A removed metric has been reported already.
             if way == "laxer" and not any(change.way == "laxer" for change in found):
-                yield ExamChange(way, "lets nothing assert in", here)
+                yield ExamChange(way, "removes every assertion of", here)
         elif way in ("laxer", "changed"):
-            yield ExamChange(way, f"gives the {name} {figure(new)} instead of {figure(then)} to", here)
+            yield ExamChange(way, f"gives the {name} {value_text(new)} instead of {value_text(then)} to", here)
     trials = [(each.repeat, each.min_pass) for each in (before, now)]
-    way = trials_way(*trials)
+    way = compare_trials(*trials)
     if way in ("laxer", "changed"):
         asked, was = (f"{least} of {repeat}" for repeat, least in reversed(trials))
-        yield ExamChange(way, f"asks for {asked} passing trials instead of {was} in", here)
+        yield ExamChange(way, f"requires {asked} passing trials instead of {was} in", here)
 
 
-def _content(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
-    """Yield what became of questions and expectations, as far as records tell them apart."""
+def _content_changes(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
+    """Yield the changes of questions and expectations, as precisely as records allow."""
     if before.content_hash == now.content_hash:
         return
     here = (ChangedPlace(now.title, now.source),)
     old, new = before.turns or (), now.turns or ()
-    found = list(_parts(old, new)) if old and new else []
+    found = list(_part_changes(old, new)) if old and new else []
     if len(new) < len(old) and new:
         yield ExamChange("laxer", "removes turns of", here)
     elif len(old) < len(new) and old:
@@ -153,10 +153,10 @@ def _content(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
         if "changed" in ways:
             yield ExamChange("changed", f"changes the {what} of", here)
     if not found and (len(old) == len(new) or not old or not new):
-        yield ExamChange("changed", "changes the questions or expectations of", here)
+        yield ExamChange("changed", "changes the inputs or expectations of", here)
 
 
-def _parts(old: Sequence[TurnTerms], new: Sequence[TurnTerms]) -> Iterator[tuple[str, str]]:
+def _part_changes(old: Sequence[TurnTerms], new: Sequence[TurnTerms]) -> Iterator[tuple[str, str]]:
     for before, now in zip(old, new, strict=False):
         if before.question != now.question:
             yield "question", "changed"
@@ -166,17 +166,17 @@ def _parts(old: Sequence[TurnTerms], new: Sequence[TurnTerms]) -> Iterator[tuple
             yield "expected tools", "laxer" if Counter(now.tools) < Counter(before.tools) else "changed"
 
 
-def _metrics(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
+def _metric_changes(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
     if before.turns is None or now.turns is None:
         place = ChangedPlace(now.title, now.source)
-        yield ExamChange("unknown", "leaves unknown whether metrics changed in", (place,))
+        yield ExamChange("unknown", "does not record whether metrics changed in", (place,))
         return
     seen: set[tuple[str, str]] = set()
     for then, here in zip(before.turns, now.turns, strict=False):
         for name, criteria in then.metrics.items():
             others = here.metrics.get(name, ())
             for at, old in enumerate(criteria):
-                changes = _removed(name, old) if at >= len(others) else criteria_changes(name, old, others[at])
+                changes = _removal_change(name, old) if at >= len(others) else criteria_changes(name, old, others[at])
                 for way, said, mark, of_base in changes:
                     if (way, said) not in seen:
                         seen.add((way, said))
@@ -187,18 +187,19 @@ def _metrics(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
 _Found = tuple[Any, str, SourceMark | None, bool]
 
 
-def _removed(name: str, old: Criteria) -> Iterator[_Found]:
+def _removal_change(name: str, old: Criteria) -> Iterator[_Found]:
     yield "laxer", f"removes {plain_name(name)} from", old.source, True
 
 
 def criteria_changes(name: str, before: Criteria, now: Criteria) -> Iterator[_Found]:
-    """Yield what became of the criteria of a metric: which way, the phrase, and where they stand."""
+    """Yield the changes of a metric's criteria: direction, phrase, position, and whether the position is on the
+    base."""
     if before == now:
         return
     shown = plain_name(name)
     for field, term in compared_fields(Criteria):
         then, new = getattr(before, field), getattr(now, field)
-        way = term.way(then, new)
+        way = term.compare(then, new)
         if way is None or way == "stricter":
             continue
         if field == "asserts":
@@ -206,9 +207,9 @@ def criteria_changes(name: str, before: Criteria, now: Criteria) -> Iterator[_Fo
         elif field == "fail_on_error" and before.asserts and now.asserts:
             yield way, f"no longer lets errors of {shown} fail", now.source, False
         elif field == "settings":
-            yield way, f"changes the settings of {shown} ({_differing(then, new)}) in", now.source, False
+            yield way, f"changes the settings of {shown} ({_differing_settings(then, new)}) in", now.source, False
         elif field == "pass_values" and before.asserts and now.asserts:
-            yield way, _values(shown, way, then, new), now.source, False
+            yield way, _values_phrase(shown, way, then, new), now.source, False
         elif field in ("kind", "metric", "polarity"):
             what = {"kind": "type", "metric": "measure"}.get(field, field)
             yield (
@@ -218,19 +219,19 @@ def criteria_changes(name: str, before: Criteria, now: Criteria) -> Iterator[_Fo
                 False,
             )
     if before.asserts and now.asserts and before.polarity == now.polarity:
-        way = threshold_way(before, now)
+        way = compare_thresholds(before, now)
         if way in ("laxer", "changed"):
             by: Compared = Higher() if now.polarity == "maximize" else Lower()
             said = field_phrase(by, f"the threshold of {shown}", before.threshold, now.threshold)
             yield way, f"{said} in", now.source, False
 
 
-def _differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+def _differing_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
     return ", ".join(map(plain_name, names))
 
 
-def _values(shown: str, way: str, before: Sequence[str] | None, now: Sequence[str] | None) -> str:
+def _values_phrase(shown: str, way: str, before: Sequence[str] | None, now: Sequence[str] | None) -> str:
     added = sorted(set(now or ()) - set(before or ()))
     if way == "laxer":
         return f"lets {listing([plain_name(value) for value in added[:3]])} pass {shown} in"
@@ -238,29 +239,29 @@ def _values(shown: str, way: str, before: Sequence[str] | None, now: Sequence[st
 
 
 def field_phrase(term: Compared, label: str, before: Any, now: Any) -> str:
-    """Say what became of a field: plain text."""
+    """Return the change of a field as a plain-text phrase, such as `lowers min_pass_rate from 1 to 0.5`."""
     if isinstance(term, Higher | Lower):
         then, new = (term.absent if value is None else value for value in (before, now))
         if then is None:
-            return f"sets {label} to {figure(new)}"
+            return f"sets {label} to {value_text(new)}"
         if new is None:
-            return f"switches off {label} (it was {figure(then)})"
+            return f"switches off {label} (it was {value_text(then)})"
         verb = "lowers" if new < then else "raises"
-        old_text, new_text = figures(then, new)
+        old_text, new_text = value_texts(then, new)
         return f"{verb} {label} from {old_text} to {new_text}"
     if isinstance(before, Mapping) or isinstance(now, Mapping):
         return f"changes {label}"
-    return f"sets {label} to {figure(now)} instead of {figure(before)}"
+    return f"sets {label} to {value_text(now)} instead of {value_text(before)}"
 
 
-def figures(before: Any, now: Any) -> tuple[str, str]:
-    """Return two different values so that their texts differ, too."""
-    texts = figure(before), figure(now)
+def value_texts(before: Any, now: Any) -> tuple[str, str]:
+    """Format two different values so that their strings differ, too."""
+    texts = value_text(before), value_text(now)
     return texts if texts[0] != texts[1] else (repr(before), repr(now))
 
 
-def figure(value: Any) -> str:
-    """Return a value of a term as text."""
+def value_text(value: Any) -> str:
+    """Format the value of a term as a string."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float | int):

@@ -1,4 +1,4 @@
-"""`ExamChanges`: how the terms of a run differ from those of its base, each as a phrase with its places."""
+"""`ExamChanges`: the differences between the terms of a run and its base, as phrases with positions in files."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from holodeck_action.suite.errors import SourceMark, quoted
 from holodeck_action.suite.model.policy import Reaction
 
 Way = Literal["laxer", "changed", "unknown"]
-"""Which way a term changed: `changed` where nobody can tell, `unknown` where the base does not tell its term."""
+"""The direction of a change: `changed` if it is unclear, `unknown` if the base does not have the term."""
 _PLAIN = re.compile(r"\w[\w./-]{0,59}", re.ASCII)
 _NAMED = 3
 MOST_NAMED = 20
-"""Cases that a message with room names."""
+"""Largest number of cases that a long message names."""
 MOST_CHANGES = 4
-"""Changes that a first line names."""
+"""Largest number of changes that a first line names."""
 
 
 class ChangedPlace(Struct, frozen=True, omit_defaults=True):
-    """A case, a metric on it, or a key that a change is about.
+    """A changed case, metric of a case, or key.
 
     Attributes:
-        name: the case's name, or its id without one; empty where it is not about a case.
-        source: where it stands in the files; None where that is not known.
-        of_base: whether that is a file of the base: the run no longer has it.
+        name: the case's name, or its id if it has no name; empty for a key, which belongs to no case.
+        source: its position in a file; None if unknown.
+        of_base: whether the position is in the base's file, because the run no longer has the item.
     """
 
     name: str
@@ -35,7 +35,7 @@ class ChangedPlace(Struct, frozen=True, omit_defaults=True):
     of_base: bool = False
 
     def __str__(self) -> str:
-        """Say where it stands; empty where that is not known."""
+        """Return the position as a string; empty if unknown."""
         if self.source is None:
             return ""
         where = f"{self.source.file}:{self.source.line}" if self.source.column else str(self.source)
@@ -46,9 +46,9 @@ class ExamChange(Struct, frozen=True):
     """A change of the terms.
 
     Attributes:
-        way: `laxer`; `changed` where nobody can tell which way; `unknown` where the base does not tell its term.
-        said: a phrase with a verb, such as `lowers min_pass_rate from 1 to 0.5`, before the names of cases.
-        places: what it is about.
+        way: `laxer`; `changed` if the direction is unclear; `unknown` if the base does not have the term.
+        said: a phrase with a verb, such as `lowers min_pass_rate from 1 to 0.5`, to be followed by names of cases.
+        places: the changed cases, metrics or keys.
     """
 
     way: Way
@@ -57,7 +57,7 @@ class ExamChange(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The phrase with the first cases and the first place: plain text, with names that are not ours."""
+        """The phrase with the first cases and the first position: plain text with untrusted names."""
         return phrase(self, _NAMED)
 
 
@@ -65,8 +65,8 @@ class ExamChanges(Struct, frozen=True):
     """All changes of the terms.
 
     Attributes:
-        reaction: what they do: the stricter word of `baseline.on_loosened` of base and run.
-        changes: laxer ones first, then those without a direction, then what is not known.
+        reaction: the stricter value of `baseline.on_loosened` in base and run.
+        changes: the changes: `laxer` ones first, then `changed` ones, then `unknown` ones.
     """
 
     reaction: Reaction
@@ -74,17 +74,17 @@ class ExamChanges(Struct, frozen=True):
 
     @property
     def shown(self) -> tuple[ExamChange, ...]:
-        """The changes that reports show: none where they are to be ignored."""
+        """The changes that reports show: none if the reaction is `ignore`."""
         return () if self.reaction == "ignore" else self.changes
 
     @property
     def definite(self) -> int:
-        """How many are known to be changes."""
+        """Number of changes that are not `unknown`."""
         return sum(change.way != "unknown" for change in self.changes)
 
 
 def phrase(change: ExamChange, most: int) -> str:
-    """Return a change with its first cases, and where the first stands: plain text, with names that are not ours."""
+    """Return a change with its first `most` cases and the first position: plain text with untrusted names."""
     names = [plain_name(place.name) for place in change.places[:most] if place.name]
     more = len(change.places) - len(names)
     listed = listing(names + ([f"{more:,} more"] if names and more > 0 else []))
@@ -95,7 +95,8 @@ def phrase(change: ExamChange, most: int) -> str:
 def sentence(
     changes: Sequence[ExamChange], most: int = MOST_CHANGES, shown: Callable[[str], str] = lambda text: text
 ) -> str:
-    """Return changes as the end of a sentence, such as `removes c11 and quarantines c3`; `shown` escapes each."""
+    """Return changes as the end of a sentence, such as `removes c11 and quarantines c3`; `shown` escapes each
+    phrase."""
     phrases = [shown(change.text) for change in changes[:most]]
     if len(changes) > most:
         phrases.append(f"{len(changes) - most:,} more")
@@ -103,16 +104,16 @@ def sentence(
 
 
 def listing(parts: Sequence[str]) -> str:
-    """Join parts with commas and `and`."""
+    """Join phrases with commas and `and`."""
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def plain_name(name: str) -> str:
-    """Return a name from a suite: a word as it is, anything else in quotes, cut."""
+    """Return a name from a suite for plain text: unchanged if it is one word, else quoted and shortened."""
     return name if _PLAIN.fullmatch(name) else quoted(name)
 
 
-def in_order(changes: Iterable[ExamChange]) -> tuple[ExamChange, ...]:
-    """Return laxer changes first, what is not known last."""
+def sort_changes(changes: Iterable[ExamChange]) -> tuple[ExamChange, ...]:
+    """Return the changes sorted: laxer ones first, unknown ones last."""
     order = ("laxer", "changed", "unknown")
     return tuple(sorted(changes, key=lambda change: order.index(change.way)))

@@ -1,4 +1,4 @@
-"""The gate `baseline.on_loosened`: whether a run may be judged by less strict terms than its base."""
+"""The gate `baseline.on_loosened`: whether a run may use less strict terms than its base."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ LOOSENED = "baseline.on_loosened"
 _HOLDS = "nothing is less strict than on the base"
 
 
-def with_exam(
+def add_exam_gate(
     judged: BaselineVerdict, comparison: Comparison | None, missing: str, settings: Baseline
 ) -> BaselineVerdict:
-    """Return the gates on a comparison with the one on its terms, where that is to fail.
+    """Add the gate on the terms to the other gates on a comparison, if its reaction is `fail`.
 
-    A term that became laxer, or another one, fails it. One that the base does not tell leaves it undecided.
+    A laxer or changed term fails it. A term that is unknown on the base leaves it undetermined.
 
     Args:
         judged: the other gates.
-        comparison: what changed; None where there is nothing to compare with.
-        missing: why there is nothing, in one sentence.
-        settings: what a loss does in this run; the word of the base counts where it is stricter.
+        comparison: the changes; None if there is no base.
+        missing: why there is no base, in one sentence.
+        settings: the run's reactions; the base's apply if they are stricter.
     """
     exam = None if comparison is None else comparison.exam
     reaction = settings.on_loosened if exam is None else exam.reaction

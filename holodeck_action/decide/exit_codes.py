@@ -1,4 +1,4 @@
-"""The exit codes of the program, and which of several counts (docs/architecture.md)."""
+"""The exit codes of the program, and their order of precedence (docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """How a run, or the program, ended."""
+    """The result of a run or of the program."""
 
     PASSED = 0
     """Every gate passed."""
@@ -18,13 +18,13 @@ class ExitCode(IntEnum):
     INCOMPLETE = 3
     """The agent, an evaluation or the program itself could not be run to its end."""
     STOPPED = 4
-    """Deadline, budget or signal: what there is was written."""
+    """Deadline, budget or signal; the results so far were written."""
     UNPUBLISHED = 5
-    """It passed, and something that had to be published is not."""
+    """The run passed, but publishing its results failed."""
 
 
 TOLERABLE = frozenset((ExitCode.VIOLATED, ExitCode.INCOMPLETE, ExitCode.STOPPED))
-"""What `fail-on: never` does not let fail: verdicts, but no configuration errors."""
+"""Verdicts that `fail-on: never` tolerates; configuration errors always fail."""
 
 OUTCOMES: Mapping[int, str] = {
     ExitCode.PASSED: "passed",
@@ -33,7 +33,7 @@ OUTCOMES: Mapping[int, str] = {
     ExitCode.INCOMPLETE: "incomplete",
     ExitCode.STOPPED: "stopped",
 }
-"""The exit code of a run in one word."""
+"""The outcome of a run in one word, by its exit code."""
 
 _ORDER = (
     ExitCode.CONFIGURATION,
@@ -43,14 +43,14 @@ _ORDER = (
     ExitCode.UNPUBLISHED,
     ExitCode.PASSED,
 )
-"""What counts when several apply comes first: a violation stays one, however much is missing."""
+"""The order of precedence if several exit codes apply."""
 
 
 def severity(code: int) -> int:
-    """Return how much a code counts beside others, 0 for the least; what is no code of ours counts most."""
+    """Return the precedence of a code: 0 is the lowest; an unknown code has the highest."""
     return len(_ORDER) - 1 - _ORDER.index(ExitCode(code)) if code in _ORDER else len(_ORDER)
 
 
 def worst_exit_code(codes: Iterable[int]) -> ExitCode:
-    """Return the one of several exit codes that counts; `PASSED` for none."""
+    """Return the decisive one of several exit codes; `PASSED` if there are none."""
     return ExitCode(max(codes, key=severity, default=ExitCode.PASSED))

@@ -1,4 +1,4 @@
-"""Who has to act on what could not be done, by the codes of errors."""
+"""Classification of errors by the party that has to act on them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,7 @@ _JUDGE = frozenset(("judge_failed", "bad_verdict", "too_few_judges", "content_fi
 
 
 class Fault(Struct, frozen=True):
-    """What could not be done.
-
-    Attributes:
-        actor: who has to act: `configuration` (whoever set up suite, keys or packages), `budget`, `service` (a model's
-            provider), `judge`, `agent`, or `metric` (its own code).
-        metric: the metric that was not evaluated; None where the agent did not answer.
-        message: what happened, one sentence.
-    """
+    """An error, and the party that has to act on it."""
 
     actor: Actor
     metric: str | None
@@ -42,10 +35,10 @@ class Fault(Struct, frozen=True):
 
 
 def fault_of(error: ErrorInfo, metric: str | None) -> Fault:
-    """Classify an error of the agent, or of a metric."""
+    """Classify an error of the agent (`metric` is None) or of the named metric."""
     cause = error.context.get("cause")
     code = cause if isinstance(cause, str) else error.code
-    # Whatever answers over HTTP is the agent itself; its provider is asked where the suite's own model answers.
+    # An HTTP target is the agent itself; only the suite's own model has a provider.
     provider = metric is not None or "provider" in error.context
     actor: Actor = "agent" if metric is None else "metric"
     if code in _BUDGET:

@@ -1,11 +1,12 @@
-"""Suite-level gates: what the whole run must reach (docs/results.md).
+"""Gates of the suite: requirements on the whole run (docs/results.md).
 
-Each gate is passed, failed, or undetermined while what is missing could still turn it. Missing evaluations that
-`min_completeness` tolerates are left out of the numbers. A function with the key of a gate judges it.
+Each gate is passed, failed, or undetermined while missing evaluations could still change the result. Missing
+evaluations that `min_completeness` tolerates are left out of the numbers. Each function decorated with a gate's key
+judges that gate.
 
-Gates on one metric look at its mean, the end of the mean's interval and its worst tenth. A lower bound asks for high
-scores, an upper one for low ones; each is the other's mirror image: an upper bound of b on scores x is a lower bound of
-1 − b on 1 − x.
+Gates on one metric look at its mean, the end of the mean's interval and its worst tenth. A lower bound requires high
+scores, an upper bound low ones. They mirror each other: an upper bound of b on scores x is a lower bound of 1 − b on 1
+− x.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from msgspec import Struct, field
 
 from holodeck_action.decide.consumption import Latencies, Total
-from holodeck_action.decide.figures import counted, decisive, decisive_percent
+from holodeck_action.decide.number_texts import count_phrase, decisive_numbers, decisive_percentages
 from holodeck_action.decide.statistics import (
     MANY_ENOUGH,
     effective_sample_size,
     equal_quantile,
-    exactly,
+    exact_fraction,
     mean_lower_bound,
     mean_upper_bound,
     quantile,
@@ -31,10 +32,10 @@ from holodeck_action.decide.statistics import (
 from holodeck_action.decide.summaries import summary_score
 from holodeck_action.decide.verdict import GateState, GateVerdict, MetricSummary
 from holodeck_action.record.record import CustomSummary
-from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GateMetric, Gates, given_gates
+from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GateMetric, Gates, active_gates
 
 LOST_SHOWN = 3
-"""Evaluations that passing cases lack and a gate names."""
+"""Largest number of missing evaluations in passing cases that a gate names."""
 _P95 = 0.95
 _NOTHING = Total(0.0, 0)
 _NO_TURN = Latencies((), 0)
@@ -47,15 +48,14 @@ Scores = Sequence[tuple[float, float]]
 
 
 class GateInputs(Struct, frozen=True):
-    """What gates look at, quarantined and informational cases left out.
+    """The inputs of gates, without quarantined and informational cases.
 
     `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run). `lost` is the
-    number of evaluations of passing cases that did not happen, `lost_first` names the first of them. `scores` holds the
-    score of each case with its weight, by metric. Of what was spent (`tokens`, `cost_usd`) nothing is left out; `unrun`
-    counts all cases that were not run. `untold` counts evaluations for which a fact is unknown: no gate tolerates that.
-    Cases with several trials that are not flaky yet may be so in trials that were not run, as the case was decided
-    (`unseen`), or that could not be judged (`undecided`). Without `asserting` no case can pass or fail: there is no
-    pass rate, and gates on it do not apply.
+    number of missing evaluations of passing cases, `lost_first` names the first of them. `scores` holds the score of
+    each case with its weight, by metric. `tokens` and `cost_usd` include all cases; `unrun` counts all cases that were
+    not run. `untold` counts evaluations with an unknown input, which no gate tolerates. `unseen` counts cases that
+    could prove flaky in trials that were not run because the case was decided, `undecided` those that could in trials
+    that could not be judged. If `asserting` is false, no case can pass or fail, so gates on the pass rate do not apply.
     """
 
     passed: Sequence[float]
@@ -83,17 +83,17 @@ class GateInputs(Struct, frozen=True):
 
     @property
     def completeness(self) -> float:
-        """Share of the planned evaluations that happened; 1 when none was planned."""
+        """Proportion of the planned evaluations that were completed; 1 if no evaluation was planned."""
         return self.completed / self.planned if self.planned else 1.0
 
     @property
     def decided(self) -> bool:
-        """Whether a case is decided, or none can be."""
+        """Whether any case passed or failed; true if no case asserts anything."""
         return bool(self.passed or self.failed) or not self.asserting
 
     @property
     def pass_rate(self) -> float | None:
-        """Weighted share of passed among decided cases, below 1 when one failed; None when no case is decided."""
+        """Weighted proportion of decided cases that passed, below 1 if one failed; None if no case is decided."""
         if not self.passed and not self.failed:
             return None
         passed = total_weight(self.passed)
@@ -102,30 +102,30 @@ class GateInputs(Struct, frozen=True):
 
 
 Found = tuple[GateState, float | None, str]
-"""How a gate ends, the number that was found (None if unknown), and the sentence with both numbers."""
+"""The state of a gate, the measured number (None if unknown), and a sentence with both numbers."""
 Judge = Callable[[float, GateInputs, bool], Found]
-"""Judges a gate by its limit and the inputs; the last is whether missing evaluations are tolerated."""
+"""Judges a gate; arguments: its limit, the inputs, and whether missing evaluations are tolerated."""
 _JUDGES: dict[str, Judge] = {}
 
 
-def _judges(name: str) -> Callable[[Judge], Judge]:
-    """Return a decorator that names the gate, a key of `Gates`, which a function judges."""
+def _register_judge(name: str) -> Callable[[Judge], Judge]:
+    """Return a decorator that registers a function as the judge of the gate `name`, a key of `Gates`."""
 
-    def added(judge: Judge) -> Judge:
+    def register(judge: Judge) -> Judge:
         _JUDGES[name] = judge
         return judge
 
-    return added
+    return register
 
 
 def judge_gates(gates: Gates, inputs: GateInputs) -> tuple[GateVerdict, ...]:
     """Judge every configured gate."""
-    return tuple(_judge(gates, inputs))
+    return tuple(_judge_all(gates, inputs))
 
 
-def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
-    complete = _complete(gates.min_completeness, inputs)
-    for name, gate, limit in given_gates(gates):
+def _judge_all(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
+    complete = _is_complete(gates.min_completeness, inputs)
+    for name, gate, limit in active_gates(gates):
         if gate.looks_at != "base" and (inputs.asserting or gate.looks_at != "answers"):
             state, actual, reason = _JUDGES[name](limit, inputs, complete)
             yield GateVerdict(name, state, actual, limit, reason)
@@ -134,23 +134,25 @@ def _judge(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
         missing = 0 if summary is None or complete else summary.errors
         yield from metric_gates(gates.metrics[name], Measured(name, inputs.scores.get(name, ()), summary, missing))
     if gates.summary is not None:
-        yield _summary(gates, inputs, tolerated=complete)
+        yield _judge_summary(gates, inputs, tolerated=complete)
 
 
-def _lost(inputs: GateInputs) -> str:
-    """Name the first evaluations that passing cases lack: nothing else in a report does."""
+def _missing_clause(inputs: GateInputs) -> str:
+    """Return a clause that names the first missing evaluations of passing cases; an empty string if none is missing."""
     if not inputs.lost:
         return ""
     more = f"; and {inputs.lost - LOST_SHOWN} more" if inputs.lost > LOST_SHOWN else ""
     return f"; missing in passing cases: {'; '.join(inputs.lost_first)}{more}"
 
 
-def _untold(inputs: GateInputs) -> str:
-    return f"; {counted(inputs.untold, 'evaluation')} lack a fact, which no gate tolerates" if inputs.untold else ""
+def _unknown_facts_clause(inputs: GateInputs) -> str:
+    return (
+        f"; {count_phrase(inputs.untold, 'evaluation')} lack a fact, which no gate tolerates" if inputs.untold else ""
+    )
 
 
-def _complete(required: float | None, inputs: GateInputs) -> bool:
-    """Tell whether what is missing is tolerated: it is left out of the numbers then."""
+def _is_complete(required: float | None, inputs: GateInputs) -> bool:
+    """Return whether missing evaluations are tolerated and left out of the numbers."""
     if inputs.untold:
         return False
     if required is None:
@@ -159,10 +161,10 @@ def _complete(required: float | None, inputs: GateInputs) -> bool:
     return reaches(inputs.completeness, required) and not (everything and inputs.missing)
 
 
-@_judges("min_pass_rate")
-def _pass_rate(required: float, inputs: GateInputs, tolerated: bool) -> Found:
+@_register_judge("min_pass_rate")
+def _judge_pass_rate(required: float, inputs: GateInputs, tolerated: bool) -> Found:
     passed, failed, missing = map(total_weight, (inputs.passed, inputs.failed, inputs.missing))
-    rate, bound = inputs.pass_rate, exactly(required)
+    rate, bound = inputs.pass_rate, exact_fraction(required)
     total = passed + failed + missing
     state: GateState
     if rate is None:
@@ -175,33 +177,33 @@ def _pass_rate(required: float, inputs: GateInputs, tolerated: bool) -> Found:
         state = "passed" if passed >= bound * total else "undetermined"
     decided = len(inputs.passed) + len(inputs.failed)
     weighted = len({*inputs.passed, *inputs.failed}) > 1
-    share = _share(rate, required, " by weight" if weighted else "", holds=state == "passed")
-    reason = f"{len(inputs.passed)} of {decided} passed{share}{_unjudged(inputs)}"
+    share = _share_clause(rate, required, "must pass", " by weight" if weighted else "", holds=state == "passed")
+    reason = f"{len(inputs.passed)} of {decided} passed{share}{_unjudged_clause(inputs)}"
     return state, rate, reason
 
 
-@_judges("min_completeness")
-def _completeness(required: float, inputs: GateInputs, tolerated: bool) -> Found:
-    reason = f"{inputs.completed} of {inputs.planned} evaluations happened"
-    reason += _share(inputs.completeness, required, holds=tolerated)
-    reason += _unjudged(inputs) + _lost(inputs) + _untold(inputs)
+@_register_judge("min_completeness")
+def _judge_completeness(required: float, inputs: GateInputs, tolerated: bool) -> Found:
+    reason = f"{inputs.completed} of {inputs.planned} evaluations were completed"
+    reason += _share_clause(inputs.completeness, required, "are required", holds=tolerated)
+    reason += _unjudged_clause(inputs) + _missing_clause(inputs) + _unknown_facts_clause(inputs)
     return "passed" if tolerated else "undetermined", inputs.completeness, reason
 
 
-def _share(rate: float, required: float, counted_how: str = "", *, holds: bool) -> str:
-    """Say what share is required of a count that was told, and what share that is."""
+def _share_clause(rate: float, required: float, verb: str, counted_how: str = "", *, holds: bool) -> str:
+    """Return the measured and the required rate as a clause that follows a count."""
     if required >= 1.0:
-        return ", all must"
-    found, bound = decisive_percent(rate, required, holds=holds)
-    return f" ({found}{counted_how}), {bound} must"
+        return f", all {verb}"
+    found, bound = decisive_percentages(rate, required, holds=holds)
+    return f" ({found}{counted_how}), at least {bound} {verb}"
 
 
-def _unjudged(inputs: GateInputs) -> str:
-    return f"; {counted(len(inputs.missing), 'case')} could not be judged" if inputs.missing else ""
+def _unjudged_clause(inputs: GateInputs) -> str:
+    return f"; {count_phrase(len(inputs.missing), 'case')} could not be judged" if inputs.missing else ""
 
 
-@_judges("min_pass_rate_lower_bound")
-def _lower_bound(required: float, inputs: GateInputs, tolerated: bool) -> Found:
+@_register_judge("min_pass_rate_lower_bound")
+def _judge_lower_bound(required: float, inputs: GateInputs, tolerated: bool) -> Found:
     rate = inputs.pass_rate
     if rate is None:
         return "undetermined", None, "no case could be judged"
@@ -213,83 +215,85 @@ def _lower_bound(required: float, inputs: GateInputs, tolerated: bool) -> Found:
     state: GateState = "passed" if reaches(bound, required) else "failed"
     if not tolerated:
         state = "undetermined" if reaches(best, required) else "failed"
-    found, needed = decisive_percent(bound, required, holds=reaches(bound, required))
+    found, needed = decisive_percentages(bound, required, holds=reaches(bound, required))
     cases = len(inputs.passed) + len(inputs.failed)
-    reason = f"{found} is the lower end of the pass rate's 95 % interval over {counted(cases, 'case')}, {needed} needed"
-    return state, bound, reason + _unjudged(inputs)
+    reason = (
+        f"{found} is the lower end of the pass rate's 95 % interval over {count_phrase(cases, 'case')}, {needed} needed"
+    )
+    return state, bound, reason + _unjudged_clause(inputs)
 
 
-def _at_most(actual: int, limit: float, found: str) -> Found:
-    """Judge a number of something; `found` says it in words."""
+def _judge_count(actual: int, limit: float, found: str) -> Found:
+    """Judge a count by its limit; `found` is the count as a phrase."""
     allowed = "none" if limit == 0 else f"{limit:,}"
     return "passed" if actual <= limit else "failed", actual, f"{found}, {allowed} allowed"
 
 
-@_judges("max_errors")
-def _errors(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
-    return _at_most(inputs.errors, limit, f"{counted(inputs.errors, 'case')} in error")
+@_register_judge("max_errors")
+def _judge_errors(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+    return _judge_count(inputs.errors, limit, f"{count_phrase(inputs.errors, 'case')} in error")
 
 
-@_judges("max_flaky")
-def _flaky(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
-    """Judge the flaky cases: trials that nobody judged could make one of any case."""
-    state, actual, reason = _at_most(inputs.flaky, limit, counted(inputs.flaky, "flaky case"))
+@_register_judge("max_flaky")
+def _judge_flaky(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+    """Judge the number of flaky cases; trials without a verdict could make further cases flaky."""
+    state, actual, reason = _judge_count(inputs.flaky, limit, count_phrase(inputs.flaky, "flaky case"))
     missing = inputs.unseen + (0 if tolerated else inputs.undecided)
     if state == "failed" or inputs.flaky + missing <= limit:
         return state, actual, reason
-    more = f"{counted(missing, 'other case')} may be flaky in trials that nobody judged"
+    more = f"{count_phrase(missing, 'other case')} may be flaky in trials that were not judged"
     return "undetermined", actual, f"{reason}; {more}"
 
 
-@_judges("max_cost_usd")
-def _cost(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
-    return _spent(limit, inputs.cost_usd, inputs.unrun, places=4, said="${} spent, ${} allowed")
+@_register_judge("max_cost_usd")
+def _judge_cost(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+    return _judge_spending(limit, inputs.cost_usd, inputs.unrun, places=4, said="${} spent, ${} allowed")
 
 
-@_judges("max_total_tokens")
-def _tokens(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
-    return _spent(limit, inputs.tokens, inputs.unrun, places=0, said="{} tokens used, {} allowed")
+@_register_judge("max_total_tokens")
+def _judge_tokens(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+    return _judge_spending(limit, inputs.tokens, inputs.unrun, places=0, said="{} tokens used, {} allowed")
 
 
-def _spent(limit: float, total: Total, unrun: int, *, places: int, said: str) -> Found:
-    """Judge tokens or dollars: what is not known, or was not run, could still exceed the limit."""
+def _judge_spending(limit: float, total: Total, unrun: int, *, places: int, said: str) -> Found:
+    """Judge tokens or dollars; unknown amounts and cases that were not run could still exceed the limit."""
     holds = reaches(limit, total.known)
     state: GateState = "failed" if not holds else "undetermined" if total.unknown or unrun else "passed"
     # A part of a sum is never shown as the sum.
     at_least = "≥ " if total.unknown else ""
-    reason = at_least + said.format(*decisive(total.known, limit, minimize=True, holds=holds, places=places))
+    reason = at_least + said.format(*decisive_numbers(total.known, limit, minimize=True, holds=holds, places=places))
     if total.unknown:
-        reason += f"; unknown for {total.unknown:,} of the turns and evaluations"
+        reason += f"; the usage of {total.unknown:,} turns and evaluations is unknown"
     if unrun:
-        reason += f"; {counted(unrun, 'case')} not run"
+        reason += f"; {count_phrase(unrun, 'case')} not run"
     return state, None if state != "failed" and total.unknown else total.known, reason
 
 
-@_judges("p95_latency_ms")
-def _latency(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
-    return _in_time(limit, inputs.latencies, inputs.unrun, ("an answer", "came"), tolerated=tolerated)
+@_register_judge("p95_latency_ms")
+def _judge_latency(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+    return _judge_time(limit, inputs.latencies, inputs.unrun, ("an answer", "came"), tolerated=tolerated)
 
 
-@_judges("p95_first_token_ms")
-def _first_token(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
-    return _in_time(limit, inputs.first_tokens, inputs.unrun, ("a first token", "began"), tolerated=tolerated)
+@_register_judge("p95_first_token_ms")
+def _judge_first_token(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+    return _judge_time(limit, inputs.first_tokens, inputs.unrun, ("a first token", "began"), tolerated=tolerated)
 
 
-def _in_time(limit: float, found: Latencies, unrun: int, words: tuple[str, str], *, tolerated: bool) -> Found:
-    # What an answer does not tell is no missing evaluation, which `min_completeness` could tolerate.
+def _judge_time(limit: float, found: Latencies, unrun: int, words: tuple[str, str], *, tolerated: bool) -> Found:
+    # An unknown time is not a missing evaluation that `min_completeness` could tolerate.
     answered, missing = found.answered, found.untold + (0 if tolerated else found.missing)
-    untold = f"; {counted(found.untold, 'answer')} did not tell" if found.untold else ""
+    untold = f"; {count_phrase(found.untold, 'answer')} did not report it" if found.untold else ""
     actual = equal_quantile(answered, _P95)
     if actual is None:
-        return "undetermined", None, f"no turn tells the time to {words[0]}{untold}"
-    # Turns without an answer could be as fast or as slow as can be.
+        return "undetermined", None, f"no turn reports the time to {words[0]}{untold}"
+    # Turns without an answer could have taken any time.
     fast, slow = (equal_quantile([*answered, *([end] * missing)], _P95) for end in (0.0, math.inf))
     assert fast is not None
     assert slow is not None
-    shown, allowed = decisive(actual, limit, minimize=True, holds=reaches(limit, actual), places=0)
-    reason = f"95 % of {counted(len(answered), 'answer')} {words[1]} within {shown} ms, {allowed} ms allowed"
+    shown, allowed = decisive_numbers(actual, limit, minimize=True, holds=reaches(limit, actual), places=0)
+    reason = f"95 % of {count_phrase(len(answered), 'answer')} {words[1]} within {shown} ms, {allowed} ms allowed"
     if missing > found.untold:
-        reason += f"; {counted(found.missing, 'turn')} unanswered"
+        reason += f"; {count_phrase(found.missing, 'turn')} unanswered"
     reason += untold
     if not reaches(limit, fast):
         return "failed", actual, reason
@@ -297,13 +301,13 @@ def _in_time(limit: float, found: Latencies, unrun: int, words: tuple[str, str],
     return "passed" if settled else "undetermined", actual, reason
 
 
-def _summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
+def _judge_summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> GateVerdict:
     summary = gates.summary
     assert summary is not None
     if summary.function is not None:
         found = inputs.summary
         if found is None or found.function != summary.function:
-            reason = f"{summary.function} is called in a run, and this one did not call it"
+            reason = f"{summary.function} is called during a run, but this run did not call it"
             return GateVerdict("summary", "undetermined", None, summary.min, reason)
         if found.score is None:
             return GateVerdict("summary", "undetermined", None, summary.min, found.reason)
@@ -316,25 +320,25 @@ def _summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> GateVerdic
         which = ", ".join(lost) or "a weighted metric"
         return GateVerdict("summary", "undetermined", None, summary.min, f"{which} was evaluated on no case")
     state: GateState = "passed" if reaches(score, summary.min) else "failed"
-    shown, needed = decisive(score, summary.min, minimize=False, holds=state == "passed")
+    shown, needed = decisive_numbers(score, summary.min, minimize=False, holds=state == "passed")
     reason = f"summary score {shown} ({summary.function or summary.method}), needs {needed}"
     missing = any(metric.errors for metric in inputs.metrics.values())
     return GateVerdict("summary", "undetermined" if missing and not tolerated else state, score, summary.min, reason)
 
 
 def gate_sentence(gate: GateVerdict) -> str:
-    """Say what a gate found and requires: its reason, and of one that cannot be decided that it cannot."""
+    """Return the reason of a gate's state, with a note if the gate is undetermined."""
     return f"{gate.reason} (cannot be decided)" if gate.state == "undetermined" else gate.reason
 
 
 class Measured(Struct, frozen=True):
-    """What is known of a metric over the cases that gate.
+    """The results of a metric over the cases that gates count.
 
     Attributes:
-        name: the metric's.
-        scores: of the cases that have one.
-        summary: None where the metric was evaluated nowhere.
-        missing: evaluations that did not happen and are not tolerated: they could have any score.
+        name: name of the metric.
+        scores: (score, weight) of each case that has a score.
+        summary: summary of the scores; None if the metric was not evaluated on any case.
+        missing: number of missing evaluations that are not tolerated; each could have any score.
     """
 
     name: str
@@ -344,7 +348,8 @@ class Measured(Struct, frozen=True):
 
 
 class _Bound(Struct, frozen=True):
-    """A bound with its key; `best` is the score, 1 or 0, that is as good as can be."""
+    """A bound on a metric; `key` is its key in the suite, `best` the best possible score: 1 for a lower bound, 0 for an
+    upper."""
 
     key: str
     required: float
@@ -355,82 +360,85 @@ class _Bound(Struct, frozen=True):
 
 
 def metric_gates(bounds: GateMetric, found: Measured) -> Iterator[GateVerdict]:
-    """Judge the bounds that are given on a metric."""
-    for kind, (low, high) in zip((_mean, _end_of_interval, _worst_tenth), BOUNDS_OF_METRICS, strict=True):
+    """Judge the bounds on a metric; yield a verdict for each."""
+    for kind, (low, high) in zip(
+        (_judge_mean, _judge_interval_end, _judge_worst_tenth), BOUNDS_OF_METRICS, strict=True
+    ):
         for key, best in ((low, 1.0), (high, 0.0)):
             required = getattr(bounds, key)
             if required is not None:
                 yield kind(_Bound(key, required, best), found)
 
 
-def _mean(bound: _Bound, found: Measured) -> GateVerdict:
+def _judge_mean(bound: _Bound, found: Measured) -> GateVerdict:
     summary = found.summary
     if summary is None or summary.mean is None:
-        return _nowhere(bound, found)
-    reason = f"mean {found.name} {{}} over {counted(summary.cases, 'case')}, {{}}"
-    return _decided(bound, found, summary.mean, _best_mean(bound, summary, found.missing), reason)
+        return _unevaluated_gate(bound, found)
+    reason = f"mean {found.name} {{}} over {count_phrase(summary.cases, 'case')}, {{}}"
+    return _judge_bound(bound, found, summary.mean, _best_mean(bound, summary, found.missing), reason)
 
 
-def _end_of_interval(bound: _Bound, found: Measured) -> GateVerdict:
+def _judge_interval_end(bound: _Bound, found: Measured) -> GateVerdict:
     end = (mean_lower_bound if bound.best else mean_upper_bound)(found.scores)
     cases = len(found.scores)
     if end is None or cases < MANY_ENOUGH or found.summary is None:
-        reason = f"too few cases: {cases} have a score of {found.name}, {MANY_ENOUGH} are needed"
-        return GateVerdict(_gate(bound, found), "undetermined", None, bound.required, reason)
+        reason = f"too few cases: {cases} have a score of {found.name}; at least {MANY_ENOUGH} are needed"
+        return GateVerdict(_gate_name(bound, found), "undetermined", None, bound.required, reason)
     side = "lower" if bound.best else "upper"
-    reason = f"{side} end of the 95 % interval of mean {found.name} {{}} over {counted(cases, 'case')}, {{}}"
-    # No interval lies beyond its mean, and the mean can still reach this.
-    return _decided(bound, found, end, _best_mean(bound, found.summary, found.missing), reason)
+    reason = f"{side} end of the 95 % interval of mean {found.name} {{}} over {count_phrase(cases, 'case')}, {{}}"
+    # The interval's end cannot exceed the mean, which can still reach this value.
+    return _judge_bound(bound, found, end, _best_mean(bound, found.summary, found.missing), reason)
 
 
-def _worst_tenth(bound: _Bound, found: Measured) -> GateVerdict:
-    actual = _tenth(found.scores, bound)
+def _judge_worst_tenth(bound: _Bound, found: Measured) -> GateVerdict:
+    actual = _worst_tenth_score(found.scores, bound)
     if actual is None:
-        return _nowhere(bound, found)
+        return _unevaluated_gate(bound, found)
     heaviest = max(weight for _, weight in found.scores)
-    best = _tenth([*found.scores, *([(bound.best, heaviest)] * found.missing)], bound)
+    best = _worst_tenth_score([*found.scores, *([(bound.best, heaviest)] * found.missing)], bound)
     assert best is not None
     side = "no more" if bound.best else "no less"
-    reason = f"a tenth of {counted(len(found.scores), 'case')} scores {side} than {found.name} {{}}, {{}}"
-    return _decided(bound, found, actual, best, reason)
+    reason = f"a tenth of {count_phrase(len(found.scores), 'case')} scores {side} than {found.name} {{}}, {{}}"
+    return _judge_bound(bound, found, actual, best, reason)
 
 
-def _tenth(scores: Sequence[tuple[float, float]], bound: _Bound) -> float | None:
-    """Return the score that a tenth of the weight does not exceed in goodness, counted from the worst."""
+def _worst_tenth_score(scores: Sequence[tuple[float, float]], bound: _Bound) -> float | None:
+    """Return the 10 % quantile of the scores, counted from the worst; None if there are no scores."""
     sign = 1.0 if bound.best else -1.0
     end = quantile([(sign * score, weight) for score, weight in scores], _TENTH)
     return None if end is None else sign * end
 
 
 def _best_mean(bound: _Bound, summary: MetricSummary, missing: int) -> float:
-    """Return what the mean of n scores can still become with m missing ones: (n·mean + m·best)/(n + m)."""
+    """Return the best possible mean of n scores with m missing ones: (n·mean + m·best)/(n + m)."""
     assert summary.mean is not None
     return (summary.cases * summary.mean + missing * bound.best) / (summary.cases + missing)
 
 
-def _decided(bound: _Bound, found: Measured, actual: float, best: float, reason: str) -> GateVerdict:
-    """Judge a number; with scores missing, `best` is what it can still become. `reason` has room for both numbers."""
-    shown, needed = decisive(actual, bound.required, minimize=not bound.best, holds=bound.holds(actual))
+def _judge_bound(bound: _Bound, found: Measured, actual: float, best: float, reason: str) -> GateVerdict:
+    """Judge a measured number; `best` is the best number that missing scores still allow, and `reason` is a template
+    with two `{}` for the number and the bound."""
+    shown, needed = decisive_numbers(actual, bound.required, minimize=not bound.best, holds=bound.holds(actual))
     # The name of a metric may have braces.
     before, middle, after = reason.rsplit("{}", 2)
     reason = f"{before}{shown}{middle}{'needs' if bound.best else 'at most'} {needed}{after}"
     if found.missing:
-        reason += f"; {counted(found.missing, 'evaluation')} missing"
+        reason += f"; {count_phrase(found.missing, 'evaluation')} missing"
         state: GateState = "undetermined" if bound.holds(best) else "failed"
     else:
         state = "passed" if bound.holds(actual) else "failed"
-    return GateVerdict(_gate(bound, found), state, actual, bound.required, reason)
+    return GateVerdict(_gate_name(bound, found), state, actual, bound.required, reason)
 
 
-def _nowhere(bound: _Bound, found: Measured) -> GateVerdict:
+def _unevaluated_gate(bound: _Bound, found: Measured) -> GateVerdict:
     reason = f"{found.name} was evaluated on no case"
-    return GateVerdict(_gate(bound, found), "undetermined", None, bound.required, reason)
+    return GateVerdict(_gate_name(bound, found), "undetermined", None, bound.required, reason)
 
 
-def _gate(bound: _Bound, found: Measured) -> str:
+def _gate_name(bound: _Bound, found: Measured) -> str:
     return f"metrics.{found.name}.{bound.key}"
 
 
 def reaches(actual: float, required: float) -> bool:
-    """Tell whether a rate or mean reaches what is required, rounding of sums forgiven."""
+    """Return whether a number is at least the required one, up to rounding errors of sums."""
     return actual >= required - TOLERANCE

@@ -1,4 +1,4 @@
-"""Numbers over cases: means, intervals and quantiles (docs/results.md)."""
+"""Statistics over cases: means, intervals and quantiles (docs/results.md)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from operator import mul
 from typing import overload
 
 Z_95 = 1.959963984540054
-"""Two-sided 95 % quantile of the normal distribution."""
+"""97.5 % quantile of the normal distribution, for two-sided 95 % intervals."""
 MANY_ENOUGH = 10
-"""Cases below which an interval of a mean says nothing (docs/results.md)."""
+"""Minimum number of cases for an interval of a mean (docs/results.md)."""
 _ROUNDING = 1e-14
 _SUM_ROUNDING = 1e-12
 _MOST_STEPS = 10_000
 
 
 class Weighted(Sequence[tuple[float, float]]):
-    """(value, weight) pairs in sixteen bytes each; pairs are added at the end."""
+    """(value, weight) pairs, stored in 16 bytes each; pairs can only be appended."""
 
     def __init__(self) -> None:
         self._values, self._weights = array("d"), array("d")
@@ -50,30 +50,30 @@ class Weighted(Sequence[tuple[float, float]]):
 
     @property
     def sides(self) -> tuple[Sequence[float], Sequence[float]]:
-        """The values and their weights."""
+        """All values, and all weights."""
         return self._values, self._weights
 
 
-def _sides(pairs: Sequence[tuple[float, float]]) -> tuple[Sequence[float], Sequence[float]]:
-    """Return the values and their weights."""
+def _split_pairs(pairs: Sequence[tuple[float, float]]) -> tuple[Sequence[float], Sequence[float]]:
+    """Return all values and all weights of the pairs."""
     return pairs.sides if isinstance(pairs, Weighted) else ([each for each, _ in pairs], [each for _, each in pairs])
 
 
-def exactly(value: float) -> Fraction:
-    """Return a number as it is written: 0.1 is a tenth, which no float is."""
+def exact_fraction(value: float) -> Fraction:
+    """Return the exact value of a float's decimal notation: 1/10 for 0.1, which no float equals."""
     return Fraction(repr(value))
 
 
 def total_weight(weights: Iterable[float]) -> Fraction:
-    """Return the exact sum of weights as they are written."""
-    return sum((number * exactly(weight) for weight, number in Counter(weights).items()), Fraction(0))
+    """Return the exact sum of weights, each converted by `exact_fraction`."""
+    return sum((number * exact_fraction(weight) for weight, number in Counter(weights).items()), Fraction(0))
 
 
 def weighted_mean(values: Sequence[tuple[float, float]]) -> float | None:
-    """Return Σ wᵢxᵢ / Σ wᵢ of (value, weight) pairs, summed exactly so that order does not matter; None when empty."""
+    """Return Σ wᵢxᵢ / Σ wᵢ of (value, weight) pairs, independent of their order; None if there are none."""
     if not values:
         return None
-    numbers, weights = _sides(values)
+    numbers, weights = _split_pairs(values)
     return math.fsum(map(mul, numbers, weights)) / math.fsum(weights)
 
 
@@ -96,17 +96,17 @@ def wilson_lower_bound(rate: float, n: float, z: float = Z_95) -> float:
 def mean_lower_bound(values: Sequence[tuple[float, float]]) -> float | None:
     """Return the lower end of the two-sided 95 % interval of the mean of (score 0..1, weight) pairs.
 
-    Where every score is 0 or 1 it is Wilson's, because the other is no interval at all when all scores are equal. Else
-    it is Student's: x̄ − t·√(s²/n) with s² = Σwᵢ(xᵢ−x̄)²/Σwᵢ · n/(n−1), n the effective sample size, and n−1 degrees of
-    freedom; for equal weights the standard error of the mean over cases. Source: Miller 2024, §2.1 (cases as clusters).
+    If every score is 0 or 1, the interval is Wilson's, because Student's has no width if all scores are equal.
+    Otherwise it is Student's: x̄ − t·√(s²/n) with s² = Σwᵢ(xᵢ−x̄)²/Σwᵢ · n/(n−1), the effective sample size n and n−1
+    degrees of freedom. Source: Miller 2024, §2.1 (cases as clusters).
 
     Returns:
-        At least 0; None with fewer than two scores.
+        The lower end, at least 0; None if there are fewer than two scores.
     """
     mean = weighted_mean(values)
     if mean is None or len(values) < 2:
         return None
-    numbers, weights = _sides(values)
+    numbers, weights = _split_pairs(values)
     n = effective_sample_size(weights)
     if all(number in (0.0, 1.0) for number in numbers):
         return wilson_lower_bound(mean, n)
@@ -117,7 +117,8 @@ def mean_lower_bound(values: Sequence[tuple[float, float]]) -> float | None:
 
 
 def mean_upper_bound(values: Sequence[tuple[float, float]]) -> float | None:
-    """Return the upper end of the interval of `mean_lower_bound`: both are mirror images, x and 1 − x."""
+    """Return the upper end of the interval of `mean_lower_bound`, as the mirror image: 1 − the lower end of the mean of
+    1 − x."""
     mirrored = Weighted()
     for value, weight in values:
         mirrored.add(1.0 - value, weight)
@@ -126,7 +127,7 @@ def mean_upper_bound(values: Sequence[tuple[float, float]]) -> float | None:
 
 
 def quantile(values: Sequence[tuple[float, float]], share: float) -> float | None:
-    """Return the smallest value of (value, weight) pairs that a share of the weight does not exceed; None when empty.
+    """Return the weighted quantile of (value, weight) pairs for the probability `share`; None if there are no pairs.
 
     It is always one of the values: the inverse of the empirical distribution, type 1 of Hyndman & Fan 1996.
     """
@@ -140,19 +141,19 @@ def quantile(values: Sequence[tuple[float, float]], share: float) -> float | Non
 
 
 def equal_quantile(values: Sequence[float], share: float) -> float | None:
-    """Return the `quantile` of values of equal weight; None when empty."""
+    """Return the `quantile` of values with equal weights; None if there are no values."""
     if not values:
         return None
-    # The largest ones alone: a list of all is larger than everything else that is known of a large run.
+    # `nlargest` keeps memory small: a sorted copy would be larger than all other data of a large run.
     below = max(1, math.ceil(share * len(values) * (1 - _SUM_ROUNDING))) - 1
     return nlargest(len(values) - below, values)[-1]
 
 
 def student_t_quantile(share: float, freedom: float) -> float:
-    """Return the quantile of Student's distribution above its median, by bisection of the tail's area.
+    """Return the quantile of Student's t-distribution for a probability above 0.5, by bisection.
 
     Args:
-        share: area below it, above 0.5 and below 1.
+        share: probability, above 0.5 and below 1.
         freedom: degrees of freedom, above 0.
     """
     low, high = 0.0, 1.0
@@ -194,5 +195,5 @@ def _beta(x: float, a: float, b: float) -> float:
 
 
 def effective_sample_size(weights: Sequence[float]) -> float:
-    """Return Kish's effective sample size (Σw)²/Σw²; the plain count for equal weights. Source: Kish 1965, §11.2C."""
+    """Return Kish's effective sample size (Σw)²/Σw², which is n for n equal weights. Source: Kish 1965, §11.2C."""
     return math.fsum(weights) ** 2 / math.fsum(map(mul, weights, weights))

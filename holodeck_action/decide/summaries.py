@@ -1,7 +1,7 @@
-"""Numbers over a run: per metric, and what all evaluations came to together.
+"""Summaries over a run: for each metric, and for all evaluations together.
 
-The blocks of the evaluations are HoneyHive's (evaluation data models, performance and quality); what they leave open
-is defined here.
+The blocks of the evaluations follow HoneyHive (evaluation data models, performance and quality); details that HoneyHive
+leaves open are defined here.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _HIGH, _MEDIUM = 0.8, 0.5
 
 
 class EvaluationPerformance(Struct, frozen=True):
-    """How the evaluations of a run went; those that were skipped do not count.
+    """Performance of the evaluations of a run, without skipped ones.
 
     Attributes:
-        total: evaluations that were tried, all trials and cases included.
-        successful: those with a result, however low.
-        failed: those without one.
-        success_rate: successful / total; None without any.
-        average_duration_ms: mean wall time of those of which it is known; of a kept verdict the original one.
-        p95_duration_ms: the time within which 95 % of them ended.
-        total_cost_usd: list price of all judges; None when that of one is not known.
+        total: number of attempted evaluations, over all trials and cases.
+        successful: number of evaluations with a result, however low.
+        failed: number of evaluations without a result.
+        success_rate: successful / total; None if no evaluation was attempted.
+        average_duration_ms: mean wall time of evaluations with a known time; reused verdicts keep the original time.
+        p95_duration_ms: 95 % quantile of these wall times.
+        total_cost_usd: list price of all judges' calls; None if the cost of a call is unknown.
     """
 
     total: int
@@ -50,9 +50,9 @@ class Correlation(Struct, frozen=True):
     """Pearson's correlation of the scores of two metrics over the cases that have both.
 
     Attributes:
-        metrics: their names.
-        cases: number of these cases.
-        r: −1 to 1; None where one of the metrics scores all of them alike.
+        metrics: names of the two metrics.
+        cases: number of cases that have both scores.
+        r: −1 to 1; None if one of the metrics has the same score in all of these cases.
     """
 
     metrics: tuple[str, str]
@@ -61,9 +61,9 @@ class Correlation(Struct, frozen=True):
 
 
 class ConfidenceDistribution(Struct, frozen=True):
-    """How sure evaluators said they are: `stated` evaluations say it; the shares of these, None without any.
+    """Confidence stated by evaluators: the number of evaluations that state it, and the proportion of each level.
 
-    High is a confidence from 0.8 on, medium from 0.5 on, low any other.
+    A confidence is high from 0.8, medium from 0.5, else low. Proportions are None if no evaluation states a confidence.
     """
 
     stated: int
@@ -73,14 +73,14 @@ class ConfidenceDistribution(Struct, frozen=True):
 
 
 class EvaluationQuality(Struct, frozen=True):
-    """How the metrics go with each other.
+    """Agreement between the metrics.
 
     Attributes:
-        agreement: mean over cases of the share of pairs of metrics of one answer that both pass or both fail it; None
-            with fewer than 10 cases that have such a pair.
-        agreement_cases: number of these cases.
-        correlations: of pairs of metrics with at least 10 common cases, in order of name.
-        confidence: how sure evaluators were.
+        agreement: mean over cases of the proportion of pairs of metrics that agree: both pass or both fail the same
+            answer. None if fewer than 10 cases have a pair of metrics with verdicts.
+        agreement_cases: number of cases that have such a pair.
+        correlations: correlations of pairs of metrics with at least 10 common cases, sorted by name.
+        confidence: confidence stated by evaluators.
     """
 
     agreement: float | None
@@ -90,21 +90,21 @@ class EvaluationQuality(Struct, frozen=True):
 
 
 class EvaluationSummary(Struct, frozen=True):
-    """All evaluations of a run."""
+    """Performance and quality of all evaluations of a run."""
 
     performance: EvaluationPerformance
     quality: EvaluationQuality
 
 
 class EvaluationTally:
-    """All evaluations of a run, added up case by case."""
+    """The totals of all evaluations of a run, added up case by case."""
 
     def __init__(self) -> None:
         self._cases = 0
         self._successful = self._failed = self._stated = self._high = self._medium = 0
         self._durations, self._agreements = array("d"), array("d")
-        # Columns over all cases, so that pairs of metrics can be compared; NaN where a case has no mean.
-        self._means: dict[str, array[float]] = {}
+        # Index and mean of each case with a mean, by metric, so that pairs of metrics can be compared.
+        self._means: dict[str, tuple[array[int], array[float]]] = {}
 
     def add(self, turns: Iterable[TurnRecord], verdict: CaseVerdict, means: Mapping[str, float]) -> None:
         """Add a case: its turns, its verdict, and its mean scores by metric."""
@@ -123,17 +123,17 @@ class EvaluationTally:
                     self._stated += 1
                     self._high += each.confidence >= _HIGH
                     self._medium += _MEDIUM <= each.confidence < _HIGH
-        agreeing = _agreeing(verdict)
+        agreeing = _agreement_share(verdict)
         if agreeing is not None:
             self._agreements.append(agreeing)
         for name, mean in means.items():
-            column = self._means.setdefault(name, array("d"))
-            column.extend([math.nan] * (self._cases - len(column)))
+            indexes, column = self._means.setdefault(name, (array("Q"), array("d")))
+            indexes.append(self._cases)
             column.append(mean)
         self._cases += 1
 
     def summary(self, judging_cost: Total) -> EvaluationSummary:
-        """Return what they came to; `judging_cost` is the list price of all judges, US dollars."""
+        """Return the summary; `judging_cost` is the list price of all judges' calls in US dollars."""
         total, took, shares = self._successful + self._failed, self._durations, self._agreements
         return EvaluationSummary(
             performance=EvaluationPerformance(
@@ -154,18 +154,17 @@ class EvaluationTally:
         )
 
     def _correlations(self) -> Iterator[Correlation]:
-        # Most metrics score every case: their sides are made once.
-        whole = {
-            name: Centred(column)
-            for name, column in self._means.items()
-            if len(column) == self._cases and not any(map(math.isnan, column))
-        }
-        for names in combinations(sorted(self._means), 2):
+        # A suite with a check for each case has many metrics that score one case.
+        frequent = {name: found for name, found in self._means.items() if len(found[0]) >= MANY_ENOUGH}
+        # Most other metrics score every case, so their columns are centred only once.
+        whole = {name: Centred(column) for name, (_, column) in frequent.items() if len(column) == self._cases}
+        for names in combinations(sorted(frequent), 2):
             if all(name in whole for name in names):
                 cases, sides = self._cases, [whole[name] for name in names]
             else:
-                columns = zip(*(self._means[name] for name in names), strict=False)
-                pairs = [(x, y) for x, y in columns if not math.isnan(x + y)]
+                first, second = (frequent[name] for name in names)
+                means = dict(zip(*first, strict=True))
+                pairs = [(means[at], mean) for at, mean in zip(*second, strict=True) if at in means]
                 cases, sides = len(pairs), [Centred(side) for side in zip(*pairs, strict=True)]
             if cases >= MANY_ENOUGH:
                 yield Correlation(names, cases, correlation(*sides))
@@ -177,8 +176,9 @@ class EvaluationTally:
         return ConfidenceDistribution(n, high / n, medium / n, (n - high - medium) / n)
 
 
-def _agreeing(case: CaseVerdict) -> float | None:
-    """Return the share of agreeing pairs of a case's metrics over its counted trials and turns."""
+def _agreement_share(case: CaseVerdict) -> float | None:
+    """Return the proportion of agreeing pairs of a case's metrics, over its counted trials and turns; None if it has no
+    pairs."""
     agreed = pairs = 0
     for turn in case.turns:
         outcomes = [metric.outcome for metric in turn.metrics]
@@ -189,15 +189,15 @@ def _agreeing(case: CaseVerdict) -> float | None:
 
 
 class MetricTally:
-    """Every metric over the cases that gate, added up case by case.
+    """The totals of every metric over the cases that are not quarantined, added up case by case.
 
-    A case's score is its mean over counted trials and turns, so that trials are never pooled as cases; the suite's is
-    the mean of those, weighted by case weight. Zeros count. docs/results.md has the formulas.
+    The score of a case is its mean over counted trials and turns, so that trials are never pooled as cases. The suite's
+    score is the mean over cases, weighted by case weight. Zeros count. docs/results.md has the formulas.
     """
 
     def __init__(self) -> None:
         self.scores: dict[str, Weighted] = {}
-        """The score of every case that has one with its weight, by metric: what the means are made of."""
+        """For each metric, score and weight of every case with a score."""
         self._seen: Counter[tuple[str, Outcome, Polarity, float | None]] = Counter()
 
     def add(self, metrics: Iterable[MetricVerdict], weight: float, means: Mapping[str, float]) -> None:
@@ -212,7 +212,7 @@ class MetricTally:
 
     @property
     def summaries(self) -> dict[str, MetricSummary]:
-        """What each came to, in order of name."""
+        """The summary of each metric, by name, sorted."""
         return {name: self._summary(name) for name in sorted({name for name, *_ in self._seen})}
 
     def _summary(self, name: str) -> MetricSummary:
@@ -251,13 +251,13 @@ def case_means(metrics: Iterable[MetricVerdict]) -> dict[str, float]:
 def summary_score(
     method: str, weights: Mapping[str, float], means: Mapping[str, float], minimized: frozenset[str]
 ) -> float | None:
-    """Aggregate metric means into one number; None when a needed mean is missing.
+    """Aggregate metric means into one number; None if a needed mean is missing.
 
     Args:
         method: `simple_average`, `weighted_average` (weights normalised) or `minimum`.
-        weights: weight per metric name; the metrics taken into account. Empty: all of `means` with equal weight.
+        weights: weight of each metric to be included, by name; if empty, all of `means` have equal weight.
         means: mean score per metric name.
-        minimized: names whose quality is 1 − score.
+        minimized: names of metrics whose low scores are good, so that their quality is 1 − score.
     """
     names = sorted(weights or means)
     if not names or any(name not in means for name in names):

@@ -1,6 +1,6 @@
-"""One pass over the cases of a record: everything that verdict and report count.
+"""One pass over the cases of a record, which computes all totals for the verdict and the reports.
 
-Reading a case costs more than counting it, so all counts are made together, and none keeps a case.
+Reading a case is slower than counting it, so all totals are computed together, and no case is kept in memory.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from holodeck_action.decide.trials import TrialTally
 from holodeck_action.decide.verdict import CaseVerdict, Counts, Outcome
 from holodeck_action.record.canonical import RecordHash
 from holodeck_action.record.record import CaseRecord, Record, TurnRecord
-from holodeck_action.record.sequences import Made
+from holodeck_action.record.sequences import LazySequence
 from holodeck_action.suite.model.policy import QuarantineEntry
 
 OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "error", "skipped", "informational", "quarantined")
 
 
 class Survey:
-    """What the cases of a record came to; see `survey`.
+    """The totals of a record's cases.
 
     Attributes:
-        verdicts: of the cases, in order.
+        verdicts: verdicts on the cases, in order.
         digest: SHA-256 of the canonical record.
-        outcomes: the place in `OUTCOMES` of each case's outcome, in order.
-        unrun: places of cases without a trial.
-        inputs: what gates look at.
-        counts: cases by outcome.
-        metrics: every metric over the cases that gate.
-        consumption: what was taken.
-        panels: how judges agreed.
-        evaluations: all evaluations together.
-        trials: the cases with several trials.
-        names: those of the metrics.
-        asserting: cases in which something asserts.
-        repeated: cases with several trials.
-        skipped: how often metrics did not apply, by name and reason.
+        outcomes: outcome of each case, as an index in `OUTCOMES`, in order.
+        unrun: indexes of cases without a trial.
+        inputs: the inputs of gates.
+        counts: number of cases by outcome.
+        metrics: totals of every metric, over the cases that are not quarantined.
+        consumption: usage of tokens and dollars.
+        panels: agreement of judges.
+        evaluations: totals of all evaluations.
+        trials: totals of the cases with several trials.
+        names: names of the metrics.
+        asserting: number of cases with at least one assertion.
+        repeated: number of cases with several trials.
+        skipped: number of evaluations that did not apply, by metric and reason.
     """
 
     def __init__(self, record: Record, digest: str | None = None) -> None:
-        """Go through the cases.
+        """Compute the totals in one pass over the cases.
 
         Args:
-            record: what a run wrote.
-            digest: of its canonical form, where it is known: making one takes as long as everything else.
+            record: the record of a run.
+            digest: digest of its canonical form; None to compute it, which takes as long as all else.
         """
         self.metrics, self.consumption = MetricTally(), Consumption()
         self.panels, self.evaluations = PanelTally(), EvaluationTally()
@@ -77,7 +77,7 @@ class Survey:
                 hashed.add(case)
         self.digest = digest or (hashed.hexdigest(record) if hashed is not None else "")
         self.verdicts = judge_cases(record) if kept is None else tuple(kept)
-        self.inputs = self._inputs()
+        self.inputs = self._gate_inputs()
         numbers = {outcome: len(weights) for outcome, weights in self._weights.items()}
         self.counts = Counts(
             **numbers, planned_evaluations=self.inputs.planned, completed_evaluations=self.inputs.completed
@@ -116,7 +116,7 @@ class Survey:
         untold = sum(each.lacks_fact for turn in turns for each in turn.evaluations)
         untold += sum(any(each.matched is None for each in turn.tool_assertions) for turn in turns)
         self._untold += untold
-        # With fail_on_error a trial that lacks a fact counts as failed, though it could have passed.
+        # With fail_on_error a trial with an unknown input counts as failed, though it could have passed.
         unjudged = verdict.passes + verdict.failures < case.repeat or untold > 0
         if case.asserting and case.repeat > 1 and not verdict.flaky and unjudged:
             decided = self._record.stop_when_decided and verdict.judged in ("passed", "failed")
@@ -133,7 +133,7 @@ class Survey:
     def _count_evaluations(self, case: CaseRecord, verdict: CaseVerdict) -> None:
         """Count planned and completed evaluations over the trials that count.
 
-        A metric that turned out not to apply at run time was not planned; a trial that never ran was, whole.
+        A metric that proved not applicable does not count as planned. All metrics of a trial that never ran do.
         """
         decided = self._record.stop_when_decided and verdict.judged in ("passed", "failed")
         if not decided:
@@ -144,7 +144,7 @@ class Survey:
             self._completed += len(metrics) - metrics.count("skipped") - metrics.count("error")
             self._completed += len([1 for turn in trial.turns if turn.tools in ("passed", "failed")])
 
-    def _inputs(self) -> GateInputs:
+    def _gate_inputs(self) -> GateInputs:
         weights = self._weights
         return GateInputs(
             passed=weights["passed"],
@@ -173,46 +173,46 @@ class Survey:
 
 
 def judged_cases(record: Record) -> Iterator[tuple[CaseRecord, CaseVerdict]]:
-    """Yield the cases of a record, in its order, each with its verdict."""
-    quarantine, stop = _active(record), record.stop_when_decided
+    """Yield each case of a record with its verdict, in order."""
+    quarantine, stop = _active_entries(record), record.stop_when_decided
     for case in record.cases:
-        reason = _quarantine_of(case, quarantine)
+        reason = _quarantine_reason(case, quarantine)
         yield case, judge_case(case, stop_when_decided=stop, quarantine_reason=reason)
 
 
 def judge_cases(record: Record) -> Sequence[CaseVerdict]:
-    """Return the verdicts on the cases of a record, in its order; those on cases that are read one by one likewise."""
-    cases, quarantine, stop = record.cases, _active(record), record.stop_when_decided
+    """Return the verdicts on the cases of a record, in order; if cases are read on demand, so are their verdicts."""
+    cases, quarantine, stop = record.cases, _active_entries(record), record.stop_when_decided
     if isinstance(cases, tuple):
         return tuple(verdict for _, verdict in judged_cases(record))
 
-    def judged(place: int) -> CaseVerdict:
+    def judge_at(place: int) -> CaseVerdict:
         case = cases[place]
-        return judge_case(case, stop_when_decided=stop, quarantine_reason=_quarantine_of(case, quarantine))
+        return judge_case(case, stop_when_decided=stop, quarantine_reason=_quarantine_reason(case, quarantine))
 
-    return Made(len(cases), judged)
+    return LazySequence(len(cases), judge_at)
 
 
-def minimized_in(record: Record) -> frozenset[str]:
+def minimized_metrics(record: Record) -> frozenset[str]:
     """Return the names of the metrics whose low scores are good."""
     return frozenset(each.evaluator_name for each in record.evaluations if each.criteria.polarity == "minimize")
 
 
-def expired(entry: QuarantineEntry, today: date) -> bool:
-    """Tell whether a quarantine entry has run out: its last day is `expires`."""
+def is_expired(entry: QuarantineEntry, today: date) -> bool:
+    """Return whether a quarantine entry has expired; `expires` is its last day."""
     return today > entry.expires
 
 
-def _active(record: Record) -> list[tuple[str, str]]:
-    """Return the id or name that each entry in force gives, with its reason."""
+def _active_entries(record: Record) -> list[tuple[str, str]]:
+    """Return (id or name of a case, reason) of each quarantine entry that had not expired when the run started."""
     today = date.fromisoformat(record.run.started_at[:10])
     return [
         (entry.case, f"quarantined until {entry.expires}: {entry.reason}")
         for entry in record.quarantine
-        if not expired(entry, today)
+        if not is_expired(entry, today)
     ]
 
 
-def _quarantine_of(case: CaseRecord, entries: Sequence[tuple[str, str]]) -> str | None:
+def _quarantine_reason(case: CaseRecord, entries: Sequence[tuple[str, str]]) -> str | None:
     found = [reason for asked, reason in entries if asked in (case.id, case.name)]
     return found[-1] if found else None

@@ -1,6 +1,6 @@
-"""Which way each term of a run is stricter: declared once for each field of what a record keeps of its terms.
+"""Declares which value of each term of a run is stricter, for each field in which a record stores its terms.
 
-`DECLARED` names every field of those values. A field that is in no declaration fails a test.
+`DECLARED` names every field of these types. A test fails for a field without a declaration.
 """
 
 from __future__ import annotations
@@ -26,46 +26,46 @@ from holodeck_action.suite.model.policy import (
 )
 
 Way = Literal["laxer", "stricter", "changed"]
-"""What became of a term; `changed` where nobody can tell which way."""
+"""The direction of a term's change; `changed` if it is unclear."""
 
 
 class Higher(Struct, frozen=True):
-    """Higher is stricter. None switches it off, or is `absent`."""
+    """A number for which higher is stricter. None switches the term off, or means `absent`."""
 
     absent: float | None = None
 
-    def way(self, before: Any, now: Any) -> Way | None:
-        """Tell what became of a value; None if nothing did."""
-        return _by_number(before, now, self.absent, higher=True)
+    def compare(self, before: Any, now: Any) -> Way | None:
+        """Return the direction of the change; None if the value is unchanged."""
+        return _compare_numbers(before, now, self.absent, higher=True)
 
 
 class Lower(Struct, frozen=True):
-    """Lower is stricter. None switches it off, or is `absent`."""
+    """A number for which lower is stricter. None switches the term off, or means `absent`."""
 
     absent: float | None = None
 
-    def way(self, before: Any, now: Any) -> Way | None:
-        """Tell what became of a value; None if nothing did."""
-        return _by_number(before, now, self.absent, higher=False)
+    def compare(self, before: Any, now: Any) -> Way | None:
+        """Return the direction of the change; None if the value is unchanged."""
+        return _compare_numbers(before, now, self.absent, higher=False)
 
 
 class Ordered(Struct, frozen=True):
-    """One of some values, from the least strict to the strictest."""
+    """One of several values, listed from the least strict to the strictest."""
 
     values: tuple[Any, ...]
 
-    def way(self, before: Any, now: Any) -> Way | None:
-        """Tell what became of a value; None if nothing did."""
+    def compare(self, before: Any, now: Any) -> Way | None:
+        """Return the direction of the change; None if the value is unchanged."""
         if before == now:
             return None
         return "laxer" if self.values.index(now) < self.values.index(before) else "stricter"
 
 
 class Fewer(Struct, frozen=True):
-    """A set that is stricter with fewer members; None is another kind of term."""
+    """A set that is stricter with fewer members; a change from or to None has no clear direction."""
 
-    def way(self, before: Collection[Any] | None, now: Collection[Any] | None) -> Way | None:
-        """Tell what became of a set; None if nothing did."""
+    def compare(self, before: Collection[Any] | None, now: Collection[Any] | None) -> Way | None:
+        """Return the direction of the change; None if the set is unchanged."""
         if before is None or now is None:
             return None if before is now else "changed"
         old, new = set(before), set(now)
@@ -75,35 +75,35 @@ class Fewer(Struct, frozen=True):
 
 
 class Given(Struct, frozen=True):
-    """Stricter if there is one; another one is not compared here."""
+    """A term that is stricter with a value than without; values are not compared."""
 
-    def way(self, before: Any, now: Any) -> Way | None:
-        """Tell what became of a value; None if there is one before and now, or none."""
+    def compare(self, before: Any, now: Any) -> Way | None:
+        """Return the direction of the change; None if both or neither have a value."""
         if (before is None) == (now is None):
             return None
         return "laxer" if now is None else "stricter"
 
 
 class Other(Struct, frozen=True):
-    """Another one is a change of which nobody can tell which way it goes."""
+    """A term whose change has no clear direction."""
 
-    def way(self, before: Any, now: Any) -> Way | None:
-        """Tell what became of a value; None if nothing did."""
+    def compare(self, before: Any, now: Any) -> Way | None:
+        """Return `changed`, or None if the value is unchanged."""
         return None if before == now else "changed"
 
 
 class Parts(Struct, frozen=True):
-    """Values with terms of their own; None, or one that is missing, switches all of them off."""
+    """A container of values with their own terms; None or a missing entry switches its terms off."""
 
 
 class Joint(Struct, frozen=True):
-    """A term together with other fields, which `holodeck_action.decide.exam_cases` compares."""
+    """A term that `holodeck_action.decide.exam_cases` compares together with other fields; `why` is the reason."""
 
     why: str
 
 
 class Aside(Struct, frozen=True):
-    """No term, and why."""
+    """A field that is not a term; `why` is the reason."""
 
     why: str
 
@@ -111,7 +111,7 @@ class Aside(Struct, frozen=True):
 Term = Higher | Lower | Ordered | Fewer | Given | Other | Parts | Joint | Aside
 Compared = Higher | Lower | Ordered | Fewer | Given | Other
 EXPIRES = Lower()
-"""The last day of a quarantine: an earlier one is stricter."""
+"""The last day of a quarantine: an earlier day is stricter."""
 REACTIONS = Ordered(tuple(reversed(get_args(Reaction))))
 """`fail` is stricter than `warn`, which is stricter than `ignore`."""
 
@@ -200,20 +200,19 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "version": Other(),
     },
 }
-"""Each field of what a record keeps of its terms."""
+"""The kind of term of each field in which a record stores its terms."""
 
 
 @cache
 def compared_fields(kind: type) -> Sequence[tuple[str, Compared]]:
-    """Return the fields of a kind that are compared one by one, in the order of their declaration."""
+    """Return the fields of a type that are compared one by one, with their terms, in the order of `DECLARED`."""
     return [(name, term) for name, term in DECLARED[kind].items() if not isinstance(term, Parts | Joint | Aside)]
 
 
-def trials_way(before: tuple[int, int], now: tuple[int, int]) -> Way | None:
-    """Tell what became of the trials of a case: how often it is asked, and how many must pass.
+def compare_trials(before: tuple[int, int], now: tuple[int, int]) -> Way | None:
+    """Return the direction of the change of a case's trials (repeat, min_pass); None if it is unchanged.
 
-    Asking n + 1 times with k + 1 passes needed is stricter than n and k: of the same trials more must pass. So fewer
-    needed passes and more allowed failures are both laxer, whatever the agent is. None if nothing changed.
+    Fewer required passes are laxer, and so are more allowed failures (repeat − min_pass), whatever the agent.
     """
     if before == now:
         return None
@@ -223,20 +222,20 @@ def trials_way(before: tuple[int, int], now: tuple[int, int]) -> Way | None:
     return "stricter" if needed > 0 or allowed < 0 else "laxer"
 
 
-def threshold_way(before: Criteria, now: Criteria) -> Way | None:
-    """Tell what became of the threshold of a metric that could fail its case; None if nothing did."""
+def compare_thresholds(before: Criteria, now: Criteria) -> Way | None:
+    """Return the direction of the change of an asserting metric's threshold; None if it is unchanged."""
     if before.threshold == now.threshold:
         return None
     if before.threshold is None:
-        # The metric had a verdict of its own.
+        # The metric had its own verdict.
         return "changed"
     if before.polarity == "neutral":
         return "changed"
     term: Higher | Lower = Higher() if before.polarity == "maximize" else Lower()
-    return term.way(before.threshold, now.threshold)
+    return term.compare(before.threshold, now.threshold)
 
 
-def _by_number(before: Any, now: Any, absent: float | None, *, higher: bool) -> Way | None:
+def _compare_numbers(before: Any, now: Any, absent: float | None, *, higher: bool) -> Way | None:
     before, now = (absent if value is None else value for value in (before, now))
     if before == now:
         return None

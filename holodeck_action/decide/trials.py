@@ -1,7 +1,7 @@
-"""How cases do over their trials: pass@k and pass^k.
+"""Results of cases over their trials: pass@k and pass^k.
 
-Trials that do not count, because the case was decided before them or because they are in error, could have passed or
-failed. A number that they could change is given as the two ends between which it lies.
+Trials without a result, because their case was decided before or because of an error, could have passed or failed. A
+number that depends on them is given as an interval.
 """
 
 from __future__ import annotations
@@ -21,36 +21,37 @@ _EACH_UP_TO = 10
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Return 1 − C(n−c, k)/C(n, k): the unbiased estimate of the chance that at least one of k trials passes.
+    """Return pass@k = 1 − C(n−c, k)/C(n, k), the unbiased estimate of the probability that any of k trials passes.
 
     Source: Chen et al. 2021, "Evaluating Large Language Models Trained on Code", arXiv 2107.03374, equation 1.
 
     Args:
-        n: trials.
-        c: how many of them passed, 0..n.
-        k: 1..n.
+        n: number of trials.
+        c: number of trials that passed, 0..n.
+        k: number of attempts, 1..n.
     """
     ways = math.comb(n, k)
     return (ways - math.comb(n - c, k)) / ways
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float:
-    """Return C(c, k)/C(n, k), pass^k: the unbiased estimate of the chance that all of k trials pass.
+    """Return pass^k = C(c, k)/C(n, k), the unbiased estimate of the probability that all of k trials pass.
 
-    Source: Yao et al. 2024, "τ-bench", arXiv 2406.12045, where it is called pass^k. Arguments as of `pass_at_k`.
+    Source: Yao et al. 2024, "τ-bench", arXiv 2406.12045. The arguments are those of `pass_at_k`.
     """
     return math.comb(c, k) / math.comb(n, k)
 
 
 class Ends(Struct, frozen=True):
-    """The least and the most that a number can be; equal where it is known."""
+    """The smallest and the largest possible value of a number; equal if the number is known."""
 
     low: float
     high: float
 
 
 class PassRates(Struct, frozen=True):
-    """For k trials: `pass_at_k`, at least one of them passes; `pass_hat_k` (pass^k), all of them do."""
+    """The probabilities that of k trials at least one passes (`pass_at_k`), or that all of them pass (`pass_hat_k`,
+    pass^k)."""
 
     k: int
     pass_at_k: Ends
@@ -58,16 +59,16 @@ class PassRates(Struct, frozen=True):
 
 
 class CaseTrials(Struct, frozen=True):
-    """How a case with several trials did.
+    """The results of a case with several trials.
 
     Attributes:
-        repeat: trials that it should have.
-        passed: trials that passed.
-        failed: trials that failed.
-        rate: passed / (passed + failed); pass@1 and pass^1 where no trial is missing.
-        missing: trials that did neither: in error, or not run.
-        truncated: whether trials were left out because the case was decided: `rate` is that of fewer trials then.
-        rates: for each k up to 10, and for k = `repeat`.
+        repeat: number of planned trials.
+        passed: number of trials that passed.
+        failed: number of trials that failed.
+        missing: number of trials in error or not run.
+        rate: passed / (passed + failed), which equals pass@1 and pass^1 if no trial is missing.
+        truncated: whether trials were left out because the case was decided, so that `rate` covers fewer trials.
+        rates: pass@k and pass^k for each k up to 10, and for k = `repeat`.
     """
 
     repeat: int
@@ -80,17 +81,17 @@ class CaseTrials(Struct, frozen=True):
 
 
 class SuiteTrials(Struct, frozen=True):
-    """How the cases with several trials did together; quarantined cases, and those without a result, do not count.
+    """The combined results of all cases that have several trials and a result, without quarantined cases.
 
     Attributes:
         cases: number of these cases.
-        repeat: the smallest `repeat` among them: the largest k that all of them have.
-        trials: trials that passed or failed.
-        missing: trials that did neither.
-        rate: mean over cases, by weight, of their `rate`.
-        flaky: cases with both passing and failing trials.
-        truncated: cases whose `rate` is truncated.
-        rates: means over cases, by weight.
+        repeat: the smallest `repeat` of these cases, which is the largest k available for all of them.
+        trials: number of trials that passed or failed.
+        missing: number of trials in error or not run.
+        rate: weighted mean of the cases' `rate`.
+        flaky: number of cases with both passing and failing trials.
+        truncated: number of cases whose `rate` is truncated.
+        rates: weighted means of the cases' pass@k and pass^k.
     """
 
     cases: int
@@ -104,7 +105,7 @@ class SuiteTrials(Struct, frozen=True):
 
 
 def trials_of_case(case: CaseRecord, verdict: CaseVerdict, *, stop_when_decided: bool) -> CaseTrials | None:
-    """Summarise the trials of a case; None for a case with one trial, or with none that passed or failed."""
+    """Summarise the trials of a case; None if the case is not repeated, or if no trial passed or failed."""
     passed, failed = verdict.passes, verdict.failures
     if case.repeat == 1 or not passed + failed:
         return None
@@ -114,27 +115,27 @@ def trials_of_case(case: CaseRecord, verdict: CaseVerdict, *, stop_when_decided:
         failed=failed,
         missing=case.repeat - passed - failed,
         rate=passed / (passed + failed),
-        truncated=_truncated(case, verdict, stop_when_decided=stop_when_decided),
-        rates=tuple(_rates(case.repeat, passed, failed, k) for k in _shown(case.repeat)),
+        truncated=_is_truncated(case, verdict, stop_when_decided=stop_when_decided),
+        rates=tuple(_rates(case.repeat, passed, failed, k) for k in _reported_ks(case.repeat)),
     )
 
 
 class TrialTally:
-    """How the cases with several trials did, added up case by case; the cases that gate are given."""
+    """The results of the cases with several trials, added up case by case."""
 
     def __init__(self, *, stop_when_decided: bool) -> None:
         self._stop_when_decided = stop_when_decided
         self._found: Counter[tuple[int, int, int, bool, bool, float]] = Counter()
 
     def add(self, case: CaseRecord, verdict: CaseVerdict) -> None:
-        """Add a case."""
+        """Add a case; it is ignored if it is not repeated or has no trial that passed or failed."""
         if case.repeat > 1 and (verdict.passes or verdict.failures):
-            left_out = _truncated(case, verdict, stop_when_decided=self._stop_when_decided)
+            left_out = _is_truncated(case, verdict, stop_when_decided=self._stop_when_decided)
             self._found[case.repeat, verdict.passes, verdict.failures, left_out, verdict.flaky, case.weight] += 1
 
     @property
     def summary(self) -> SuiteTrials | None:
-        """How they did; None where none of them has several trials."""
+        """The combined results; None if no case was counted."""
         found = [key for key, number in self._found.items() for _ in range(number)]
         if not found:
             return None
@@ -147,15 +148,15 @@ class TrialTally:
             rate=_mean([(passed / (passed + failed), weight) for _, passed, failed, _, _, weight in found]),
             flaky=sum(flaky for *_, flaky, _ in found),
             truncated=sum(truncated for _, _, _, truncated, *_ in found),
-            rates=tuple(_mean_rates(found, k) for k in _shown(repeat)),
+            rates=tuple(_mean_rates(found, k) for k in _reported_ks(repeat)),
         )
 
 
-def _truncated(case: CaseRecord, verdict: CaseVerdict, *, stop_when_decided: bool) -> bool:
+def _is_truncated(case: CaseRecord, verdict: CaseVerdict, *, stop_when_decided: bool) -> bool:
     return stop_when_decided and len(verdict.trials) < case.repeat and verdict.judged in ("passed", "failed")
 
 
-def _shown(repeat: int) -> Sequence[int]:
+def _reported_ks(repeat: int) -> Sequence[int]:
     return (*range(1, min(repeat - 1, _EACH_UP_TO) + 1), repeat)
 
 

@@ -1,4 +1,4 @@
-"""`Verdict`: what a record is judged to be, with a reason a person can act on at every level."""
+"""`Verdict`: the judgement of a record, with an actionable reason at every level."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ GateState = Literal["passed", "failed", "undetermined", "skipped"]
 
 
 class MetricVerdict(Struct, frozen=True, omit_defaults=True):
-    """One metric on one turn; `score` is None where it is not a number, `category` the score where it is a word.
+    """The verdict on one metric of one turn; `score` is a number or None, `category` is the score if it is a word.
 
-    `reason` of what failed or could not be evaluated is a whole sentence that names the metric. `title` is what it
-    calls the metric, where that is not `name`.
+    For a failed metric or an error, `reason` is a complete message that names the metric. `title` is the metric's name
+    in this message, if it is not `name`.
     """
 
     name: str
@@ -37,7 +37,7 @@ class MetricVerdict(Struct, frozen=True, omit_defaults=True):
 
 
 class TurnVerdict(Struct, frozen=True):
-    """One turn: its metrics and its tool assertions (None: none were made)."""
+    """The verdict on one turn: on its metrics, and on its tool assertions (None if there are no tool assertions)."""
 
     index: int
     outcome: Outcome
@@ -47,7 +47,7 @@ class TurnVerdict(Struct, frozen=True):
 
 
 class TrialVerdict(Struct, frozen=True):
-    """One repetition of a case."""
+    """The verdict on one trial of a case."""
 
     index: int
     outcome: Outcome
@@ -56,10 +56,10 @@ class TrialVerdict(Struct, frozen=True):
 
 
 class CaseVerdict(Struct, frozen=True):
-    """One case over its trials.
+    """The verdict on one case over its trials.
 
-    `outcome` is `quarantined` for a case that runs without gating; `judged` is then what it would have been.
-    `flaky`: both outcomes were seen. `passes`, `failures` and `errors` count trials.
+    `outcome` is `quarantined` for a quarantined case; `judged` is its outcome without quarantine. A case is `flaky` if
+    some trials passed and some failed. `passes`, `failures` and `errors` count trials.
     """
 
     id: str
@@ -74,17 +74,18 @@ class CaseVerdict(Struct, frozen=True):
 
     @property
     def turns(self) -> Iterator[TurnVerdict]:
-        """The turns of all counted trials."""
+        """The turns of all counted trials, one after another."""
         return (turn for trial in self.trials for turn in trial.turns)
 
     @property
     def metrics(self) -> Iterator[MetricVerdict]:
-        """The metrics of all turns."""
+        """The metrics of all turns, one after another."""
         return (metric for turn in self.turns for metric in turn.metrics)
 
 
 def explaining_trial(trials: Sequence[TrialVerdict]) -> TrialVerdict | None:
-    """Return the trial that explains the outcome of a case: the first of the worst ones; None for none."""
+    """Return the trial that explains the outcome of a case: the first with the worst outcome; None if there are no
+    trials."""
     for outcome in ("failed", "error", "skipped"):
         for trial in trials:
             if trial.outcome == outcome:
@@ -93,10 +94,10 @@ def explaining_trial(trials: Sequence[TrialVerdict]) -> TrialVerdict | None:
 
 
 class GateVerdict(Struct, frozen=True):
-    """One gate.
+    """The verdict on one gate.
 
-    `undetermined` when what is missing could still turn it either way; `skipped` when it does not apply for a
-    reason that the settings accept, such as that there is no base.
+    `state` is `undetermined` if missing evaluations could still change it, and `skipped` if the gate does not apply for
+    a reason that the settings accept, such as a missing base.
     """
 
     name: str
@@ -107,11 +108,11 @@ class GateVerdict(Struct, frozen=True):
 
 
 class MetricSummary(Struct, frozen=True):
-    """One metric over the suite.
+    """The summary of one metric over the suite.
 
-    `mean` is the weighted mean over cases of the case's mean over turns and trials, zeros included; None without a
-    numeric score. `cases` is the number of cases behind it; the other counts are evaluations. `threshold` is None when
-    there is none or when entries differ; `polarity` is `neutral` when entries differ.
+    `mean` is the weighted mean over cases of the case's mean over turns and trials, zeros included; None if there is no
+    numeric score. `cases` is the number of cases with a score; the other counts are numbers of evaluations. `threshold`
+    is None if the metric has no threshold or several; `polarity` is `neutral` if its evaluations differ in it.
     """
 
     mean: float | None
@@ -126,19 +127,19 @@ class MetricSummary(Struct, frozen=True):
 
 
 class PanelSummary(Struct, frozen=True):
-    """How the judges of a panel agreed on one metric over the suite.
+    """The agreement of a panel's judges on one metric over the suite.
 
     Attributes:
-        metric: the metric's name.
-        judges: how many judges the panel has; None when entries differ.
-        evaluations: answers that the panel was asked about, those without enough verdicts included.
-        verdicts: verdicts that judges gave.
-        fallbacks: how many of these a fallback model gave in a judge's place.
-        missing: verdicts that nobody gave.
-        alpha: Krippendorff's α of the scores (interval metric), fallback verdicts left out; 1 is perfect agreement, 0
-            that of chance. None where it is not defined: no two judges scored one answer, or all scores are equal.
-        mean_spread: mean distance between the highest and the lowest score of an answer; None without.
-        agreement: mean share of judges whose own verdict is the panel's; None without verdicts.
+        metric: name of the metric.
+        judges: number of judges of the panel; None if it differs between evaluations.
+        evaluations: number of evaluated answers, including those with too few verdicts.
+        verdicts: number of verdicts.
+        fallbacks: number of verdicts by a fallback model.
+        missing: number of missing verdicts.
+        alpha: Krippendorff's α for interval data of the scores, without fallback verdicts; 1 is perfect agreement, 0
+            agreement by chance. None if undefined: no two judges scored the same answer, or all scores are equal.
+        mean_spread: mean difference between the highest and the lowest score of an answer; None if there are no scores.
+        agreement: mean proportion of judges whose verdict equals the panel's; None if there are no verdicts.
     """
 
     metric: str
@@ -153,7 +154,7 @@ class PanelSummary(Struct, frozen=True):
 
 
 class Counts(Struct, frozen=True):
-    """Cases by outcome, and evaluations planned and done (quarantined cases left out of the latter two)."""
+    """Numbers of cases by outcome, and of planned and completed evaluations without quarantined cases."""
 
     passed: int
     failed: int
@@ -166,11 +167,11 @@ class Counts(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """The whole judgement.
+    """The verdict on a whole run.
 
-    `record_digest` is the sha256 of the canonical record it was computed from, `results_digest` the digest of the file
-    that holds it; None where there is none. `comparison` is None where the run is compared with nothing;
-    `warnings` are what the comparison shows and the settings only warn of, each one sentence.
+    `record_digest` is the sha256 of the canonical record, `results_digest` the digest of its file, or None if it is not
+    written. `comparison` is None if there is no base. `warnings` are about changes for which the settings only warn,
+    one sentence each.
     """
 
     outcome: VerdictOutcome
@@ -190,7 +191,7 @@ class Verdict(Struct, frozen=True):
 
 
 class SuiteVerdict(Struct, frozen=True):
-    """One suite's line in the combined verdict of several; `folder` is where its own files are."""
+    """One suite's entry in the combined verdict of several suites; `folder` contains the suite's results."""
 
     suite: str
     folder: str | None
@@ -200,7 +201,8 @@ class SuiteVerdict(Struct, frozen=True):
 
 
 class CombinedVerdict(Struct, frozen=True):
-    """Several suites in one run; `not_run` names those an interruption left out."""
+    """The verdict on several suites in one run; `not_run` names the suites that did not run because of an
+    interruption."""
 
     exit_code: int
     suites: tuple[SuiteVerdict, ...]

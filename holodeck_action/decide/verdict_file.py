@@ -1,7 +1,7 @@
-"""`verdict.json`: what a run is judged to be, without what `results.json` says already.
+"""`verdict.json`: the verdict on a run, without the data of `results.json`.
 
-Scores, thresholds, places, and the explanations of what holds are in the record. A reason stands once: what is part of
-something with the same reason does not repeat it.
+Scores, thresholds, positions, and the explanations of passing metrics are in the record. Each reason is written once: a
+turn with the same reason as its trial does not repeat it, for example.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from holodeck_action.decide.verdict import (
 from holodeck_action.record.serialization import to_plain
 
 VERDICT_VERSION: Literal[2] = 2
-"""Files without a version are of the first one, which repeated every metric of the record."""
+"""Files without a version are of the first version, which repeated every metric of the record."""
 
 _TOLD: frozenset[Outcome] = frozenset({"failed", "error", "skipped", "quarantined"})
-"""Outcomes with a reason that a person can act on."""
+"""Outcomes with an actionable reason."""
 
 
 class WrittenMetric(Struct, frozen=True, omit_defaults=True):
-    """A metric on a turn that did not pass, by the name that the record gives it."""
+    """A metric that did not pass on a turn, identified by its name in the record."""
 
     name: str
     outcome: Outcome
@@ -46,12 +46,12 @@ class WrittenTurn(Struct, frozen=True, omit_defaults=True):
     """One turn.
 
     Attributes:
-        index: of the turn in its trial.
-        outcome: over all that asserts.
-        reason: of what did not pass, where it is not that of the trial.
+        index: index of the turn in its trial.
+        outcome: outcome of all assertions together.
+        reason: why the turn did not pass; absent if the trial has the same reason.
         passed: names of the metrics that passed, in the order of the record.
-        others: the other metrics, likewise; absent for none.
-        tools: outcome of the tool assertions; absent where none were made.
+        others: the other metrics, in the order of the record; absent if all passed.
+        tools: outcome of the tool assertions; absent if there are no tool assertions.
     """
 
     index: int
@@ -63,7 +63,7 @@ class WrittenTurn(Struct, frozen=True, omit_defaults=True):
 
 
 class WrittenTrial(Struct, frozen=True, omit_defaults=True):
-    """One repetition of a case; `reason` of what did not pass, where it is not that of the case."""
+    """One trial of a case; `reason` is why it did not pass, absent if the case has the same reason."""
 
     index: int
     outcome: Outcome
@@ -72,7 +72,7 @@ class WrittenTrial(Struct, frozen=True, omit_defaults=True):
 
 
 class WrittenCase(Struct, frozen=True, omit_defaults=True):
-    """One case over its trials, see `CaseVerdict`; `reason` is absent for what passed or asserts nothing."""
+    """One case over its trials, see `CaseVerdict`; `reason` is absent for passed and informational cases."""
 
     id: str
     outcome: Outcome
@@ -86,7 +86,7 @@ class WrittenCase(Struct, frozen=True, omit_defaults=True):
 
 
 class VerdictHead(Struct, frozen=True):
-    """The judgement as far as nothing is compared, see `Verdict`."""
+    """The fields of the verdict except cases, comparison and warnings, see `Verdict`."""
 
     schema_version: Literal[2]
     outcome: VerdictOutcome
@@ -103,7 +103,7 @@ class VerdictHead(Struct, frozen=True):
 
 
 def verdict_head(verdict: Verdict) -> dict[str, Any]:
-    """Return the file of a verdict as JSON values, its cases left out."""
+    """Return the JSON values of a verdict's file, without its cases."""
     told = {each.name: getattr(verdict, each.name) for each in fields(VerdictHead) if each.name != "schema_version"}
     head = VerdictHead(schema_version=VERDICT_VERSION, **told)
     return {
@@ -114,11 +114,11 @@ def verdict_head(verdict: Verdict) -> dict[str, Any]:
 
 
 def written_cases(cases: Iterable[CaseVerdict]) -> Iterator[WrittenCase]:
-    """Yield what the file says of cases."""
-    return map(_case, cases)
+    """Convert the cases to the form in which the file contains them."""
+    return map(_written_case, cases)
 
 
-def _case(case: CaseVerdict) -> WrittenCase:
+def _written_case(case: CaseVerdict) -> WrittenCase:
     return WrittenCase(
         id=case.id,
         outcome=case.outcome,
@@ -127,24 +127,24 @@ def _case(case: CaseVerdict) -> WrittenCase:
         passes=case.passes,
         failures=case.failures,
         errors=case.errors,
-        trials=tuple(_trial(trial, case) for trial in case.trials),
-        reason=_reason(case),
+        trials=tuple(_written_trial(trial, case) for trial in case.trials),
+        reason=_new_reason(case),
     )
 
 
-def _trial(trial: TrialVerdict, case: CaseVerdict) -> WrittenTrial:
-    turns = tuple(_turn(turn, trial) for turn in trial.turns)
-    return WrittenTrial(trial.index, trial.outcome, turns, _reason(trial, case))
+def _written_trial(trial: TrialVerdict, case: CaseVerdict) -> WrittenTrial:
+    turns = tuple(_written_turn(turn, trial) for turn in trial.turns)
+    return WrittenTrial(trial.index, trial.outcome, turns, _new_reason(trial, case))
 
 
-def _turn(turn: TurnVerdict, trial: TrialVerdict) -> WrittenTurn:
+def _written_turn(turn: TurnVerdict, trial: TrialVerdict) -> WrittenTurn:
     return WrittenTurn(
         index=turn.index,
         outcome=turn.outcome,
         passed=tuple(metric.name for metric in turn.metrics if metric.outcome == "passed"),
-        reason=_reason(turn, trial),
+        reason=_new_reason(turn, trial),
         others=tuple(
-            WrittenMetric(metric.name, metric.outcome, _reason(metric, turn))
+            WrittenMetric(metric.name, metric.outcome, _new_reason(metric, turn))
             for metric in turn.metrics
             if metric.outcome != "passed"
         ),
@@ -152,11 +152,12 @@ def _turn(turn: TurnVerdict, trial: TrialVerdict) -> WrittenTurn:
     )
 
 
-def _reason(
+def _new_reason(
     part: CaseVerdict | TrialVerdict | TurnVerdict | MetricVerdict,
     whole: CaseVerdict | TrialVerdict | TurnVerdict | None = None,
 ) -> str | None:
-    """Return the reason of what did not pass; None where what it is part of gives it already."""
+    """Return the reason of a case, trial, turn or metric; None if it passed or if the enclosing `whole` has the same
+    reason."""
     if part.outcome not in _TOLD:
         return None
     told = whole is not None and whole.outcome in _TOLD and whole.reason == part.reason

@@ -1,4 +1,4 @@
-"""The folder of a run: its record, its verdict, and what stands beside them, each put in place in one step."""
+"""Writes the folder of a run: its record, its verdict and related files, each replaced atomically."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.verdict import CombinedVerdict, Verdict
 from holodeck_action.decide.verdict_file import verdict_head, written_cases
-from holodeck_action.record.disk import DISK, Disk, staged, write_atomically
+from holodeck_action.record.disk import DISK, Disk, stage_file, write_atomically
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import (
     BASE_FOLDER,
@@ -26,7 +26,8 @@ from holodeck_action.record.serialization import to_json
 
 
 class Beside(Struct, frozen=True):
-    """What stands beside a run's results: those of its base (None: none), and the lines of the earlier runs."""
+    """Further files of a run's results: the results of its base (None if there is no base) and the lines of earlier
+    runs."""
 
     base: BaseResults | None = None
     earlier: Sequence[bytes] = ()
@@ -38,22 +39,22 @@ NOTHING_BESIDE = Beside()
 def write_results(
     folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK, beside: Beside = NOTHING_BESIDE
 ) -> Path:
-    """Write a record and its verdict, which names the record's digest, into a folder, and what a report needs besides.
+    """Write a record, its verdict and related files into a folder; the verdict names the record's digest.
 
-    The verdict is put in place last: where it stands, so do the results that it is about.
+    The verdict is moved to its path last, so that an existing verdict always has its results.
 
     Args:
-        folder: where they go.
-        record: what a run did.
-        verdict: on it.
-        disk: what is written with.
-        beside: what else stands there.
+        folder: the folder.
+        record: the record of a run.
+        verdict: the verdict on it.
+        disk: the disk operations.
+        beside: the related files.
 
     Returns:
-        Where the record is.
+        The path of the record.
 
     Raises:
-        OSError: one of them cannot be written; nothing was replaced unless the verdict alone is missing.
+        OSError: a file cannot be written; no file was replaced, or only the verdict is missing.
     """
     base, earlier = beside.base, beside.earlier
     if base is not None:
@@ -66,7 +67,7 @@ def write_results(
         new: list[tuple[Path, Path]] = []
 
         def stage(path: Path, chunks: Iterable[bytes]) -> None:
-            new.append((stack.enter_context(staged(path, chunks, disk)), path))
+            new.append((stack.enter_context(stage_file(path, chunks, disk)), path))
 
         if earlier:
             stage(folder / EARLIER_FILE, earlier)
@@ -78,19 +79,19 @@ def write_results(
 
 
 def write_verdict(path: Path, verdict: Verdict, disk: Disk = DISK) -> None:
-    """Write a verdict to `path`, one case per line, replacing it in one step.
+    """Write a verdict to `path`, one case per line, replacing the file atomically.
 
     Raises:
-        OSError: the file cannot be written; what stood there before is untouched.
+        OSError: the file cannot be written; an existing file is unchanged.
     """
     write_atomically(path, _verdict_lines(verdict), disk=disk)
 
 
 def write_combined(path: Path, verdict: CombinedVerdict, disk: Disk = DISK) -> None:
-    """Write the verdict of several suites to `path`, replacing it in one step.
+    """Write the verdict of several suites to `path`, replacing the file atomically.
 
     Raises:
-        OSError: the file cannot be written; what stood there before is untouched.
+        OSError: the file cannot be written; an existing file is unchanged.
     """
     write_atomically(path, [to_json(verdict, 1), b"\n"], disk=disk)
 

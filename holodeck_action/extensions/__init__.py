@@ -1,1 +1,1 @@
-"""What few repositories need. The core imports none of it, except where a contract in pyproject.toml says so."""
+"""Extensions, which few repositories need. The core imports none, except where a contract in pyproject.toml says so."""

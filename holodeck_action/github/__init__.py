@@ -1,1 +1,1 @@
-"""Where it is posted: comment, check, review and annotations."""
+"""Publishing on GitHub: comment, check run, review and annotations."""

@@ -1,4 +1,4 @@
-"""What is wrong in the cases of suites, as annotations."""
+"""Annotations of failures in the cases of suites."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from holodeck_action.github.annotations import (
     TITLE_LIMIT,
     Annotation,
     Level,
-    fitting,
+    fit_text,
 )
-from holodeck_action.reports.phrases import call_text, repository_path, run_alone, usable
-from holodeck_action.reports.report_views import CaseView, Report, TurnView, in_suite_order
+from holodeck_action.reports.phrases import call_text, is_valid_position, repository_path, run_command
+from holodeck_action.reports.report_views import CaseView, Report, TurnView, cases_in_suite_order
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.plain import lines_of, one_line, short_line
 
@@ -38,7 +38,7 @@ _Order = tuple[int, float, int]
 
 
 class _Finding(Struct, frozen=True):
-    """What an annotation is made of; `metrics` are those with a verdict that it is about, `others` further problems."""
+    """The content of an annotation: `metrics` are the verdicts that it reports, `others` are further problems."""
 
     report: Report
     case: CaseView
@@ -53,18 +53,18 @@ class _Finding(Struct, frozen=True):
 
 
 def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
-    """Return what is wrong in the suites: worst first.
+    """Return the annotations of the suites, worst first.
 
-    Failed comes before in error, not run and quarantined; of the same outcome what is furthest from its threshold, then
-    the order of the suites. A turn has one annotation, and one for each failing metric that its case itself lists.
-    Cases that were not run have one per suite; quarantined cases that hold have none. Suites outside of a repository
-    have no annotations.
+    The order is: failed, in error, not run, quarantined; then the distance from the threshold; then the order of the
+    suites. Each failing metric that is configured on its case is annotated at its own line. A failing turn is annotated
+    too, unless these metrics explain its failure completely. Cases that were not run share one annotation per suite.
+    Quarantined cases that pass, and suites outside of a repository, have none.
     """
-    # What has details holds its case: no more of them are kept than are shown.
+    # A finding keeps its case in memory: only those with details are kept.
     kept: list[tuple[_Order, _Finding]] = []
     rest: list[tuple[_Order, Annotation]] = []
     for number, finding in enumerate(finding for report in reports for finding in _Suite(report).findings()):
-        # The last one in the order is the first of the heap.
+        # The heap begins with the last finding of the order.
         order = (-_RANKS[finding.outcome], _distance(finding), -number)
         if len(kept) < MOST:
             heappush(kept, (order, finding))
@@ -76,39 +76,40 @@ def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
 
 
 def passing_keys(reports: Sequence[Report]) -> frozenset[str]:
-    """Return the keys of the turns and metrics that hold, for what was annotated in an earlier run.
+    """Return the keys of the cases, turns and metrics that pass, to resolve annotations of earlier runs.
 
-    A turn that is in error, not run or quarantined is not among them: nobody knows that it holds.
+    Turns in error, not run or quarantined are not included, as their outcome is unknown.
     """
     return frozenset(key for report in reports for key in _Suite(report).passing_keys())
 
 
 class _Parts(Struct, frozen=True):
-    """A turn's problems: metrics that have an annotation each, with their place, and what shares the turn's one."""
+    """A turn's problems: `apart` are metrics with their own annotations and positions, the rest is for the turn's
+    annotation."""
 
     apart: tuple[tuple[MetricVerdict, int, SourceMark, str], ...]
     rest: tuple[MetricVerdict, ...]
     others: tuple[str, ...]
 
     @property
-    def nothing_left(self) -> bool:
-        """Whether the turn needs no annotation of its own."""
+    def is_covered(self) -> bool:
+        """Whether the annotations of single metrics cover all problems, so that the turn needs none."""
         return bool(self.apart) and not self.rest and not self.others
 
 
 class _Suite:
-    """A suite's report, and which of its metrics are listed on the case itself.
+    """A suite's report, with the positions of its cases, which show whether a metric is configured on a case itself.
 
-    Those are between the start of the case and its last value, or else the next case of the file.
+    Such a metric is between the case's first line and its last value, or, if that is unknown, before the next case.
     """
 
     def __init__(self, report: Report) -> None:
         self._report = report
         starts: dict[str, set[tuple[int, int]]] = {}
-        # What other cases are graded by, too, is the suite's: older records do not tell where a case ends.
+        # A metric of several cases is the suite's; older records do not have the end of a case.
         users: dict[SourceMark, str] = {}
         self._shared: set[SourceMark] = set()
-        for case in in_suite_order(report):
+        for case in cases_in_suite_order(report):
             starts.setdefault(case.source.file, set()).add((case.source.line, case.source.column))
             marks = {m.source for trial in case.trials for turn in trial.turns for m in turn.metrics}
             for mark in marks:
@@ -123,7 +124,7 @@ class _Suite:
             if case.outcome in ("failed", "error") or (
                 case.outcome == "quarantined" and case.judged in ("failed", "error")
             ):
-                yield from self._of_case(case)
+                yield from self._case_findings(case)
             elif case.outcome == "skipped":
                 skipped += 1
                 if first is None and (path := self._path(case.source)) is not None:
@@ -138,43 +139,49 @@ class _Suite:
             yield self._key(case, None)
             for turn in (turn for trial in case.trials for turn in trial.turns):
                 yield self._key(case, turn.index)
-                yield from (self._key(case, turn.index, metric.name, number) for metric, number in _numbered(turn))
+                yield from (
+                    self._key(case, turn.index, metric.name, number) for metric, number in _number_metrics(turn)
+                )
         for case in self._report.attention:
             if case.outcome == "failed":
-                yield from self._holding(case)
+                yield from self._passing_keys_in(case)
 
-    def _of_case(self, case: CaseView) -> Iterator[_Finding]:
+    def _case_findings(self, case: CaseView) -> Iterator[_Finding]:
         verdicts = {turn.index: turn for turn in _explaining_turns(case)}
         broken = [turn for turn in case.turns if turn.outcome in ("failed", "error") and turn.index in verdicts]
         place = self._path(case.source)
         if not broken and place is not None:
-            key, outcome = self._key(case, None), _outcome(case, case.judged)
+            key, outcome = self._key(case, None), _shown_outcome(case, case.judged)
             yield _Finding(self._report, case, None, outcome, case.source, place, (), (case.reason,), key)
         for turn in broken:
             source, path = turn.source, self._path(turn.source)
             if path is None:
                 source, path = case.source, place
-            yield from self._of_turn(case, turn, verdicts[turn.index], source, path)
+            yield from self._turn_findings(case, turn, verdicts[turn.index], source, path)
 
-    def _of_turn(
+    def _turn_findings(
         self, case: CaseView, turn: TurnView, verdict: TurnVerdict, source: SourceMark, path: str | None
     ) -> Iterator[_Finding]:
-        parts = self._parts(case, turn, verdict)
+        parts = self._split_turn(case, turn, verdict)
         for metric, number, at, metric_path in parts.apart:
             key = self._key(case, turn.index, metric.name, number)
-            yield _Finding(self._report, case, turn, _outcome(case, "failed"), at, metric_path, (metric,), (), key)
-        if path is None or parts.nothing_left:
+            yield _Finding(
+                self._report, case, turn, _shown_outcome(case, "failed"), at, metric_path, (metric,), (), key
+            )
+        if path is None or parts.is_covered:
             return
-        # What failed has its own annotation already: what is left could only not be evaluated.
+        # Failed metrics have their own annotations; the rest could not be evaluated.
         soft = parts.apart and not parts.others and all(metric.outcome == "error" for metric in parts.rest)
-        outcome, key = _outcome(case, "error" if soft else turn.outcome), self._key(case, turn.index)
+        outcome, key = _shown_outcome(case, "error" if soft else turn.outcome), self._key(case, turn.index)
         others = parts.others if parts.others or parts.rest else (verdict.reason,)
         yield _Finding(self._report, case, turn, outcome, source, path, parts.rest, others, key)
 
-    def _parts(self, case: CaseView, turn: TurnView, verdict: TurnVerdict) -> _Parts:
-        named = [(metric, number) for metric, number in _numbered(verdict) if metric.outcome in ("failed", "error")]
+    def _split_turn(self, case: CaseView, turn: TurnView, verdict: TurnVerdict) -> _Parts:
+        named = [
+            (metric, number) for metric, number in _number_metrics(verdict) if metric.outcome in ("failed", "error")
+        ]
         problems = tuple(metric.reason for metric, _ in named)
-        # The view lists metrics last, and none of a turn that was not answered.
+        # The view lists metrics last, and none for a turn without an answer.
         if not problems or turn.problems[-len(problems) :] != problems:
             return _Parts((), (), turn.problems)
         apart: list[tuple[MetricVerdict, int, SourceMark, str]] = []
@@ -188,21 +195,21 @@ class _Suite:
                 apart.append((metric, number, at, path))
         return _Parts(tuple(apart), tuple(rest), turn.problems[: -len(problems)])
 
-    def _holding(self, case: CaseView) -> Iterator[str]:
-        """Yield the keys of what holds in a case that failed."""
+    def _passing_keys_in(self, case: CaseView) -> Iterator[str]:
+        """Yield the keys of the turns and metrics that pass in a failed case."""
         views = {turn.index: turn for turn in case.turns}
         for turn in _explaining_turns(case):
-            for metric, number in _numbered(turn):
+            for metric, number in _number_metrics(turn):
                 if metric.outcome == "passed":
                     yield self._key(case, turn.index, metric.name, number)
             view = views.get(turn.index)
-            split = turn.outcome == "failed" and view is not None and self._parts(case, view, turn).nothing_left
+            split = turn.outcome == "failed" and view is not None and self._split_turn(case, view, turn).is_covered
             if turn.outcome == "passed" or split:
                 yield self._key(case, turn.index)
 
     def _is_listed_on(self, case: CaseView, source: SourceMark) -> bool:
-        """Tell whether a metric at `source` is listed on the case itself."""
-        if source.file != case.source.file or not usable(case.source.line) or source in self._shared:
+        """Return whether a metric with the position `source` is configured on the case itself."""
+        if source.file != case.source.file or not is_valid_position(case.source.line) or source in self._shared:
             return False
         start, place = (case.source.line, case.source.column), (source.line, source.column)
         if case.last is not None and place > (case.last.line, case.last.column):
@@ -220,18 +227,18 @@ class _Suite:
         return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
-def _outcome(case: CaseView, outcome: str) -> str:
+def _shown_outcome(case: CaseView, outcome: str) -> str:
     return "quarantined" if case.outcome == "quarantined" else outcome
 
 
 def _explaining_turns(case: CaseView) -> tuple[TurnVerdict, ...]:
-    """Return the turns of the trial that explains the outcome: the one whose turns the view shows."""
+    """Return the turns of the trial that explains the case's outcome."""
     trial = explaining_trial(case.trials)
     return () if trial is None else trial.turns
 
 
-def _numbered(turn: TurnVerdict) -> Iterator[tuple[MetricVerdict, int]]:
-    """Yield the metrics with how many of the same name came before."""
+def _number_metrics(turn: TurnVerdict) -> Iterator[tuple[MetricVerdict, int]]:
+    """Yield each metric with the number of earlier metrics of the same name."""
     seen: dict[str, int] = {}
     for metric in turn.metrics:
         yield metric, seen.setdefault(metric.name, 0)
@@ -239,12 +246,12 @@ def _numbered(turn: TurnVerdict) -> Iterator[tuple[MetricVerdict, int]]:
 
 
 def _distance(finding: _Finding) -> float:
-    """Return how far the worst metric is from its threshold; what fails without a number fails by the whole scale."""
-    known = [_below(metric) for metric in finding.metrics if metric.outcome == "failed"]
+    """Return the largest distance of a failed metric from its threshold; 1.0 for failures without a number."""
+    known = [_shortfall(metric) for metric in finding.metrics if metric.outcome == "failed"]
     return max((*known, 1.0) if finding.others or not known else known)
 
 
-def _below(metric: MetricVerdict) -> float:
+def _shortfall(metric: MetricVerdict) -> float:
     if metric.score is None or metric.threshold is None:
         return 1.0
     below = metric.threshold - metric.score
@@ -255,11 +262,11 @@ def _annotation(finding: _Finding, *, detailed: bool) -> Annotation:
     return Annotation(
         path=finding.path,
         line=finding.source.line,
-        column=finding.source.column if usable(finding.source.column) else None,
+        column=finding.source.column if is_valid_position(finding.source.column) else None,
         level=_LEVELS[finding.outcome],
-        title=fitting(_title(finding), TITLE_LIMIT, TITLE_LIMIT),
-        message=fitting("\n".join(_message(finding)), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
-        details=fitting("\n".join(_details(finding)), DETAILS_LIMIT, DETAILS_LIMIT) if detailed else "",
+        title=fit_text(_title(finding), TITLE_LIMIT, TITLE_LIMIT),
+        message=fit_text("\n".join(_message(finding)), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
+        details=fit_text("\n".join(_details(finding)), DETAILS_LIMIT, DETAILS_LIMIT) if detailed else "",
         key=finding.key,
     )
 
@@ -270,7 +277,7 @@ def _title(finding: _Finding) -> str:
         cases = "1 case" if finding.cases == 1 else f"{finding.cases:,} cases"
         return f"{word} {cases} of {one_line(finding.report.suite, 120)}"
     turn = f" turn {finding.turn.index}" if finding.turn is not None and len(finding.case.turns) > 1 else ""
-    failed = sorted((metric for metric in finding.metrics if metric.outcome == "failed"), key=_below, reverse=True)
+    failed = sorted((metric for metric in finding.metrics if metric.outcome == "failed"), key=_shortfall, reverse=True)
     metrics = (*failed, *(metric for metric in finding.metrics if metric.outcome != "failed"))
     causes = [*finding.others[:1], *(metric.reason for metric in metrics)]
     more = f" (+{len(causes) - 1} more)" if len(causes) > 1 else ""
@@ -290,19 +297,19 @@ def _message(finding: _Finding) -> Iterator[str]:
         yield f"trials: {one_line(finding.case.repeats)}{', flaky' if finding.case.flaky else ''}"
     turn = finding.turn
     if turn is not None and turn.response is not None:
-        yield _labelled("answer", turn.response, 400)
+        yield _label_text("answer", turn.response, 400)
     if turn is not None and turn.ground_truth is not None:
-        yield _labelled("expected", turn.ground_truth, 200)
+        yield _label_text("expected", turn.ground_truth, 200)
     yield from _suggestions(finding)
 
 
-def _labelled(label: str, text: str, limit: int) -> str:
+def _label_text(label: str, text: str, limit: int) -> str:
     shown = lines_of(text, limit).strip("\n") or "(empty)"
     return f"{label}: {shown}" if "\n" not in shown else f"{label}:\n{shown}"
 
 
 def _suggestions(finding: _Finding) -> Iterator[str]:
-    command = run_alone(finding.report, finding.case.id)
+    command = run_command(finding.report, finding.case.id)
     if command is not None:
         yield f"run it alone: {command}"
     for metric in finding.metrics[:_SHOWN_PROBLEMS]:
@@ -317,11 +324,11 @@ def _details(finding: _Finding) -> Iterator[str]:
     turn = finding.turn
     if turn is None:
         return
-    yield _labelled("input", turn.input, 3000)
+    yield _label_text("input", turn.input, 3000)
     if turn.response is not None:
-        yield _labelled("answer", turn.response, 6000)
+        yield _label_text("answer", turn.response, 6000)
     if turn.ground_truth is not None:
-        yield _labelled("expected", turn.ground_truth, 2000)
+        yield _label_text("expected", turn.ground_truth, 2000)
     for number, call in enumerate(turn.tool_calls[:20], start=1):
         yield f"tool call {number}: {one_line(call_text(call, 600), 600)}"
         if call.error is not None:

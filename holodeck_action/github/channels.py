@@ -1,4 +1,4 @@
-"""How a channel ends, and what all channels share that write to GitHub: whose a text is, refusals, when to look again.
+"""The channels (comment, check run, review): their outcomes, and shared code for ownership, refusals and polling.
 
 No channel changes the verdict.
 """
@@ -18,15 +18,15 @@ from holodeck_action.text.code_spans import cell
 from holodeck_action.text.plain import one_line
 
 LOOKS_S = (1.0, 4.0)
-"""Seconds before each look for what GitHub may have done without saying so: it can take a moment to show."""
+"""Pauses in seconds before each check whether an unconfirmed write took effect, which GitHub may show late."""
 TRIES = 2
-"""How often something is written: once more after GitHub left open whether it was, and it does not show."""
+"""Maximum number of attempts to write: one retry if GitHub gave no answer and does not show the first write."""
 
 NO_PULL = "; there is no such pull request, or the token may not see it"
-"""Hint behind a 404 of a call about a pull request."""
+"""Hint appended to the message of a 404 about a pull request."""
 
 _REASON_LIMIT = 1000
-# Addresses come from GitHub's answers: what could end a Markdown link is not made one.
+# Addresses come from GitHub's answers: one that could end a Markdown link is not linked.
 _ADDRESS = re.compile(r"https?://[\w.:/?=&#%~+-]{1,500}", re.ASCII)
 _LINE_END = re.compile("\r\n?|\n")
 
@@ -34,11 +34,11 @@ T = TypeVar("T")
 
 
 class Published(Struct, frozen=True):
-    """It stands on GitHub.
+    """The outcome of a channel that was published.
 
     Attributes:
-        detail: what was done, in a few words, such as `updated`.
-        url: where it is to be seen; None for what has no page.
+        detail: the action in a few words, such as `updated`.
+        url: URL of the published item; None if it has no page.
     """
 
     detail: str
@@ -46,12 +46,12 @@ class Published(Struct, frozen=True):
 
 
 class Skipped(Struct, frozen=True):
-    """Nothing was published.
+    """The outcome of a channel that published nothing.
 
     Attributes:
-        reason: one sentence; for a missing permission with the line of a workflow that gives it.
-        asked: it was asked for and could not be done, which `require-publish` fails; False where nothing was to be
-            done, such as a mode that publishes failures only.
+        reason: one sentence; for a missing permission, it includes the line of the workflow that grants it.
+        asked: whether publishing was requested but impossible, so that `require-publish` fails; False if there was
+            nothing to publish, such as for a mode that publishes only failures.
     """
 
     reason: str
@@ -59,7 +59,7 @@ class Skipped(Struct, frozen=True):
 
 
 class Failed(Struct, frozen=True):
-    """Publishing was tried and went wrong; `reason` is one sentence."""
+    """The outcome of a channel whose publishing failed; `reason` is one sentence."""
 
     reason: str
 
@@ -68,18 +68,18 @@ Outcome = Published | Skipped | Failed
 
 
 class Channel(Struct, frozen=True):
-    """A channel that has ended: its name (`comment`, `check`, `review`, …) and how."""
+    """The result of a channel: name (`comment`, `check`, `review`, …) and outcome."""
 
     name: str
     outcome: Outcome
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: how the channel ends
-    """A channel has ended, whatever it was about to do next.
+    """Ends a channel early.
 
     Attributes:
-        outcome: how it ended.
-        unclear: whether the last write was done is not known.
+        outcome: the outcome of the channel.
+        unclear: whether the result of the last write is unknown.
     """
 
     def __init__(self, outcome: Outcome, *, unclear: bool = False) -> None:
@@ -89,13 +89,13 @@ class Stopped(Exception):  # noqa: N818 - not an error: how the channel ends
 
 
 class Access(Struct, frozen=True):
-    """GitHub, as a channel writes to it.
+    """The access of channels to GitHub.
 
     Attributes:
-        api: makes the calls.
-        why: one sentence on why the token cannot write, where that is to be expected.
-        app: whether the token is the job's own or another GitHub App's, whose comments are a bot's.
-        pause: waits so many seconds.
+        api: the client for GitHub's API.
+        why: one sentence on why the token probably cannot write; empty if it probably can.
+        app: whether the token is the job's own or a GitHub App's, so that a bot is the author of its comments.
+        pause: waits for a number of seconds.
     """
 
     api: Api
@@ -103,25 +103,25 @@ class Access(Struct, frozen=True):
     app: bool = True
     pause: Callable[[float], None] = time.sleep
 
-    def ours(self, items: Sequence[Comment], what: str) -> list[tuple[Comment, Ownership]]:
-        """Return those that we wrote, in their order: a marker alone proves nothing, anybody can write it.
+    def own_items(self, items: Sequence[Comment], what: str) -> list[tuple[Comment, Ownership]]:
+        """Return the items that this action wrote, in order; a marker alone is no proof, as anyone can write it.
 
-        A GitHub that does not tell (GraphQL) is taken at the author's type: a bot's is ours, a person's never.
+        GraphQL tells whether an item is ours. If it does not answer, items by a bot are ours if the token is an app's.
 
         Args:
-            items: comments or reviews that have our marker.
-            what: what cannot be told, for the sentence.
+            items: comments or reviews with our marker.
+            what: subject and verb of the error message, such as `a comment with our marker is`.
 
         Raises:
-            Stopped: it cannot be told whether a person's is ours.
+            Stopped: it is unknown whether a person's item is ours.
         """
         try:
             known = self.api.ownership([item.node_id for item in items])
         except ApiError as error:
             bots = [item for item in items if item.author_type == "Bot"]
             if not self.app and len(bots) < len(items):
-                reason = f"{sentence(error)}; so it could not be told whether {what} ours"
-                raise Stopped(Failed(f"{reason}: give the job's own token, whose comments are a bot's")) from error
+                reason = f"{error_clause(error)}; so it is unknown whether {what} ours"
+                raise Stopped(Failed(f"{reason}: use the job's own token, whose comments come from a bot")) from error
             return [(item, Ownership(own=True, minimized=False)) for item in bots] if self.app else []
         return [(item, known[item.node_id]) for item in items if item.node_id in known and known[item.node_id].own]
 
@@ -133,18 +133,18 @@ class Access(Struct, frozen=True):
         body: str,
         unknown: str,
     ) -> Comment:
-        """Replace a body; where GitHub does not say whether it was done, look before it is tried again.
+        """Replace a body; if GitHub does not confirm the write, read the item before a retry.
 
         Args:
-            write: replaces it.
-            listed: what stands there, with the item among it.
-            item: as it was read.
-            body: the new one.
-            unknown: what to say where it cannot be looked up.
+            write: writes the new body.
+            listed: returns the current items, including the edited item.
+            item: the item before the edit.
+            body: the new body.
+            unknown: clause of the error message if the item cannot be read.
 
         Raises:
-            ApiError: it was not written, or somebody else has written it meanwhile.
-            Stopped: it cannot be told.
+            ApiError: the body was not written, or the item was changed by another writer.
+            Stopped: it is unknown whether the body was written.
         """
         tries = 0
         while True:
@@ -156,19 +156,19 @@ class Access(Struct, frozen=True):
                     raise
                 found = self.poll_or_stop(
                     lambda: next((each for each in listed() if each.id == item.id), None),
-                    lambda found: found is not None and same(found.body, body),
+                    lambda found: found is not None and same_body(found.body, body),
                     unknown,
                 )
-                if found is not None and same(found.body, body):
+                if found is not None and same_body(found.body, body):
                     return found
-                if found is None or not same(found.body, item.body) or tries == TRIES:
+                if found is None or not same_body(found.body, item.body) or tries == TRIES:
                     raise
 
     def poll(self, look: Callable[[], T], enough: Callable[[T], bool]) -> T:
-        """Look for what GitHub may have done, until it is enough or for the last time, and return what was seen.
+        """Call `look` after each pause of `LOOKS_S` until `enough` accepts its result; return the last result.
 
         Raises:
-            ApiError: it cannot be told.
+            ApiError: GitHub gave no answer.
         """
         for seconds in LOOKS_S:
             self.pause(seconds)
@@ -178,27 +178,29 @@ class Access(Struct, frozen=True):
         return seen
 
     def poll_or_stop(self, look: Callable[[], T], enough: Callable[[T], bool], unknown: str) -> T:
-        """Look as `poll`.
+        """Poll, and stop the channel if GitHub gives no answer.
 
         Raises:
-            Stopped: it cannot be told, as `unknown` says.
+            Stopped: the result is unknown; `unknown` is a clause of the reason.
         """
         try:
             return self.poll(look, enough)
         except ApiError as error:
-            raise Stopped(Failed(f"{sentence(error)}; {unknown}"), unclear=True) from error
+            raise Stopped(Failed(f"{error_clause(error)}; {unknown}"), unclear=True) from error
 
-    def refused(self, what: str, permission: str, error: ApiError, also: str = "", *, missing: str = "") -> Outcome:
-        """Return how a channel ends that GitHub refuses a call.
+    def refusal_outcome(
+        self, what: str, permission: str, error: ApiError, also: str = "", *, missing: str = ""
+    ) -> Outcome:
+        """Return the outcome of a channel after a refused call.
 
         Args:
-            what: what could not be done.
-            permission: the line for `permissions:` that gives it.
+            what: clause that names the failed action.
+            permission: the line in `permissions:` that allows the action.
             error: the refusal.
-            also: a hint behind the permission.
-            missing: a hint where GitHub says that there is no such thing.
+            also: a hint appended after the permission.
+            missing: a hint appended if the status is 404.
         """
-        reason = f"{what}: {sentence(error)}"
+        reason = f"{what}: {error_clause(error)}"
         if error.status == 401:
             return Skipped(f"{reason}; give `github-token` a token that is valid", asked=True)
         because = f"{self.why.rstrip('.')}; " if self.why else ""
@@ -208,19 +210,19 @@ class Access(Struct, frozen=True):
         return Failed(f"{because}{reason}{missing if error.status == 404 else ''}")
 
 
-def table(channels: Sequence[Channel]) -> str:
+def channel_table(channels: Sequence[Channel]) -> str:
     """Return the channels as a Markdown table, for the end of the job summary."""
     rows = "".join(f"| {channel.name} | {_result(channel.outcome)} |\n" for channel in channels)
     return f"\n### Published\n\n| Where | Result |\n| --- | --- |\n{rows}" if rows else ""
 
 
-def lines(channels: Sequence[Channel]) -> tuple[str, ...]:
-    """Return a line per channel, for the log."""
+def channel_lines(channels: Sequence[Channel]) -> tuple[str, ...]:
+    """Return one line per channel, for the log."""
     return tuple(_line(channel) for channel in channels)
 
 
-def missing(channels: Sequence[Channel]) -> bool:
-    """Tell whether something that was asked for is not published."""
+def any_unpublished(channels: Sequence[Channel]) -> bool:
+    """Return whether a requested channel was not published."""
     outcomes = [channel.outcome for channel in channels]
     return any(isinstance(outcome, Failed) or (isinstance(outcome, Skipped) and outcome.asked) for outcome in outcomes)
 
@@ -239,25 +241,25 @@ def _line(channel: Channel) -> str:
         where = f": {one_line(outcome.url, 500)}" if outcome.url else ""
         return f"{channel.name}: {outcome.detail}{where}"
     word = "failed" if isinstance(outcome, Failed) else "skipped"
-    note = "note: " if missing([channel]) else ""
+    note = "note: " if any_unpublished([channel]) else ""
     return f"{note}{channel.name} {word}: {one_line(outcome.reason, _REASON_LIMIT)}"
 
 
-def same(stored: str, text: str) -> bool:
-    """Compare bodies as GitHub stores them: line ends and the white space at the end may be others."""
+def same_body(stored: str, text: str) -> bool:
+    """Return whether two bodies are equal, except for line ends and trailing white space, which GitHub may change."""
     return _LINE_END.sub("\n", stored).rstrip() == _LINE_END.sub("\n", text).rstrip()
 
 
 def first_line(body: str) -> str:
-    """Return the first line of a body, whatever ends it."""
+    """Return the first line of a body."""
     return _LINE_END.split(body, maxsplit=1)[0].rstrip()
 
 
 def second_line(body: str) -> str:
-    """Return the second line of a body, empty where there is none."""
+    """Return the second line of a body; an empty string if it has one line."""
     return "".join(_LINE_END.split(body, maxsplit=2)[1:2])
 
 
-def sentence(error: ApiError) -> str:
-    """Return what an error says, to go on after it."""
+def error_clause(error: ApiError) -> str:
+    """Return the message of an error without its final period, to be continued in a sentence."""
     return str(error).rstrip(".")

@@ -1,4 +1,4 @@
-"""The check run: in progress early, annotations in batches, concluded last (docs/github.md)."""
+"""The check run: started before the run, annotated in batches, and concluded at the end (docs/github.md)."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import TOLERABLE, ExitCode
-from holodeck_action.github.channels import LOOKS_S, Access, Failed, Outcome, Published, Skipped, sentence
+from holodeck_action.github.channels import LOOKS_S, Access, Failed, Outcome, Published, Skipped, error_clause
 from holodeck_action.github.rest.objects import ApiError, CheckRun, CheckState
 
 Conclusion = Literal["success", "failure", "neutral", "cancelled"]
 
 BATCH = 50
-"""Annotations of one request (`maxItems` of GitHub's OpenAPI description)."""
+"""Maximum annotations of one request (`maxItems` of GitHub's OpenAPI description)."""
 NAME_LIMIT = 100
-"""Characters of a check run's name that fit the places where it is shown."""
+"""Maximum characters of a check run's name, so that it fits GitHub's pages."""
 TITLE_LIMIT = 255
-"""Characters of a title (GitHub's description of the Checks API)."""
+"""Maximum characters of a title (GitHub's description of the Checks API)."""
 
 _TRIES = 3
 _STARTED = "The evaluation is running"
-_RUNNING = "The result will stand here."
+_RUNNING = "The result will appear here."
 _PERSONAL = re.compile(r"gh[pou]_|github_pat_|[0-9a-f]{40}\Z")
-"""Tokens of a person: classic, OAuth, an App's on behalf of a user, fine-grained, and classic ones of before 2021."""
+"""Tokens of users: classic, OAuth, user-to-server, fine-grained, and classic tokens from before 2021."""
 
 
 def token_can_check(token: str) -> str | None:
-    """Return why a token cannot write check runs, in one sentence; None where it is to be tried."""
+    """Return the reason why a token cannot write check runs, in one sentence; None if it can."""
     if _PERSONAL.match(token):
         return (
             "a check run can only be written by the job's own token or a GitHub App's, not by a personal access token: "
@@ -42,7 +42,7 @@ def token_can_check(token: str) -> str | None:
 
 
 def conclusion_of(exit_code: int, fail_on: Literal["violation", "never"]) -> Literal["success", "failure", "neutral"]:
-    """Return how a check run is concluded.
+    """Return the conclusion of a check run.
 
     | exit code | `violation` | `never` |
     | --- | --- | --- |
@@ -51,8 +51,8 @@ def conclusion_of(exit_code: int, fail_on: Literal["violation", "never"]) -> Lit
     | 2 invalid, any other | failure | failure |
 
     Args:
-        exit_code: of the run (`results.verdict`).
-        fail_on: the input `check-fail-on`. As with `fail-on`, a configuration error fails whatever it says.
+        exit_code: exit code of the run.
+        fail_on: the input `check-fail-on`. As with `fail-on`, a configuration error always fails.
     """
     if exit_code == ExitCode.PASSED:
         return "success"
@@ -60,111 +60,112 @@ def conclusion_of(exit_code: int, fail_on: Literal["violation", "never"]) -> Lit
     return "neutral" if tolerated else "failure"
 
 
-def start(
+def start_check(
     github: Access,
     sha: str,
     name: str,
     external_id: str,
     details_url: str | None,
 ) -> CheckRun | Outcome:
-    """Make a check run that is in progress.
+    """Create a check run in progress.
 
-    At most `NAME_LIMIT` characters of the name are used. No other check run has the external id: by it one is found
-    that GitHub made without saying so. `details_url` is where "Details" leads.
+    The name is cut to `NAME_LIMIT` characters. The external id must be unique: it identifies a check run that GitHub
+    created without confirming it. `details_url` is the target of the link "Details".
 
     Returns:
-        The check run for `conclude`, or how the channel ended without one.
+        The check run for `conclude`; if it was not created, the outcome of the channel.
     """
     state = CheckState("in_progress", title=_STARTED, summary=_RUNNING, details_url=details_url)
-    short = _line(name, NAME_LIMIT)
+    short = _one_line(name, NAME_LIMIT)
     reason = ""
     for _ in range(_TRIES - 1):
         try:
             return github.api.create_check(sha, short, external_id, state)
         except ApiError as error:
             if not error.accepted:
-                return github.refused("the check run could not be made", "checks: write", error)
-            reason = sentence(error)
+                return github.refusal_outcome("the check run could not be created", "checks: write", error)
+            reason = error_clause(error)
         try:
-            made = _made(github, sha, short, external_id)
+            made = _find_made(github, sha, short, external_id)
         except ApiError as error:
-            reason = sentence(error)
+            reason = error_clause(error)
             break
         if made is not None:
             return made
-    return Failed(f"whether the check run was made could not be told, so it was not asked for again: {reason}")
+    return Failed(f"it is unknown whether the check run was created, so it was not requested again: {reason}")
 
 
-def found(github: Access, sha: str, name: str, external_id: str) -> CheckRun | Outcome:
-    """Return the check run of a `start` that was interrupted, such as by a runner that cancels the job."""
-    stopped = "the step was stopped while the check run was made"
+def find_started(github: Access, sha: str, name: str, external_id: str) -> CheckRun | Outcome:
+    """Return the check run of an interrupted `start_check`, such as in a cancelled job; if not found, the channel's
+    outcome."""
+    stopped = "the step was stopped while the check run was being created"
     try:
-        made = _made(github, sha, _line(name, NAME_LIMIT), external_id)
+        made = _find_made(github, sha, _one_line(name, NAME_LIMIT), external_id)
     except ApiError as error:
-        return Failed(f"{stopped}, which may stay in progress: {sentence(error)}")
-    return made if made is not None else Skipped(f"{stopped}, and GitHub shows none", asked=True)
+        return Failed(f"{stopped}, which may stay in progress: {error_clause(error)}")
+    return made if made is not None else Skipped(f"{stopped}, and GitHub shows no check run", asked=True)
 
 
-def ending(conclusion: Conclusion, title: str, summary: str, now: datetime) -> CheckState:
-    """Return the state of a check run that is concluded.
+def end_state(conclusion: Conclusion, title: str, summary: str, now: datetime) -> CheckState:
+    """Return the state of a concluded check run.
 
-    The title is cut at `TITLE_LIMIT`, the summary has to be within `reports.size_limit.CHECK`, `now` has a time zone.
+    The title is cut to `TITLE_LIMIT`, the summary must be within `reports.size_limit.CHECK`, `now` has a time zone.
     """
     return CheckState(
         status="completed",
         conclusion=conclusion,
-        title=_line(title, TITLE_LIMIT),
+        title=_one_line(title, TITLE_LIMIT),
         summary=summary,
         completed_at=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
 
 
 def conclude(github: Access, run: CheckRun, end: CheckState, annotations: Sequence[Mapping[str, Any]]) -> Outcome:
-    """Conclude a check run by its `ending`, with annotations.
+    """Conclude a check run with its `end_state` and annotations.
 
-    Annotations that cannot be added do not keep it from being concluded: one that is in progress for ever would hold
-    up the merge without saying why.
+    The check run is concluded even if annotations cannot be added, since a check run in progress would block the merge
+    without a reason.
 
     Returns:
-        Published where it stands with all annotations.
+        `Published` if the check run is concluded with all annotations, else another outcome.
     """
     added, broken = _annotate(github, run, end, annotations)
     if broken is None:
-        return _published(end, added, run)
+        return _published_outcome(end, added, run)
     try:
-        _end(github, run, end)
+        _write_end(github, run, end)
     except ApiError as error:
-        left = f"the check run {run.url} is not known to be concluded and may stay in progress"
-        return github.refused(left, "checks: write", error)
+        left = f"the check run {run.url} may not be concluded and may stay in progress"
+        return github.refusal_outcome(left, "checks: write", error)
     if added == len(annotations):
-        return _published(end, added, run)
-    # Of a request without an answer some more may stand there: only what is certain is claimed.
+        return _published_outcome(end, added, run)
+    # A request without an answer may have added more: only certain annotations are claimed.
     return Failed(
         f"the check run {run.url} is concluded ({end.conclusion}), but only {added} of its {len(annotations)} "
-        f"annotations are certain to stand there: {sentence(broken)}"
+        f"annotations are certain to be there: {error_clause(broken)}"
     )
 
 
-def begin_with(github: Access, run: CheckRun, end: CheckState, before: Outcome) -> Outcome:
-    """Give a concluded check run a summary that begins with the comment that is out of date.
+def prepend_summary(github: Access, run: CheckRun, end: CheckState, before: Outcome) -> Outcome:
+    """Write the summary of a concluded check run again, now beginning with a notice of an outdated comment.
 
-    The comment is written after the check run is concluded: however long GitHub takes for it, nothing is in progress.
+    The comment is written after the check run is concluded, so that the check run does not wait for it.
 
     Args:
-        end: the `ending` with that summary.
-        before: how the check run was concluded.
+        end: the `end_state` with the new summary.
+        before: the outcome of concluding the check run.
 
     Returns:
-        `before`, or how the channel ends if it was published and the summary could not be replaced.
+        `before`, or `Failed` if `before` is `Published` and the summary could not be replaced.
     """
     try:
-        _end(github, run, end)
+        _write_end(github, run, end)
     except ApiError as error:
         if not isinstance(before, Published):
             return before
         return Failed(
-            f"the check run {run.url} is concluded ({end.conclusion}), but its summary does not begin with the comment "
-            f"that is out of date: {sentence(error)}"
+            f"the check run {run.url} is concluded ({end.conclusion}), but its summary does not start with the "
+            f"notice about the outdated comment: {error_clause(error)}"
         )
     return before
 
@@ -172,13 +173,13 @@ def begin_with(github: Access, run: CheckRun, end: CheckState, before: Outcome) 
 def _annotate(
     github: Access, run: CheckRun, end: CheckState, annotations: Sequence[Mapping[str, Any]]
 ) -> tuple[int, ApiError | None]:
-    """Add annotations, the last of them with the end.
+    """Add annotations in batches, the last one with the end state.
 
-    A request appends, so that sending it twice shows its annotations twice: after one of which GitHub did not say
-    whether it was done, what stands there is counted and only what is missing is sent.
+    Each request appends, so repeating it would duplicate annotations. After a request without an answer, the
+    annotations of the check run are counted, and only the missing ones are sent.
 
     Returns:
-        How many stand there as far as it is known, and what kept the end from being written, if anything.
+        The number of annotations that are certainly added, and the error that prevented the end state, if any.
     """
     added = tries = 0
     while True:
@@ -202,7 +203,7 @@ def _annotate(
             if count > added:
                 added, tries = min(count, len(annotations)), 0
             elif count < added or tries == _TRIES:
-                # What stands there cannot be told, or the request fails for good.
+                # The count is implausible, or the request fails repeatedly.
                 return added, error
         else:
             added += len(batch)
@@ -211,8 +212,8 @@ def _annotate(
                 return added, None
 
 
-def _end(github: Access, run: CheckRun, end: CheckState) -> None:
-    """Conclude without adding anything, which can be repeated."""
+def _write_end(github: Access, run: CheckRun, end: CheckState) -> None:
+    """Write the end state without annotations; this request can safely be repeated."""
     for seconds in (LOOKS_S[0], None):
         try:
             github.api.update_check(run.id, end)
@@ -223,15 +224,15 @@ def _end(github: Access, run: CheckRun, end: CheckState) -> None:
         github.pause(seconds)
 
 
-def _made(github: Access, sha: str, name: str, external_id: str) -> CheckRun | None:
+def _find_made(github: Access, sha: str, name: str, external_id: str) -> CheckRun | None:
     return github.poll(
         lambda: next((run for run in github.api.checks(sha, name) if run.external_id == external_id), None), bool
     )
 
 
-def _published(end: CheckState, count: int, run: CheckRun) -> Outcome:
+def _published_outcome(end: CheckState, count: int, run: CheckRun) -> Outcome:
     return Published(f"{end.conclusion}, {count} annotation{'' if count == 1 else 's'}", run.url)
 
 
-def _line(text: str, limit: int) -> str:
+def _one_line(text: str, limit: int) -> str:
     return " ".join(text.split())[:limit].rstrip()

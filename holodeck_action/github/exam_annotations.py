@@ -1,4 +1,4 @@
-"""Terms that are less strict than the base's, or others, as annotations at their lines."""
+"""Annotations of terms that differ from the base's, such as less strict ones."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Iterator, Sequence
 
 from holodeck_action.decide.exam_changes import MOST_NAMED, ExamChange, phrase
 from holodeck_action.decide.exam_gate import LOOSENED
-from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation, Level, fitting
-from holodeck_action.reports.phrases import repository_path, usable
+from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation, Level, fit_text
+from holodeck_action.reports.phrases import is_valid_position, repository_path
 from holodeck_action.reports.report_views import Report
 from holodeck_action.text.plain import one_line, short_line
 
 _MOST = 50
-"""Annotations of one suite: one for each change, at its first line."""
+"""Maximum number of annotations of one suite; each change has one, at its first line."""
 
 
 def annotate_exam(reports: Sequence[Report]) -> tuple[Annotation, ...]:
-    """Return an annotation for each change of the terms that stands on a line of the run's own files."""
-    return tuple(made for report in reports for made in _of(report))
+    """Return an annotation for each change of the terms that has a line in the run's own files."""
+    return tuple(made for report in reports for made in _report_annotations(report))
 
 
-def _of(report: Report) -> Iterator[Annotation]:
+def _report_annotations(report: Report) -> Iterator[Annotation]:
     exam = None if report.comparison is None else report.comparison.exam
     if exam is None:
         return
@@ -45,10 +45,12 @@ def _annotation(report: Report, change: ExamChange, level: Level) -> Annotation 
     return Annotation(
         path=path,
         line=source.line,
-        column=source.column if usable(source.column) else None,
+        column=source.column if is_valid_position(source.column) else None,
         level=level,
-        title=fitting(f"UNLIKE THE BASE · {short_line(text)}", TITLE_LIMIT, TITLE_LIMIT),
-        message=fitting(one_line(f"Unlike the base, this run {text}", MESSAGE_LIMIT), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
+        title=fit_text(f"UNLIKE THE BASE · {short_line(text)}", TITLE_LIMIT, TITLE_LIMIT),
+        message=fit_text(
+            one_line(f"Unlike the base, this run {text}", MESSAGE_LIMIT), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT
+        ),
         details="",
         key=hashlib.sha256(named.encode()).hexdigest()[:16],
     )

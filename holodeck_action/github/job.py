@@ -1,4 +1,4 @@
-"""The job that a run is part of: what its event says about the base, and GitHub as far as it can be asked."""
+"""The workflow job of a run: the base branch in its event, and access to GitHub."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holodeck_action.suite.checkout import origin, repository_root
 from holodeck_action.workers.permission import OUTSIDE, CodeAllowed
 
 if TYPE_CHECKING:
-    from holodeck_action.github.bases.merge_base import BaseBranch, NoCommit, Wanted
+    from holodeck_action.github.bases.merge_base import BaseBranch, NoCommit, WantedCommit
     from holodeck_action.github.bases.stored_results import Ancestry
     from holodeck_action.github.rest.api import Api
     from holodeck_action.github.rest.stored_objects import TreeEntry
@@ -24,8 +24,8 @@ _PUBLIC = "https://api.github.com"
 _NO_TOKEN = "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN"  # noqa: S105
 
 
-def links_of(environ: Mapping[str, str]) -> Links:
-    """Return where the links of a page lead: to the repository and the run of a workflow; nowhere outside of one."""
+def page_links(environ: Mapping[str, str]) -> Links:
+    """Return the links from a page to the repository and the workflow run; no links outside of a workflow."""
     from holodeck_action.reports.page.viewer_index import NO_LINKS, Links
 
     server = (environ.get("GITHUB_SERVER_URL") or "https://github.com").rstrip("/")
@@ -37,17 +37,17 @@ def links_of(environ: Mapping[str, str]) -> Links:
 
 
 class Job:
-    """What a run knows of GitHub; nothing is asked before it is needed, and nothing twice. Close it when done.
+    """Access to GitHub for a run, as a context manager. Data are requested when needed, at most once.
 
-    Most runs ask nothing: what asks is imported when it does.
+    Most runs need none of these data, so modules are imported when they are used.
 
     Attributes:
-        environ: of the job, or of whoever runs the program.
-        token: to ask GitHub with; empty for none.
-        accepts_forks: tells whether the workflow's author takes the responsibility for code of forks; it may raise a
+        environ: the environment variables of the job, or of the user.
+        token: token for GitHub; empty if there is no token.
+        accepts_forks: returns whether the workflow's author accepts the risk of running code of forks; it may raise a
             `ConfigurationError`.
-        pause: waits for seconds.
-        now: the time, with its zone.
+        pause: waits for a number of seconds.
+        now: returns the current time, with its time zone.
     """
 
     def __init__(
@@ -60,9 +60,9 @@ class Job:
     ) -> None:
         self.environ, self.token, self.accepts_forks, self.pause, self.now = environ, token, accepts_forks, pause, now
         self._apis: dict[str, Api] = {}
-        self._wanted: dict[tuple[str | None, Path], Wanted | NoCommit] = {}
+        self._wanted: dict[tuple[str | None, Path], WantedCommit | NoCommit] = {}
         self._branches: dict[tuple[Api, str], Sequence[TreeEntry] | None] = {}
-        self._ancestries: dict[tuple[Api, Wanted], Ancestry] = {}
+        self._ancestries: dict[tuple[Api, WantedCommit], Ancestry] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -73,16 +73,16 @@ class Job:
 
     @cached_property
     def base(self) -> BaseBranch:
-        """What the event says about the base."""
+        """The base branch in the job's event."""
         from holodeck_action.github.bases.merge_base import base_branch
 
         return base_branch(self.environ)
 
     def api(self, folder: Path) -> Api:
-        """Return the calls to the repository of a workflow; outside of one to that of a checkout.
+        """Return the API client for the workflow's repository; outside of a workflow, for the checkout's repository.
 
         Raises:
-            ApiError: there is no token, or no repository is known; the message says how to give one.
+            ApiError: there is no token, or the repository is unknown; the message has a remedy.
         """
         from holodeck_action.github.rest.api import connect
         from holodeck_action.github.rest.objects import ApiError
@@ -92,35 +92,37 @@ class Job:
             if not self.token:
                 raise ApiError(_NO_TOKEN, "invalid", None)
             if not is_repository(repository):
-                raise ApiError("it is not known which repository to ask: set GITHUB_REPOSITORY", "invalid", None)
+                raise ApiError("the repository is unknown: set GITHUB_REPOSITORY", "invalid", None)
             address = self.environ.get("GITHUB_API_URL") or _PUBLIC
             self._apis[repository] = connect(self.token, address, repository, pause=self.pause)
         return self._apis[repository]
 
     def permission(self, folder: Path) -> CodeAllowed:
-        """Return the permission to start code of a checkout here; outside of a workflow there always is one.
+        """Return the permission to run code of a checkout; outside of a workflow it is always granted.
 
         Args:
-            folder: in the checkout.
+            folder: a folder in the checkout.
 
         Raises:
-            CodeRefusedError: the event has secrets, and is or may be about a fork.
+            CodeRefusedError: the job has secrets, and the code is or may be a fork's.
             ConfigurationError: the input `allow-unsafe-forks` is not valid.
         """
         if self.environ.get("GITHUB_ACTIONS") != "true":
             return CodeAllowed(OUTSIDE)
         from holodeck_action.github.event import event_target
-        from holodeck_action.github.lookup import find, permission
+        from holodeck_action.github.lookup import evaluation_permission, find_pulls
 
         target = event_target(self.environ)
-        return permission(target, lambda: find(target, self.api(folder)), accepted=self.accepts_forks())
+        return evaluation_permission(
+            target, lambda: find_pulls(target, self.api(folder)), accepted=self.accepts_forks()
+        )
 
-    def wanted(self, evaluated: str | None, folder: Path) -> Wanted | NoCommit:
+    def commit_to_compare(self, evaluated: str | None, folder: Path) -> WantedCommit | NoCommit:
         """Return the commit to compare with; see `wanted_commit`.
 
         Args:
-            evaluated: the commit that is checked out; None where it is not known.
-            folder: in the checkout.
+            evaluated: the commit that is checked out; None if it is unknown.
+            folder: a folder in the checkout.
         """
         from holodeck_action.github.bases.merge_base import wanted_commit
         from holodeck_action.github.rest.objects import ApiError
@@ -130,16 +132,16 @@ class Job:
             try:
                 api = self.api(folder)
             except ApiError:
-                # The checkout may know.
+                # The checkout may have the merge base.
                 api = None
             self._wanted[evaluated, root] = wanted_commit(evaluated, self.base, api, root, self.environ)
         return self._wanted[evaluated, root]
 
     def branch_entries(self, api: Api, name: str) -> Sequence[TreeEntry] | None:
-        """Return everything that stands on a branch, as it was when it was first asked for; see `entries_of`.
+        """Return the entries of a branch's tree, as read at the first call; see `entries_of`.
 
         Raises:
-            ApiError: GitHub did not tell.
+            ApiError: GitHub gave no answer.
         """
         from holodeck_action.github.bases.branches import entries_of
 
@@ -147,11 +149,11 @@ class Job:
             self._branches[api, name] = entries_of(api, name)
         return self._branches[api, name]
 
-    def ancestry(self, api: Api, wanted: Wanted) -> Ancestry:
-        """Return the commits in which results are looked for.
+    def ancestry(self, api: Api, wanted: WantedCommit) -> Ancestry:
+        """Return the wanted commit and its ancestors, whose results may serve as the base.
 
         Raises:
-            ApiError: GitHub did not tell.
+            ApiError: GitHub gave no answer.
         """
         from holodeck_action.github.bases.merge_base import first_parents
         from holodeck_action.github.bases.stored_results import Ancestry

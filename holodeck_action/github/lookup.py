@@ -1,4 +1,4 @@
-"""From a target to its pull requests, and what must hold before something is evaluated or published for them."""
+"""Finds the pull requests of a target, and checks the conditions for evaluating and publishing them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from holodeck_action.github.rest.objects import ApiError, Pull
 from holodeck_action.workers.permission import CodeAllowed
 
 
-class Found(Struct, frozen=True):
-    """What a target turned out to be.
+class FoundPulls(Struct, frozen=True):
+    """The pull requests of a target.
 
     Attributes:
-        sha: the commit that the check run belongs to; None where there is none.
-        pulls: the pull requests to write to, by number.
-        reason: one sentence that says why there are none; empty where there are.
+        sha: the commit of the check run; None if it is unknown.
+        pulls: the pull requests to write to, sorted by number.
+        reason: why there are no pull requests, in one sentence; empty if there are.
     """
 
     sha: str | None
@@ -27,43 +27,44 @@ class Found(Struct, frozen=True):
     reason: str
 
 
-def find(target: Target, api: Api) -> Found:
-    """Find the pull requests of a target, with one call at most and none where the event tells it all.
+def find_pulls(target: Target, api: Api) -> FoundPulls:
+    """Return the pull requests of a target; GitHub is called at most once, and not if the event suffices.
 
-    Only those whose head is the commit that was evaluated are written to: one with a newer head has a run of its own.
+    Pull requests whose head is another commit are left out, since a newer head has its own run.
 
     Raises:
-        ApiError: GitHub could not be asked.
+        ApiError: GitHub gave no answer.
     """
     if isinstance(target.lookup, NoPull):
-        return Found(target.sha, (), target.lookup.reason)
+        return FoundPulls(target.sha, (), target.lookup.reason)
     if not target.comments:
-        return Found(target.sha, (), _QUEUED)
+        return FoundPulls(target.sha, (), _QUEUED)
     if target.pull is not None:
-        return Found(target.pull.head_sha, (target.pull,), "")
+        return FoundPulls(target.pull.head_sha, (target.pull,), "")
     match target.lookup:
         case ByNumber(number):
             pull = api.pull(number)
-            return _at_head((pull,), target.sha or pull.head_sha)
+            return _pulls_at_head((pull,), target.sha or pull.head_sha)
         case ByCommit(sha):
-            return _at_head(_open(api.pulls_of_commit(sha), target.repository), sha)
+            return _pulls_at_head(_open_pulls(api.pulls_of_commit(sha), target.repository), sha)
         case ByHead(owner, branch, sha):
-            return _at_head(_open(api.pulls_of_head(owner, branch), target.repository), sha)
+            return _pulls_at_head(_open_pulls(api.pulls_of_head(owner, branch), target.repository), sha)
 
 
-def permission(target: Target, look: Callable[[], Found] | None, *, accepted: bool) -> CodeAllowed:
-    """Return the permission to evaluate a pull request's code.
+def evaluation_permission(target: Target, look: Callable[[], FoundPulls] | None, *, accepted: bool) -> CodeAllowed:
+    """Return the permission to evaluate the code of a target.
 
-    An agent.yaml is code: its tools run, and its prompts can lead a model to give keys away. Publishing a record
-    evaluates nothing and does not ask.
+    An agent.yaml is code: its tools run, and its prompts can make a model reveal keys. Publishing a record evaluates
+    nothing and needs no permission.
 
     Args:
-        target: what the event is about.
-        look: asks GitHub for its pull requests; None when that cannot be done, and refused where it could be a fork's.
-        accepted: whether the workflow's author has taken the responsibility (input `allow-unsafe-forks`).
+        target: the target of the event.
+        look: returns the target's pull requests from GitHub; None if GitHub cannot be called, so that code of unknown
+            origin is refused.
+        accepted: whether the workflow's author accepts the risk (input `allow-unsafe-forks`).
 
     Raises:
-        CodeRefusedError: it must not be evaluated here.
+        CodeRefusedError: the code must not be evaluated here.
     """
     origin = target.origin
     if look is not None and origin.privileged and origin.fork is None:
@@ -76,47 +77,46 @@ def permission(target: Target, look: Callable[[], Found] | None, *, accepted: bo
     return CodeAllowed(origin, accepted)
 
 
-def check_evaluated(target: Target, found: Found, commit: str | None) -> str | None:
-    """Tell why a run says nothing about the target's commit; None where it does.
+def check_evaluated(target: Target, found: FoundPulls, commit: str | None) -> str | None:
+    """Return the reason if a run did not evaluate the target's commit; None if it did.
 
-    Without this, a workflow of the default branch that forgets to check the pull request out would turn it green.
-
-    `commit` is what was evaluated, as the record has it; None when it is not known.
+    Without this check, a workflow that evaluates the default branch instead of the pull request would let the pull
+    request pass. `commit` is the evaluated commit in the record; None if it is unknown.
 
     Returns:
-        One sentence with what to give actions/checkout, for a target whose head is not checked out by itself and a
-        commit that is neither its head nor the test merge commit of it.
+        One sentence with the needed input of actions/checkout, if the target's head is not checked out by default and
+        the commit is neither the head nor its test merge commit; else None.
     """
     if target.checks_out_head:
         return None
     merged = {pull.merge_sha for pull in found.pulls} - {None}
     if found.sha is not None and commit is not None and commit in {found.sha, *merged, *target.standing_for}:
         return None
-    evaluated = f"commit {commit[:12]} was evaluated" if commit else "it is not known which commit was evaluated"
+    evaluated = f"commit {commit[:12]} was evaluated" if commit else "the evaluated commit is unknown"
     numbers = ", ".join(f"#{pull.number}" for pull in found.pulls)
-    head = f"commit {found.sha[:12]}" if found.sha else "one that is not known"
+    head = f"commit {found.sha[:12]}" if found.sha else "an unknown commit"
     expected = f"the pull request {numbers} is at {head}" if numbers else f"the event is about {head}"
     return f"{evaluated}, but {expected}, so nothing is published for it: {_CHECKOUT.get(target.event, _CHECKOUT_SHA)}"
 
 
-def _open(pulls: Iterable[Pull], repository: str) -> tuple[Pull, ...]:
-    """Return those that are open in a repository, by number; GitHub lists those of forks' own repositories, too."""
+def _open_pulls(pulls: Iterable[Pull], repository: str) -> tuple[Pull, ...]:
+    """Return the open pull requests to a repository, sorted by number; GitHub also lists pull requests to its forks."""
     here = repository.casefold()
     known = {pull.number: pull for pull in pulls if pull.state == "open" and pull.base_repository.casefold() == here}
     return tuple(known[number] for number in sorted(known))
 
 
-def _at_head(pulls: tuple[Pull, ...], sha: str) -> Found:
+def _pulls_at_head(pulls: tuple[Pull, ...], sha: str) -> FoundPulls:
     current = tuple(pull for pull in pulls if pull.head_sha == sha)
     if current:
-        return Found(sha, current, "")
+        return FoundPulls(sha, current, "")
     if pulls:
         numbers = ", ".join(f"#{pull.number}" for pull in pulls)
-        return Found(sha, (), f"the pull request {numbers} has a newer head, its own run will report")
-    return Found(sha, (), f"no open pull request has commit {sha[:12]} as its head")
+        return FoundPulls(sha, (), f"the pull request {numbers} has a newer head; the run of that head will report")
+    return FoundPulls(sha, (), f"no open pull request has commit {sha[:12]} as its head")
 
 
-_QUEUED = "a merge queue checks a commit of its own, and the pull request keeps the comment of its own run"
+_QUEUED = "a merge queue checks its own commit, and the comment of the pull request stays as it is"
 
 _CHECKOUT_SHA = "give actions/checkout the `ref:` of the commit to evaluate"
 _CHECKOUT = {
@@ -125,7 +125,7 @@ _CHECKOUT = {
     "pull_request_target": "give actions/checkout `ref: ${{ github.event.pull_request.head.sha }}`",
     "workflow_run": (
         "give actions/checkout of the workflow that evaluates `ref: ${{ github.event.pull_request.head.sha }}`, or "
-        "`ref: ${{ github.event.workflow_run.head_sha }}` where it is this one"
+        "`ref: ${{ github.event.workflow_run.head_sha }}` if it is this one"
     ),
     "issue_comment": "give actions/checkout `ref: refs/pull/${{ github.event.issue.number }}/head`",
     "workflow_dispatch": "give actions/checkout `ref: refs/pull/${{ inputs.pr-number }}/head`",

@@ -1,4 +1,4 @@
-"""Publishing what a run found: each channel by itself, none in the way of another or of the verdict."""
+"""Publishes the findings of a run; a failing channel affects neither the others nor the verdict."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github import check_run
-from holodeck_action.github.annotations import MOST, Annotation, as_check
+from holodeck_action.github.annotations import MOST, Annotation, as_check_annotation
 from holodeck_action.github.case_annotations import annotate
 from holodeck_action.github.channels import Access, Channel, Failed, Outcome, Published, Skipped
 from holodeck_action.github.event import Target, event_target
 from holodeck_action.github.exam_annotations import annotate_exam
-from holodeck_action.github.lookup import Found, check_evaluated, find, permission
+from holodeck_action.github.lookup import FoundPulls, check_evaluated, evaluation_permission, find_pulls
 from holodeck_action.github.rest.api import connect
 from holodeck_action.github.rest.objects import ApiError, CheckRun, Pull
 from holodeck_action.github.rest.payload import EventError, read_event
 from holodeck_action.github.review import publish_review
-from holodeck_action.github.stale_comments import first_line_unpublished, first_lines
-from holodeck_action.github.sticky_comment import Commented, Earlier, Wanted, marker, publish_comment
+from holodeck_action.github.stale_comments import first_lines, unpublished_first_lines
+from holodeck_action.github.sticky_comment import CommentRequest, CommentResult, Earlier, marker, publish_comment
 from holodeck_action.github.surfaces import Surfaces
-from holodeck_action.reports.comment.changes import State, clash, same_result, state_of, worse
+from holodeck_action.reports.comment.changes import State, is_same_result, is_same_run, is_worse, state_of
 from holodeck_action.reports.comment.check_summary import Mark, render_check
 from holodeck_action.reports.comment.places import Place
 from holodeck_action.reports.comment.pull_request import render_comment, render_problem
@@ -38,17 +38,17 @@ T = TypeVar("T")
 
 
 class Findings(Struct, frozen=True):
-    """What there is to publish: the suites' reports, or the problems that kept them from running.
+    """The content to publish: the suites' reports, or the problems that kept them from running.
 
     Attributes:
-        exit_code: of the run.
-        reports: of the suites.
-        problems: one sentence each.
-        template: the user's.
-        note: takes sentences about the template.
+        exit_code: exit code of the run.
+        reports: reports of the suites.
+        problems: the problems, one sentence each.
+        template: the user's template; None to use the built-in one.
+        note: called with each message about the template.
         marks: annotations of the problems.
-        unplaced: why lines of some suites cannot be annotated, one sentence each.
-        pages: whether the viewer's page was written beside the results.
+        unplaced: reasons why lines of some suites cannot be annotated, one sentence each.
+        pages: whether the viewer's page was written next to the results.
     """
 
     exit_code: int
@@ -62,10 +62,10 @@ class Findings(Struct, frozen=True):
 
 
 class Publication(Struct, frozen=True):
-    """How publishing ended: every channel, and the annotations for the step itself.
+    """The result of publishing: the channels, and the annotations that the step itself must show.
 
-    These are the ones that no check run shows, and those of problems: the job that fails by them shows them, too.
-    `first` is Markdown that the job summary begins with: which comments are out of date.
+    The step shows annotations that no check run shows, and annotations of problems. `first` is Markdown for the start
+    of the job summary: notices of outdated comments.
     """
 
     channels: tuple[Channel, ...]
@@ -74,12 +74,12 @@ class Publication(Struct, frozen=True):
 
 
 class Connection(Struct, frozen=True):
-    """GitHub, as far as it can be reached.
+    """The connection to GitHub.
 
     Attributes:
-        access: None where nothing can be published.
-        unavailable: one sentence that says why there is no `access`.
-        no_check: one sentence that says why the token can write no check run; None where it is to be tried.
+        access: access to GitHub; None if nothing can be published.
+        unavailable: why there is no `access`, in one sentence.
+        no_check: why the token cannot write check runs, in one sentence; None if it can.
     """
 
     access: Access | None
@@ -88,92 +88,96 @@ class Connection(Struct, frozen=True):
 
 
 class Publisher:
-    """One publication: begun before the run, ended after it whatever came of it."""
+    """Publishes the results of one run: `begin` is called before the run, `finish` after it, also after errors."""
 
     def __init__(self, target: Target, connection: Connection, surfaces: Surfaces, place: Place, run: str) -> None:
-        """Prepare a publication.
+        """Store the arguments, without calling GitHub.
 
-        `run` is run and attempt of the workflow, `ID/ATTEMPT`; empty outside of one.
+        `run` is `ID/ATTEMPT` of the workflow run; empty outside of a workflow.
         """
         self._target = target
         self._connection = connection
         self._surfaces = surfaces
         self._place = place
         self._run = run
-        self._found: Found | None = None
+        self._found: FoundPulls | None = None
         self._commits: tuple[str | None, ...] = ()
         self._check: CheckRun | Outcome = (
             Skipped("the run ended before the check run was begun", asked=True)
-            if surfaces.asks("check")
-            else _off("check")
+            if surfaces.is_requested("check")
+            else _skipped_by_input("check")
         )
         self._starting: tuple[str, str] | None = None
 
     def permission(self) -> CodeAllowed:
-        """Return the permission to run code of the event.
+        """Return the permission to run the code that the event is about.
 
         Raises:
-            CodeRefusedError: it must not run here.
+            CodeRefusedError: the code must not run here.
         """
         access = self._connection.access
-        look = None if access is None else partial(self._look, access)
-        return permission(self._target, look, accepted=self._surfaces.allow_unsafe_forks)
+        look = None if access is None else partial(self._find_pulls, access)
+        return evaluation_permission(self._target, look, accepted=self._surfaces.allow_unsafe_forks)
 
     def begin(self, commits: Sequence[str | None] | None) -> None:
-        """Show that a run is in progress.
+        """Show on GitHub that a run is in progress.
 
         Args:
-            commits: what is checked out for each suite, None where it is not known; no sequence where the record of
-                another job's run is published.
+            commits: the commit that is checked out for each suite, None if it is unknown; None instead of a sequence if
+                another job's record is published.
         """
         if commits is not None and not self._target.checks_out_head:
             self._commits = tuple(commits)
-        if self._surfaces.asks("check"):
-            self._check = self._guarded(self._begin)
+        if self._surfaces.is_requested("check"):
+            self._check = self._call_guarded(self._start_check)
 
     def finish(self, findings: Findings) -> Publication:
-        """Publish what was found, and close the connection."""
+        """Publish the findings, and close the connection."""
         try:
-            return self._finish(findings)
+            return self._publish_all(findings)
         finally:
             if self._connection.access is not None:
                 self._connection.access.api.close()
 
-    def _finish(self, findings: Findings) -> Publication:
+    def _publish_all(self, findings: Findings) -> Publication:
         wrong = findings.marks + annotate(findings.reports)
         marks = (*annotate_exam(findings.reports), *wrong)
-        begun = self._begun()
+        begun = self._started_check()
         check = self._conclude(begun, findings, marks)
         comments, first = self._write_comments(findings)
         if first:
             check = self._conclude(begun, findings, marks, first, before=check)
         channels = [Channel("check", check), *(Channel("comment", outcome) for outcome in comments)]
-        for _, outcome in self._each_pull("review", lambda github, pull: self._review(github, pull, findings, wrong)):
+        for _, outcome in self._each_pull(
+            "review", lambda github, pull: self._write_review(github, pull, findings, wrong)
+        ):
             channels.append(Channel("review", outcome))
-        channels += [Channel("annotations", Skipped(reason, asked=False)) for reason in _unplaced(findings)]
+        channels += [Channel("annotations", Skipped(reason, asked=False)) for reason in _unannotated_reasons(findings)]
         return Publication(tuple(channels), findings.marks if isinstance(check, Published) else marks, first)
 
-    def _begin(self, github: Access) -> CheckRun | Outcome:
-        foreign = self._foreign(github)
+    def _start_check(self, github: Access) -> CheckRun | Outcome:
+        foreign = self._mismatch_reason(github)
         if foreign is not None:
             return Skipped(foreign, asked=True)
         if self._connection.no_check is not None:
             return Skipped(self._connection.no_check, asked=True)
-        sha = self._target.sha or self._look(github).sha
+        sha = self._target.sha or self._find_pulls(github).sha
         if sha is None:
-            return Skipped(self._look(github).reason, asked=False)
+            return Skipped(self._find_pulls(github).reason, asked=False)
         external_id = f"{self._run}/{secrets.token_hex(8)}"
         self._starting = sha, external_id
-        begun = check_run.start(github, sha, self._surfaces.check_name, external_id, self._place.run_url)
+        begun = check_run.start_check(github, sha, self._surfaces.check_name, external_id, self._place.run_url)
         self._starting = None
         return begun
 
-    def _begun(self) -> CheckRun | Outcome:
-        """Return the check run, also where a signal interrupted `begin` while GitHub made it."""
+    def _started_check(self) -> CheckRun | Outcome:
+        """Return the check run, even if a signal interrupted `begin` while GitHub created it."""
         if self._starting is None:
             return self._check
         sha, external_id = self._starting
-        return self._guarded(lambda github: check_run.found(github, sha, self._surfaces.check_name, external_id))
+        return self._call_guarded(
+            lambda github: check_run.find_started(github, sha, self._surfaces.check_name, external_id)
+        )
 
     def _conclude(
         self,
@@ -183,7 +187,7 @@ class Publisher:
         first: str = "",
         before: Outcome | None = None,
     ) -> Outcome:
-        """Conclude the check run; one that was concluded `before` gets a summary that begins with `first`."""
+        """Conclude the check run. If that was done `before`, only write its summary again, beginning with `first`."""
         if not isinstance(begun, CheckRun):
             return begun
         shown = marks[:MOST]
@@ -192,146 +196,154 @@ class Publisher:
             title, summary = render_check(
                 findings.reports,
                 findings.problems,
-                self._where(),
+                self._place_with_commit(),
                 findings.template,
-                # What is wrong with the template is said once.
+                # Problems of the template are reported once.
                 findings.note if before is None else lambda _: None,
                 [Mark(mark.path, mark.line, mark.level) for mark in shown],
                 len(marks) - len(shown),
                 exit_code=findings.exit_code,
                 first=first,
             )
-            ending = check_run.ending(
+            ending = check_run.end_state(
                 check_run.conclusion_of(findings.exit_code, self._surfaces.check_fail_on),
                 title,
                 summary,
                 datetime.now(UTC),
             )
             if before is not None:
-                return check_run.begin_with(github, begun, ending, before)
-            return check_run.conclude(github, begun, ending, [as_check(mark) for mark in shown])
+                return check_run.prepend_summary(github, begun, ending, before)
+            return check_run.conclude(github, begun, ending, [as_check_annotation(mark) for mark in shown])
 
-        return self._guarded(write)
+        return self._call_guarded(write)
 
     def _write_comments(self, findings: Findings) -> tuple[tuple[Outcome, ...], str]:
-        """Write the comments; return how each ended, and what to begin with if one of an earlier run stands there."""
+        """Write the comments. Return their outcomes, and a notice of comments that are outdated, as Markdown."""
         earlier: dict[int, Earlier | None] = {}
 
         def write(github: Access, pull: Pull) -> Outcome:
-            written = self._comment(github, pull, findings)
+            written = self._write_comment(github, pull, findings)
             earlier[pull.number] = written.earlier
             return written.outcome
 
         ended = self._each_pull("comment", write)
-        return tuple(outcome for _, outcome in ended), first_lines(self._target, self._where(), ended, earlier)
+        return tuple(outcome for _, outcome in ended), first_lines(
+            self._target, self._place_with_commit(), ended, earlier
+        )
 
-    def _comment(self, github: Access, pull: Pull, findings: Findings) -> Commented:
+    def _write_comment(self, github: Access, pull: Pull, findings: Findings) -> CommentResult:
         first_line = marker(self._surfaces.comment_id)
         now = state_of(findings.reports, findings.exit_code, pull.head_sha, self._run, findings.problems)
 
         def render(previous: str | None) -> str:
             before = None if previous is None else State.read(previous)
             if findings.problems:
-                return render_problem(findings.problems, first_line, self._where(), now, before)
+                return render_problem(findings.problems, first_line, self._place_with_commit(), now, before)
             return render_comment(
                 findings.reports,
                 first_line,
-                replace(self._where(), pages=findings.pages),
+                replace(self._place_with_commit(), pages=findings.pages),
                 now,
                 before,
                 findings.template,
                 findings.note,
             )
 
-        wanted = Wanted(
+        wanted = CommentRequest(
             mode=self._surfaces.comment,
             failed=findings.exit_code != ExitCode.PASSED,
             render=render,
-            changed=lambda body: not same_result(State.read(body), now),
-            clash=lambda body: clash(State.read(body), now),
-            worse=lambda body: worse(State.read(body), now),
+            changed=lambda body: not is_same_result(State.read(body), now),
+            clash=lambda body: is_same_run(State.read(body), now),
+            worse=lambda body: is_worse(State.read(body), now),
         )
         return publish_comment(github, pull.number, first_line, wanted)
 
-    def _review(self, github: Access, pull: Pull, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
+    def _write_review(self, github: Access, pull: Pull, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
         return publish_review(github, pull.number, pull.head_sha, self._surfaces.comment_id, findings.reports, marks)
 
     def _each_pull(
         self, name: str, publish: Callable[[Access, Pull], Outcome]
     ) -> tuple[tuple[int | None, Outcome], ...]:
-        """Return how a channel ended for each pull request, by number; None if it ended before they were known."""
-        if not self._surfaces.asks(name):
-            return ((None, _off(name)),)
+        """Return (number, outcome) of a channel for each pull request; the number is None if no pull request was
+        found."""
+        if not self._surfaces.is_requested(name):
+            return ((None, _skipped_by_input(name)),)
 
-        def look(github: Access) -> Found | Outcome:
-            foreign = self._foreign(github)
+        def find_pulls_to_write(github: Access) -> FoundPulls | Outcome:
+            foreign = self._mismatch_reason(github)
             if foreign is not None:
                 return Skipped(foreign, asked=True)
-            found = self._look(github)
+            found = self._find_pulls(github)
             return found if found.pulls else Skipped(found.reason, asked=False)
 
-        found = self._guarded(look)
-        if not isinstance(found, Found):
+        found = self._call_guarded(find_pulls_to_write)
+        if not isinstance(found, FoundPulls):
             return ((None, found),)
         return tuple((pull.number, self._for_pull(pull, publish)) for pull in found.pulls)
 
     def _for_pull(self, pull: Pull, publish: Callable[[Access, Pull], Outcome]) -> Outcome:
-        return self._guarded(lambda github: self._outdated(github, pull) or publish(github, pull))
+        return self._call_guarded(lambda github: self._skip_if_outdated(github, pull) or publish(github, pull))
 
-    def _foreign(self, github: Access) -> str | None:
-        """Tell why the run says nothing about the target's commit; asked by each channel, as GitHub may fail one."""
+    def _mismatch_reason(self, github: Access) -> str | None:
+        """Return the reason if the run did not evaluate the target's commit, else None. Each channel calls it, as calls
+        may fail."""
         if not self._commits:
             return None
-        found = self._look(github)
+        found = self._find_pulls(github)
         reasons = (check_evaluated(self._target, found, commit) for commit in self._commits)
         return next((reason for reason in reasons if reason is not None), None)
 
-    def _outdated(self, github: Access, pull: Pull) -> Outcome | None:
-        """Tell whether the pull request has moved on: a slow run must not replace the report of a newer one."""
+    def _skip_if_outdated(self, github: Access, pull: Pull) -> Outcome | None:
+        """Return `Skipped` if the pull request has a newer commit, so that a slow run does not replace a newer report;
+        else None."""
         try:
             head = github.api.pull(pull.number).head_sha
         except ApiError:
-            # A token that may not read may still write.
+            # A token that cannot read may still write.
             return None
         if head == pull.head_sha:
             return None
-        return Skipped(f"pull request #{pull.number} has a newer commit, whose own run reports it", asked=False)
+        return Skipped(
+            f"pull request #{pull.number} has a newer commit; the run of that commit reports it", asked=False
+        )
 
-    def _where(self) -> Place:
-        """Return the place with the commit, which for some events only the pull request tells."""
+    def _place_with_commit(self) -> Place:
+        """Return the links' `Place` with the commit, which for some events comes from the pull request."""
         known = self._target.sha or (self._found.sha if self._found is not None else None)
         return replace(self._place, sha=known)
 
-    def _look(self, github: Access) -> Found:
-        """Return the pull requests of the event, looked up once."""
+    def _find_pulls(self, github: Access) -> FoundPulls:
+        """Return the pull requests of the target; GitHub is called at most once."""
         if self._found is None:
-            self._found = find(self._target, github.api)
+            self._found = find_pulls(self._target, github.api)
         return self._found
 
-    def _guarded(self, call: Callable[[Access], T]) -> T | Outcome:
-        """Return what a call returns, or how its channel ends: no channel hides the verdict or keeps a run from it."""
+    def _call_guarded(self, call: Callable[[Access], T]) -> T | Outcome:
+        """Return the result of a call, or an outcome for its error, so that no channel hides the verdict or stops the
+        run."""
         github = self._connection.access
         if github is None:
             return Skipped(self._connection.unavailable, asked=True)
         try:
             return call(github)
         except ApiError as error:
-            return github.refused("the pull requests cannot be looked up", "pull-requests: read", error)
+            return github.refusal_outcome("the pull requests cannot be looked up", "pull-requests: read", error)
         except Exception as error:  # noqa: BLE001 - as above
             return Failed(f"holodeck-action has a defect: {type(error).__name__}: {error}; please report it")
 
 
-def _unplaced(findings: Findings) -> tuple[str, ...]:
-    """Return why suites have no annotations; of a record that another job made, that it names no folder is known."""
+def _unannotated_reasons(findings: Findings) -> tuple[str, ...]:
+    """Return the reasons why lines of suites are not annotated, one sentence each; empty if the run passed."""
     if findings.exit_code == ExitCode.PASSED:
         # There is nothing to annotate.
         return ()
     if findings.unplaced or all(report.provenance.folder is not None for report in findings.reports):
         return findings.unplaced
-    return ("no line of a suite is annotated whose record names no folder of this repository",)
+    return ("no lines are annotated for a suite whose record names no folder of this repository",)
 
 
-def _off(name: str) -> Skipped:
+def _skipped_by_input(name: str) -> Skipped:
     return Skipped(f"the input {name} is off", asked=False)
 
 
@@ -343,39 +355,39 @@ def open_publisher(
     evaluates: bool,
     target: Target | None = None,
 ) -> Publisher:
-    """Prepare to publish what a step finds; nothing is called yet.
+    """Return a publisher; nothing is called yet.
 
     Args:
-        surfaces: what is asked for.
-        environ: the environment of the step.
-        pause: waits so many seconds.
-        evaluates: whether this run evaluates; else it publishes the record of another one, which the texts then link.
-        target: what it is about; None for what the event of the step is about.
+        surfaces: the options of the command.
+        environ: the environment variables of the step.
+        pause: waits for a number of seconds.
+        evaluates: whether this run evaluates; if not, it publishes another run's record, and links lead to that run.
+        target: the target to publish to; None to use the target of the step's event.
     """
     known = target if target is not None else event_target(environ)
     if target is None and not known.event:
-        connection = Connection(None, "GITHUB_EVENT_NAME is not set: this is no step of a workflow")
+        connection = Connection(None, "GITHUB_EVENT_NAME is not set: this is not a step of a workflow")
     else:
-        connection = _connection(surfaces, known, environ, pause)
-    return Publisher(known, connection, surfaces, _place(known, environ, evaluates=evaluates), _run(environ))
+        connection = _connect(surfaces, known, environ, pause)
+    return Publisher(known, connection, surfaces, _place(known, environ, evaluates=evaluates), _run_attempt(environ))
 
 
-def nothing_published(environ: Mapping[str, str]) -> Publication:
-    """Return the publication of a step whose inputs cannot be used: a comment of an earlier run stays as it is."""
+def empty_publication(environ: Mapping[str, str]) -> Publication:
+    """Return the publication of a step with invalid inputs: only a notice that an earlier comment may be outdated."""
     target = event_target(environ)
     off = environ.get("INPUT_COMMENT", "").strip() == "off"
-    return Publication((), (), "" if off else first_line_unpublished(target, _place(target, environ, evaluates=True)))
+    return Publication((), (), "" if off else unpublished_first_lines(target, _place(target, environ, evaluates=True)))
 
 
-def _connection(
+def _connect(
     surfaces: Surfaces, target: Target, environ: Mapping[str, str], pause: Callable[[float], None]
 ) -> Connection:
-    if not surfaces.anything and not (target.privileged and target.fork is None):
-        return Connection(None, "nothing was asked for")
+    if not surfaces.calls_github and not (target.privileged and target.fork is None):
+        return Connection(None, "every output is switched off")
     if not surfaces.token:
         return Connection(None, "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN")
     if not target.repository:
-        return Connection(None, "GITHUB_REPOSITORY is not set, so it is not known where to publish")
+        return Connection(None, "GITHUB_REPOSITORY is not set, so the repository to publish to is unknown")
     api_url = environ.get("GITHUB_API_URL") or "https://api.github.com"
     try:
         api = connect(surfaces.token, api_url, target.repository, pause=pause)
@@ -393,7 +405,7 @@ def _place(target: Target, environ: Mapping[str, str], *, evaluates: bool) -> Pl
 
 
 def _evaluated_run(environ: Mapping[str, str]) -> str:
-    """Return the id of the run that a `workflow_run` is about, else of this one; empty outside of a workflow."""
+    """Return the id of the run in a `workflow_run` event, else of this run; an empty string outside of a workflow."""
     try:
         _, payload = read_event(environ)
     except EventError:
@@ -403,5 +415,5 @@ def _evaluated_run(environ: Mapping[str, str]) -> str:
     return str(number) if isinstance(number, int) and number > 0 else environ.get("GITHUB_RUN_ID", "")
 
 
-def _run(environ: Mapping[str, str]) -> str:
+def _run_attempt(environ: Mapping[str, str]) -> str:
     return "/".join(part for name in ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT") if (part := environ.get(name, "")))

@@ -1,7 +1,7 @@
-"""What a step tells the runner: commands in its log, outputs, and the job summary.
+"""Messages of a step to the runner: commands in its log, outputs, and the job summary.
 
-Commands are lines that the runner obeys (runner source, `ActionCommand.cs`); outputs and summary go through files
-(`FileCommandManager.cs`).
+Commands are lines that the runner executes (runner source, `ActionCommand.cs`); outputs and summary are written to
+files (`FileCommandManager.cs`).
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from holodeck_action.github.channels import Channel, Published
 from holodeck_action.record.disk import append
 
 MESSAGE_LIMIT = 4096
-"""Characters of an annotation that the runner keeps (`ExecutionContext._maxIssueMessageLength`)."""
+"""Maximum characters of an annotation (`ExecutionContext._maxIssueMessageLength` of the runner)."""
 PER_LEVEL = 10
-"""Annotations of each level that the runner keeps of a step (`ExecutionContext._maxCountPerIssueType`)."""
+"""Maximum number of annotations per step and level (`ExecutionContext._maxCountPerIssueType` of the runner)."""
 
 _NAMES: dict[Level, str] = {"failure": "error", "warning": "warning", "notice": "notice"}
 SUMMARY_LIMIT = 1024 * 1024
-"""Bytes of a step's summary (`CreateStepSummaryCommand.AttachmentSizeLimit`): a larger one is not shown at all."""
+"""Maximum bytes of a step's summary (`CreateStepSummaryCommand.AttachmentSizeLimit`); larger ones are not shown."""
 
 
 def error_command(title: str, message: str) -> str:
-    """Return the command that shows one error on the run's page."""
-    return f"::error title={_property(title)}::{_data(message[:MESSAGE_LIMIT])}"
+    """Return the workflow command that shows an error on the run's page."""
+    return f"::error title={_escape_property(title)}::{_escape_data(message[:MESSAGE_LIMIT])}"
 
 
 def annotation_commands(annotations: Sequence[Annotation], *, reserved: int) -> tuple[str, ...]:
-    """Return the commands that annotate lines, where no check run can: at most `PER_LEVEL` of each level.
+    """Return the workflow commands that annotate lines without a check run: at most `PER_LEVEL` of each level.
 
     Args:
-        annotations: what to show, worst first; of more than fit the last command says how many are hidden.
-        reserved: how many errors the step still needs for itself.
+        annotations: the annotations, worst first; if some do not fit, the level's last command gives their number.
+        reserved: number of error annotations to leave free for the step's own errors.
     """
     commands: list[str] = []
     for level, name in _NAMES.items():
@@ -54,7 +54,7 @@ def annotation_commands(annotations: Sequence[Annotation], *, reserved: int) -> 
         hidden = len(wanted) - len(shown)
         if hidden and room:
             text = f"{hidden:,} more {'is' if hidden == 1 else 'are'} not shown here: see the job summary"
-            commands.append(f"::{name} title={_property(f'{hidden:,} more')}::{_data(text)}")
+            commands.append(f"::{name} title={_escape_property(f'{hidden:,} more')}::{_escape_data(text)}")
     return tuple(commands)
 
 
@@ -63,104 +63,104 @@ def _annotation_command(name: str, annotation: Annotation) -> str:
     if annotation.column is not None:
         properties["col"] = str(annotation.column)
     properties["title"] = annotation.title
-    written = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
-    return f"::{name} {written}::{_data(_kept(annotation.message))}"
+    written = ",".join(f"{key}={_escape_property(value)}" for key, value in properties.items())
+    return f"::{name} {written}::{_escape_data(_cut_message(annotation.message))}"
 
 
-def _kept(text: str) -> str:
-    """Cut a message as the runner does, which counts UTF-16 code units, but never within a character."""
+def _cut_message(text: str) -> str:
+    """Cut a message to `MESSAGE_LIMIT` UTF-16 code units, which the runner counts, but never within a character."""
     return text.encode("utf-16-le", "replace")[: 2 * MESSAGE_LIMIT].decode("utf-16-le", "ignore")
 
 
 def mask_commands(secrets: Iterable[str], shortest: int) -> tuple[str, ...]:
-    """Return the commands that hide secrets in the step's log: one per line of each, in a fixed order.
+    """Return the commands that mask secrets in the step's log: one for each line of each secret, sorted.
 
     Args:
-        secrets: values to hide. A log shows a value of several lines line by line, so each line is one secret.
-        shortest: characters below which a line stands in too much innocent text to be hidden.
+        secrets: values to mask. A log shows a value of several lines line by line, so each line is one secret.
+        shortest: minimum characters of a masked line; shorter ones occur in ordinary text.
     """
     lines = {line.strip() for secret in secrets for line in secret.splitlines()}
-    return tuple(f"::add-mask::{_data(line)}" for line in sorted(lines) if len(line) >= shortest)
+    return tuple(f"::add-mask::{_escape_data(line)}" for line in sorted(lines) if len(line) >= shortest)
 
 
-def grouped(title: str, text: str) -> str:
-    """Return lines folded below a title, which is one line. No line of the text may be a command."""
-    return f"::group::{_data(title)}\n{text}::endgroup::\n"
+def fold_lines(title: str, text: str) -> str:
+    """Return lines as a collapsible group with a one-line title. No line of the text may be a command."""
+    return f"::group::{_escape_data(title)}\n{text}::endgroup::\n"
 
 
 class StoppedCommands:
-    """A log in which nothing is a command, whatever it says."""
+    """A log in which workflow commands are stopped, so that untrusted text cannot be executed as a command."""
 
     def __init__(self, new_token: Callable[[], str]) -> None:
         self._new_token = new_token
         self._token = new_token()
 
     @property
-    def stop(self) -> str:
+    def stop_line(self) -> str:
         """The line that stops commands."""
         return f"::stop-commands::{self._token}\n"
 
     @property
-    def resume(self) -> str:
-        """The line that resumes them; text without a line end must not swallow it."""
+    def resume_line(self) -> str:
+        """The line that resumes commands; it begins with a line break, as the text before it may lack one."""
         return f"\n::{self._token}::\n"
 
-    def grouped(self, title: str, text: str) -> str:
-        """Return lines folded below a title, which is one line: commands are stopped within them, too."""
-        resume = self.resume
-        # One that stood in the log is not used again.
+    def fold_lines(self, title: str, text: str) -> str:
+        """Return lines as a collapsible group with a one-line title; commands are stopped within the group, too."""
+        resume = self.resume_line
+        # A token that was in the log is not used again.
         self._token = self._new_token()
-        begun = f"{resume}::group::{_data(title)}\n{self.stop}{text}"
-        resume = self.resume
+        begun = f"{resume}::group::{_escape_data(title)}\n{self.stop_line}{text}"
+        resume = self.resume_line
         self._token = self._new_token()
-        return f"{begun}{resume}::endgroup::\n{self.stop}"
+        return f"{begun}{resume}::endgroup::\n{self.stop_line}"
 
 
 @contextmanager
-def commands_stopped(stream: TextIO, new_token: Callable[[], str]) -> Iterator[StoppedCommands]:
-    """Write within which nothing is a command, whatever it says.
+def stop_commands(stream: TextIO, new_token: Callable[[], str]) -> Iterator[StoppedCommands]:
+    """Stop commands in a log for the block.
 
     Args:
-        stream: where everything is written.
-        new_token: makes what resumes commands; nobody who writes in between may know it.
+        stream: the log.
+        new_token: returns a token that resumes commands; code that writes to the log must not know it.
     """
     stopped = StoppedCommands(new_token)
-    stream.write(stopped.stop)
+    stream.write(stopped.stop_line)
     stream.flush()
     try:
         yield stopped
     finally:
-        stream.write(stopped.resume)
+        stream.write(stopped.resume_line)
         stream.flush()
 
 
-def _data(text: str) -> str:
+def _escape_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
 
 
 class ChannelError(Exception):
-    """Something could not be published; the message is one sentence."""
+    """Outputs or the job summary could not be written; the message is one sentence."""
 
 
 def append_outputs(file: str | None, outputs: Mapping[str, str]) -> None:
-    """Set the outputs of the step, value by name, in the file that `GITHUB_OUTPUT` names.
+    """Append the outputs of the step, given as values by name, to `file`, the path in `GITHUB_OUTPUT`.
 
     Raises:
-        ChannelError: there is no such file, or it cannot be written.
+        ChannelError: `file` is None or empty, or it cannot be written.
     """
     if not file:
         raise ChannelError("GITHUB_OUTPUT is not set: the step has no outputs")
-    # Nobody can put the end of a value into a value: the delimiter is made after them.
+    # A value cannot contain its delimiter, which is random and chosen after all values.
     text = "".join(_heredoc(name, value, f"ghadelimiter_{secrets.token_hex(16)}") for name, value in outputs.items())
     _append(Path(file), text.encode(errors="replace"), "the step has no outputs")
 
 
 def summary_room(file: str | None) -> int:
-    """Return how many bytes the job summary still takes, the file that `GITHUB_STEP_SUMMARY` names."""
+    """Return the number of bytes that still fit into the job summary, the file in `GITHUB_STEP_SUMMARY`."""
     try:
         return max(0, SUMMARY_LIMIT - os.stat(file).st_size) if file else 0
     except OSError:
@@ -168,10 +168,10 @@ def summary_room(file: str | None) -> int:
 
 
 def append_summary(file: str | None, text: str) -> None:
-    """Add Markdown of at most `summary_room` bytes to the job summary, the file that `GITHUB_STEP_SUMMARY` names.
+    """Append Markdown of at most `summary_room` bytes to the job summary, the file in `GITHUB_STEP_SUMMARY`.
 
     Raises:
-        ChannelError: there is no such file, it cannot be written, or the runner would refuse it for its size.
+        ChannelError: `file` is None or empty, it cannot be written, or the text is too large for the runner.
     """
     if not file:
         raise ChannelError("GITHUB_STEP_SUMMARY is not set: there is no job summary")
@@ -193,10 +193,10 @@ def _heredoc(name: str, value: str, delimiter: str) -> str:
 
 
 class SuiteResult(Struct, frozen=True):
-    """What the outputs need to know of one suite.
+    """The data of one suite for the outputs.
 
-    `pass_rate` is weighted, quarantined cases left out, None when no case was decided; `cost_usd` None when unknown.
-    The paths are as the workflow sees them; None where a file was not written.
+    `pass_rate` is weighted, without quarantined cases, and None if no case was decided; `cost_usd` is None if unknown.
+    `results`, `report` and `html` are paths as the workflow sees them; None if the file was not written.
     """
 
     counts: Counts
@@ -214,11 +214,11 @@ def step_outputs(
     channels: Sequence[Channel],
     html: str | None = None,
 ) -> dict[str, str]:
-    """Return every output of the step; what is not known is empty.
+    """Return every output of the step; unknown values are empty.
 
-    `html` is the page of several suites together.
+    `html` is the path of the page about several suites, None if there is no such page.
 
-    Counts and costs are sums over the suites, the pass rate is the lowest of theirs, paths stand one per line.
+    Counts and costs are sums over the suites, the pass rate is the lowest one, and there is one path per line.
     """
     counts = [suite.counts for suite in suites]
     rates = [suite.pass_rate for suite in suites]
@@ -243,10 +243,10 @@ def step_outputs(
         "report-path": "\n".join(suite.report for suite in suites if suite.report),
         "html-path": "\n".join(page for page in (html, *(suite.html for suite in suites)) if page),
         "verdict-path": verdict or "",
-        **{f"{name}-url": _urls(channels, name) for name in ("comment", "check", "review")},
+        **{f"{name}-url": _published_urls(channels, name) for name in ("comment", "check", "review")},
     }
 
 
-def _urls(channels: Sequence[Channel], name: str) -> str:
+def _published_urls(channels: Sequence[Channel], name: str) -> str:
     ended = [channel.outcome for channel in channels if channel.name == name]
     return "\n".join(outcome.url for outcome in ended if isinstance(outcome, Published) and outcome.url)

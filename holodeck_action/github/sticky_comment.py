@@ -1,4 +1,4 @@
-"""The sticky comment: one of each kind on a pull request, updated by every run (docs/github.md)."""
+"""The sticky comment: one comment per comment id on a pull request, updated by every run (docs/github.md)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from holodeck_action.github.channels import (
     Published,
     Skipped,
     Stopped,
+    error_clause,
     first_line,
-    same,
-    sentence,
+    same_body,
 )
 from holodeck_action.github.rest.objects import ApiError, Comment
 
@@ -28,17 +28,17 @@ Mode = Literal["always", "changes", "failures", "off"]
 
 _ID_LIMIT = 200
 _ASKED_AT_ONCE = 100
-"""Node ids of one GraphQL query: the most that `nodes` takes."""
-_UNKNOWN = "whether the comment was {} could not be told, so it was not sent again: the next run brings it up to date"
+"""Maximum node ids of one GraphQL query (`nodes`)."""
+_UNKNOWN = "whether the comment was {} is unknown, so it was not sent again; the next run brings it up to date"
 
 
 def marker(comment_id: str) -> str:
-    """Return the first line of the comment that has an id; different ids never give the same line.
+    """Return the marker for a comment id, which is the comment's first line; different ids have different markers.
 
     Args:
-        comment_id: any text. What is more than a letter, a digit, `.`, `_`, `/`, `:` or a single `-` is
-            percent-encoded, as `--` would end the HTML comment; of an id longer than 200 characters when encoded
-            stands the SHA-256 digest.
+        comment_id: any string. Characters other than letters, digits, `.`, `_`, `/`, `:` and a single `-` are
+            percent-encoded, as `--` would end the HTML comment; an encoded id of more than 200 characters is replaced
+            by its SHA-256 digest.
     """
     encoded = quote(comment_id.encode("utf-8", "surrogatepass"), safe="/:").replace("~", "%7E").replace("--", "-%2D")
     if len(encoded) > _ID_LIMIT:
@@ -47,19 +47,19 @@ def marker(comment_id: str) -> str:
     return f"<!-- holodeck-action:report:{encoded} -->"
 
 
-class Wanted(Struct, frozen=True):
-    """What the comment is to say, and when.
+class CommentRequest(Struct, frozen=True):
+    """The comment to write, and the conditions for writing it.
 
-    The functions take the body of the comment that stands there, which is ours.
+    The functions take the body of our existing comment.
 
     Attributes:
-        mode: `always`; `changes`: a comment that stands there is replaced where the result is another; `failures`: one
-            is made for a verdict that is not passed, and kept up to date from then on; `off`.
-        failed: the verdict is not passed.
-        render: makes the body, whose first line is the marker; None for the first comment.
-        changed: the body tells another result than ours.
-        clash: the body was written by another step of this run and attempt.
-        worse: the body tells a worse verdict than ours; only asked where there is a clash.
+        mode: `always`; `changes`: an existing comment is only replaced if the result differs; `failures`: the comment
+            is created for a verdict other than passed, and updated from then on; `off`.
+        failed: whether the verdict is other than passed.
+        render: returns the new body, whose first line is the marker; its argument is None if there is no comment yet.
+        changed: returns whether the existing body reports another result than this run's.
+        clash: returns whether another step of this run and attempt wrote the existing body.
+        worse: returns whether the existing body reports a worse verdict than this run's; only called after a clash.
     """
 
     mode: Mode
@@ -74,8 +74,8 @@ class Earlier(Struct, frozen=True):
     """A comment of an earlier run that was not replaced, or may not have been.
 
     Attributes:
-        body: as it was read; None if it could not be read, so that there may be none.
-        certain: nothing was written since it was read.
+        body: body of the comment; None if comments could not be read, so that it is unknown whether there is one.
+        certain: whether the comment certainly still has this body.
     """
 
     body: str | None
@@ -85,23 +85,21 @@ class Earlier(Struct, frozen=True):
 UNREAD = Earlier(None, certain=False)
 
 
-class Commented(Struct, frozen=True):
-    """How the comment ended, and the earlier one that still stands there; None if there is none."""
+class CommentResult(Struct, frozen=True):
+    """The outcome of the comment, and the earlier comment that remains; None if no earlier comment remains."""
 
     outcome: Outcome
     earlier: Earlier | None = None
 
 
-def publish_comment(github: Access, pull_number: int, first_line: str, wanted: Wanted) -> Commented:
-    """Make the comment of a pull request, or bring the one that stands there up to date.
+def publish_comment(github: Access, pull_number: int, first_line: str, wanted: CommentRequest) -> CommentResult:
+    """Create or update the comment of a pull request.
 
-    Only comments that we wrote and that nobody has hidden count. A GitHub that does not tell (GraphQL) is taken at the
-    author's type: a bot's is ours, a person's never.
-
-    The comment is found by its first line, a `marker`.
+    Only comments that we wrote and that no user has hidden count (see `Access.own_items`). The comment is found by its
+    first line, a `marker`.
     """
     if wanted.mode == "off":
-        return Commented(Skipped("the comment is switched off", asked=False))
+        return CommentResult(Skipped("the comment is switched off", asked=False))
     return _Sticky(github, pull_number, first_line, wanted).publish()
 
 
@@ -109,51 +107,52 @@ class _Sticky(Struct, frozen=True):
     github: Access
     number: int
     first_line: str
-    wanted: Wanted
+    wanted: CommentRequest
 
-    def publish(self) -> Commented:
+    def publish(self) -> CommentResult:
         try:
-            ours = self._ours()
+            ours = self._own_comments()
         except ApiError as error:
-            return Commented(self._unread(error), UNREAD)
+            return CommentResult(self._unread_outcome(error), UNREAD)
         except Stopped as stopped:
-            return Commented(stopped.outcome, UNREAD)
+            return CommentResult(stopped.outcome, UNREAD)
         text = None
         for index, comment in enumerate(ours):
-            text = self._rendered(comment.body)
+            text = self._render(comment.body)
             try:
                 outcome = self._replace(comment, text)
             except Stopped as stopped:
-                return Commented(stopped.outcome, Earlier(comment.body, certain=not stopped.unclear))
+                return CommentResult(stopped.outcome, Earlier(comment.body, certain=not stopped.unclear))
             if outcome is not None:
-                # What failed here without being stopped is a clash with another step of this run.
-                return Commented(_with_others(outcome, len(ours) - index))
+                # A failure that did not stop is a clash with another step of this run.
+                return CommentResult(_mention_others(outcome, len(ours) - index))
         if text is None:
             if self.wanted.mode == "failures" and not self.wanted.failed:
-                return Commented(Skipped("nothing failed, and the comment is for failures only", asked=False))
-            text = self._rendered(None)
+                return CommentResult(Skipped("nothing failed, and the comment is for failures only", asked=False))
+            text = self._render(None)
         try:
-            return Commented(self._create(text))
+            return CommentResult(self._create(text))
         except Stopped as stopped:
-            return Commented(stopped.outcome)
+            return CommentResult(stopped.outcome)
 
-    def _rendered(self, previous: str | None) -> str:
+    def _render(self, previous: str | None) -> str:
         text = self.wanted.render(previous)
         if first_line(text) != self.first_line:
             raise ValueError("the comment does not start with its marker: it would never be found again")
         return text
 
     def _replace(self, comment: Comment, text: str) -> Outcome | None:
-        """Bring a comment up to date; None where it is gone.
+        """Update a comment; return None if it was deleted.
 
         Raises:
-            Stopped: it could not be written, or GitHub says that it is gone and lists it: another would be a second.
+            Stopped: the comment could not be written, or GitHub reports it as deleted but still lists it, so that a new
+                comment might be a duplicate.
         """
-        if same(comment.body, text):
+        if same_body(comment.body, text):
             return Published("unchanged", comment.url)
         clash = self.wanted.clash(comment.body)
         if clash and self.wanted.worse(comment.body):
-            return self._clashed(comment)
+            return self._clash_outcome(comment)
         if not clash and self.wanted.mode == "changes" and not self.wanted.changed(comment.body):
             return Published("unchanged", comment.url)
         try:
@@ -165,13 +164,13 @@ class _Sticky(Struct, frozen=True):
                 _UNKNOWN.format("written"),
             )
         except ApiError as error:
-            if error.kind == "not_found" and not self._listed(comment):
+            if error.kind == "not_found" and not self._is_listed(comment):
                 return None
-            raise Stopped(self._unwritten(error)) from error
-        return self._clashed(written) if clash else Published("updated", written.url)
+            raise Stopped(self._unwritten_outcome(error)) from error
+        return self._clash_outcome(written) if clash else Published("updated", written.url)
 
-    def _listed(self, comment: Comment) -> bool:
-        """Tell whether GitHub still lists a comment that it said is gone; where it cannot be asked, it may."""
+    def _is_listed(self, comment: Comment) -> bool:
+        """Return whether GitHub still lists a comment that it reported as deleted; True if GitHub does not answer."""
         try:
             return any(listed.id == comment.id for listed in self.github.api.comments(self.number))
         except ApiError:
@@ -184,58 +183,61 @@ class _Sticky(Struct, frozen=True):
                 return Published("created", self.github.api.create_comment(self.number, text).url)
             except ApiError as unclear:
                 if not unclear.accepted:
-                    raise Stopped(self._unwritten(unclear)) from unclear
+                    raise Stopped(self._unwritten_outcome(unclear)) from unclear
                 error = unclear
             found = self.github.poll_or_stop(
-                lambda: self._like(text),
-                lambda found: found is not None and same(found.body, text),
+                lambda: self._find_comment(text),
+                lambda found: found is not None and same_body(found.body, text),
                 _UNKNOWN.format("made"),
             )
             if found is not None:
-                if same(found.body, text):
+                if same_body(found.body, text):
                     return Published("created", found.url)
-                # Somebody else's of the same name: another step made it in the meantime.
-                outcome = self._replace(found, self._rendered(found.body))
+                # Another step with the same comment id has created it in the meantime.
+                outcome = self._replace(found, self._render(found.body))
                 if outcome is not None:
                     return outcome
         assert error is not None
-        return Failed(f"{sentence(error)}; {_UNKNOWN.format('made')}")
+        return Failed(f"{error_clause(error)}; {_UNKNOWN.format('made')}")
 
-    def _like(self, text: str) -> Comment | None:
-        """Return our comment, preferably with this text."""
-        ours = self._ours()
-        return next((comment for comment in ours if same(comment.body, text)), ours[0] if ours else None)
+    def _find_comment(self, text: str) -> Comment | None:
+        """Return our comment, preferably one with this text; None if there is no comment of ours."""
+        ours = self._own_comments()
+        return next((comment for comment in ours if same_body(comment.body, text)), ours[0] if ours else None)
 
-    def _ours(self) -> Sequence[Comment]:
-        """Return our comments with the marker that are not hidden, the newest first."""
+    def _own_comments(self) -> Sequence[Comment]:
+        """Return our visible comments with the marker, the newest first."""
         listed = self.github.api.comments(self.number)
         marked = [comment for comment in listed if first_line(comment.body) == self.first_line]
         marked.sort(key=lambda comment: comment.id, reverse=True)
-        # Anybody can write the marker any number of times: the newest that are ours end the search.
+        # Anyone can write the marker any number of times: the search ends at the newest ones of ours.
         for start in range(0, len(marked), _ASKED_AT_ONCE):
             some = marked[start : start + _ASKED_AT_ONCE]
-            owned = self.github.ours(some, "a comment with our marker is")
+            owned = self.github.own_items(some, "a comment with our marker is")
             if ours := [comment for comment, found in owned if not found.minimized]:
                 return ours
         return ()
 
-    def _clashed(self, comment: Comment) -> Outcome:
+    def _clash_outcome(self, comment: Comment) -> Outcome:
         return Failed(
-            f"two steps of this run write the same comment ({comment.url}), which shows the worse verdict of the two: "
-            "give each step its own `comment-id`, and a `check-name`, as GitHub shows one check run of a name"
+            f"two steps of this run write the same comment ({comment.url}), which shows the worse of their "
+            "verdicts: give each step its own `comment-id` and its own `check-name`, because GitHub shows one "
+            "check run per name"
         )
 
-    def _unread(self, error: ApiError) -> Outcome:
+    def _unread_outcome(self, error: ApiError) -> Outcome:
         also = " (`pull-requests: write` to write the comment)"
         what = "the comments could not be read"
-        return self.github.refused(what, "pull-requests: read", error, also, missing=NO_PULL)
+        return self.github.refusal_outcome(what, "pull-requests: read", error, also, missing=NO_PULL)
 
-    def _unwritten(self, error: ApiError) -> Outcome:
-        return self.github.refused("the comment could not be written", "pull-requests: write", error, missing=NO_PULL)
+    def _unwritten_outcome(self, error: ApiError) -> Outcome:
+        return self.github.refusal_outcome(
+            "the comment could not be written", "pull-requests: write", error, missing=NO_PULL
+        )
 
 
-def _with_others(outcome: Outcome, count: int) -> Outcome:
+def _mention_others(outcome: Outcome, count: int) -> Outcome:
     if count < 2 or not isinstance(outcome, Published):
         return outcome
-    detail = f"{outcome.detail}; {count} comments have this marker, of which this is the newest: delete the others"
+    detail = f"{outcome.detail}; {count} comments have this marker, and this is the newest; delete the others"
     return Published(detail, outcome.url)

@@ -1,4 +1,4 @@
-"""What is asked for on GitHub: inputs of the step or flags of `publish` (docs/action.md)."""
+"""The options of the channels on GitHub: inputs of the step or flags of `publish` (docs/action.md)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.github.channels import Channel, missing
+from holodeck_action.github.channels import Channel, any_unpublished
 from holodeck_action.github.sticky_comment import Mode
 from holodeck_action.text.plain import one_line
 
@@ -17,18 +17,18 @@ _NAME_LIMIT = 100
 
 
 class Surfaces(Struct, frozen=True):
-    """What is asked for.
+    """The options of the command.
 
     Attributes:
         comment: when the comment is written.
-        comment_id: tells the comment from others of ours on the same pull request.
-        check: whether there is a check run.
-        check_name: what it is called.
-        check_fail_on: which verdicts make it fail.
+        comment_id: distinguishes the comment from our other comments on the same pull request.
+        check: whether to write a check run.
+        check_name: name of the check run.
+        check_fail_on: the verdicts that make the check run fail.
         review: whether failing cases get review comments.
-        required: whether something that could not be published fails the step.
-        allow_unsafe_forks: whether code of a fork may run where secrets are at hand.
-        token: of the job, or a person's; empty for none.
+        required: whether the step fails if a channel could not be published.
+        allow_unsafe_forks: whether code of a fork may run although the job has secrets.
+        token: token of the job or of a user; empty if there is no token.
     """
 
     comment: Mode
@@ -42,24 +42,25 @@ class Surfaces(Struct, frozen=True):
     token: str
 
     @property
-    def anything(self) -> bool:
-        """Whether GitHub has to be called for something."""
-        return any(map(self.asks, ("check", "comment", "review")))
+    def calls_github(self) -> bool:
+        """Whether any channel needs to call GitHub."""
+        return any(map(self.is_requested, ("check", "comment", "review")))
 
-    def asks(self, channel: str) -> bool:
-        """Tell whether a channel is asked for."""
+    def is_requested(self, channel: str) -> bool:
+        """Return whether a channel is requested."""
         return {"check": self.check, "comment": self.comment != "off", "review": self.review != "off"}[channel]
 
     def process_exit_code(self, code: int, channels: Sequence[Channel]) -> int:
-        """Return the exit code of the process for the one that the verdict gives it."""
-        return ExitCode.UNPUBLISHED if code == ExitCode.PASSED and self.required and missing(channels) else code
+        """Return the exit code of the process: the verdict's, or `UNPUBLISHED` if publishing was required but
+        failed."""
+        return ExitCode.UNPUBLISHED if code == ExitCode.PASSED and self.required and any_unpublished(channels) else code
 
 
 def surfaces_from(given: Mapping[str, Any], subjects: Sequence[str], environ: Mapping[str, str]) -> Surfaces:
-    """Make sense of settings.
+    """Return the options for given settings, with defaults for missing ones.
 
-    Without a `comment-id` the workflow, the job and the suites tell comments apart, so that two suites of a matrix
-    never write over each other; without a `check-name` the suites name the check run.
+    The default `comment-id` contains the workflow, the job and the suites, so that two suites of a matrix never
+    overwrite each other's comment; the default `check-name` contains the suites.
     """
     named = ", ".join(subjects)
     job = [environ.get("GITHUB_WORKFLOW", ""), environ.get("GITHUB_JOB", ""), named]

@@ -1,1 +1,1 @@
-"""The wire: model clients over one transport."""
+"""Model calls: clients, codecs, and the wire that makes all calls."""

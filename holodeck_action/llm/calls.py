@@ -1,6 +1,6 @@
-"""What travels along the wire: who is asked, for whom, what came back, and what is noted about it.
+"""Data of model calls: account, context, request, answer, and the record of a call.
 
-Free of the HTTP library, so that those who ask (agents, judges) import it at no cost.
+This module does not import the HTTP library, so that agents and judges can import it cheaply.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ import msgspec
 from msgspec import Struct
 
 from holodeck_action.llm.limits.pauses import Clocks, Deadline
-from holodeck_action.record.facts import bounded
+from holodeck_action.record.facts import within_bounds
 from holodeck_action.record.record import Usage
 
 Kind = Literal["agent", "judge", "embedding"]
 
 
 class WireError(Exception):
-    """A model call that has no answer to hand out.
+    """A model call that got no answer.
 
     Attributes:
-        message: one sentence a person can act on.
+        message: one sentence that tells a person how to fix the problem.
         code: `connect`, `disconnected`, `timeout`, `rate_limited`, `malformed`, `truncated`, `stream_error`,
             `too_large`, `cassette_miss`, `cassette_unreadable`, `cassette_unwritable`, `budget_exhausted` or
             `price_unknown`.
-        status: the HTTP status, where there was one.
+        status: the HTTP status; None if no response arrived.
         retry_worthy: whether the same call may succeed later.
     """
 
@@ -44,12 +44,12 @@ class WireError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who is asked and who pays; calls of one account share its connections and its limit.
+    """A model service with the API key used for it. All calls of an account share its connections and its rate limit.
 
     Attributes:
-        provider: `openai`, `azure_openai`, `anthropic` or `ollama`.
-        base_url: the address that the provider's client is given.
-        key: the credential; empty where none is needed. It stands in no text.
+        provider: the provider's name in agent.yaml, such as `openai`.
+        base_url: the URL to which requests are sent.
+        key: the API key; empty if no key is needed. `repr` does not show it.
     """
 
     provider: str
@@ -58,7 +58,7 @@ class Account:
 
     @property
     def label(self) -> str:
-        """Who is asked, for messages: provider and host, without path, user and password."""
+        """The provider and host for messages, without path, user and password."""
         parts = urlsplit(self.base_url)
         host = parts.hostname or "?"
         try:
@@ -69,7 +69,13 @@ class Account:
 
 
 class Tokens(Struct, frozen=True):
-    """Tokens of one call; None where the provider does not say. `cached` are those of `prompt` that cost less."""
+    """The token counts of one call; each is None if the provider does not report it.
+
+    Attributes:
+        prompt: number of tokens of the prompt.
+        completion: number of tokens of the answer.
+        cached: number of tokens in `prompt` that the provider read from its cache at a lower price.
+    """
 
     prompt: int | None = None
     completion: int | None = None
@@ -77,18 +83,21 @@ class Tokens(Struct, frozen=True):
 
 
 class CallRecord(Struct, frozen=True):
-    """One model call as it went.
+    """The outcome of one model call.
 
     Attributes:
         provider: the account's provider.
-        model: the model that answered, or that was asked where the answer does not say; empty when unknown.
-        status: the HTTP status of the last attempt; None when it had none.
-        cached: whether the answer was paid for by an earlier call (a cassette, or the same call at the same moment).
-        tokens: the provider's own count.
-        latency_s: seconds from sending to the whole answer, waiting excluded; of the original call when cached.
-        attempts: requests that were sent for this call, 0 when cached.
-        cost_usd: what it cost, or would have cost when cached; None when the price is unknown.
-        error: the code of the `WireError`, None when there was an answer.
+        model: name of the model that answered, or of the requested model if the answer does not name one; empty if
+            unknown.
+        status: the HTTP status of the last attempt; None if it got no response.
+        cached: whether the answer was not paid for again, because it comes from a cassette, a cache or an equal call in
+            progress.
+        tokens: the token counts reported by the provider.
+        latency_s: seconds from sending to the complete answer, excluding time in queues; for a cached answer, the
+            seconds of the original call.
+        attempts: requests sent for this call; 0 if cached.
+        cost_usd: the cost of the call, or of the original call if cached; None if the price is unknown.
+        error: the code of the `WireError`; None if there was an answer.
     """
 
     provider: str
@@ -103,30 +112,32 @@ class CallRecord(Struct, frozen=True):
 
 
 class Meter:
-    """Collects the model calls of one turn (or of one evaluation)."""
+    """Collects the model calls of one turn or one evaluation."""
 
     def __init__(self) -> None:
         self._records: list[CallRecord] = []
         self.keys: set[str] = set()
-        """What the recorded answers of these calls are found by."""
+        """Cache keys of the calls."""
         self._sums: list[Usage] = []
         self.asked = False
-        """Whether a part of an evaluation was answered by a call of this run."""
+        """Whether a call of this run answered a part of an evaluation."""
         self.kept_ms: float | None = None
-        """How long the longest verdict of an earlier run took that stands for a part; None without one."""
+        """Milliseconds of the slowest verdict reused from an earlier run; None if none was reused."""
 
     def add(self, record: CallRecord, key: str = "") -> None:
-        """Note a call; `key` is what its recorded answer is found by, empty where none is kept."""
+        """Add a call. `key` is its cache key, or an empty string if its answer is not stored."""
         self._records.append(record)
         if key:
             self.keys.add(key)
 
     def add_part(self, usage: Usage | None, kept_ms: float | None = None) -> None:
-        """Note what a part of an evaluation took as one sum, so that it is the same whether asked or kept.
+        """Add the summed usage of one part of an evaluation, so that the totals are the same for new and reused
+        verdicts.
 
         Args:
-            usage: None where no model was called.
-            kept_ms: milliseconds that the verdict of an earlier run took; None for one of this run.
+            usage: the usage of the part; None if no model was called.
+            kept_ms: milliseconds that a reused verdict took in an earlier run; None if the verdict was made in this
+                run.
         """
         if usage is not None:
             self._sums.append(usage)
@@ -136,14 +147,14 @@ class Meter:
 
     @property
     def records(self) -> tuple[CallRecord, ...]:
-        """The calls in the order in which they ended."""
+        """The records of the calls, in the order in which the calls ended."""
         return tuple(self._records)
 
     def usage(self) -> Usage | None:
-        """Return the sum over the calls that were answered; a part that is unknown for one of them is unknown.
+        """Return the summed usage of the answered calls; a number that is unknown for one call is unknown in the sum.
 
         Returns:
-            None when no call was answered.
+            None if no call was answered.
         """
         answered = [record for record in self._records if record.status is not None and record.status < 300]
         found = [Usage(record.tokens.prompt, record.tokens.completion, record.cost_usd) for record in answered]
@@ -153,31 +164,31 @@ class Meter:
         prompt = _total(usage.prompt_tokens for usage in found)
         completion = _total(usage.completion_tokens for usage in found)
         return Usage(
-            prompt_tokens=None if prompt is None else bounded(int(prompt)),
-            completion_tokens=None if completion is None else bounded(int(completion)),
-            cost_usd=bounded(_total(usage.cost_usd for usage in found)),
+            prompt_tokens=None if prompt is None else within_bounds(int(prompt)),
+            completion_tokens=None if completion is None else within_bounds(int(completion)),
+            cost_usd=within_bounds(_total(usage.cost_usd for usage in found)),
         )
 
     def working_ms(self) -> float | None:
-        """Return how long the answered calls took together, in milliseconds; None when no call was answered.
+        """Return the total time of the answered calls in milliseconds; None if no call was answered.
 
-        Each counts to a tenth of a millisecond, as recordings keep it: a replay gives the same sum.
+        Each time is rounded to 0.1 ms, the precision of recordings, so that a replay gives the same sum.
         """
         answered = [record for record in self._records if record.status is not None and record.status < 300]
-        return bounded(math.fsum(round(1000 * record.latency_s, 1) for record in answered)) if answered else None
+        return within_bounds(math.fsum(round(1000 * record.latency_s, 1) for record in answered)) if answered else None
 
 
 class CallContext(Struct, frozen=True):
-    """For whom a call is made.
+    """The purpose and the limits of a call.
 
     Attributes:
-        kind: what it is for.
-        repeat: the trial's index; trials are asked again, so it is part of a recorded call's key.
-        deadline: until when an answer is of use; None without a limit.
-        meter: where the call is noted.
-        sample: which of several answers of one model to one question this is; each is asked for, so it is part of a
-            recorded call's key.
-        stand_in: whether another model can be asked instead: a rate limit is then met as often as other trouble.
+        kind: the purpose of the call.
+        repeat: index of the trial. It is part of the cache key, because every trial calls the model again.
+        deadline: the time after which the answer is useless; None if there is no limit.
+        meter: records the call.
+        sample: the number of this answer if one model answers the same question several times; part of the cache key.
+        stand_in: whether a fallback model exists. If it does, a rate-limited call is retried only as often as other
+            failed calls.
     """
 
     kind: Kind
@@ -189,18 +200,20 @@ class CallContext(Struct, frozen=True):
 
 
 CALL: ContextVar[CallContext] = ContextVar("CALL")
-"""Set by who asks, read by the wire; a call without one counts as the agent's, first trial, without a deadline."""
+"""The context of the current call, set by the caller. Without it a call counts as the agent's, in the first trial,
+without a deadline.
+"""
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
-    """What is posted to a model's service.
+class HttpRequest:
+    """A request to a model's service.
 
     Attributes:
-        url: where to, without user and password.
-        headers: by their names in lower case.
+        url: the URL, without user and password.
+        headers: header values by lower-case name.
         content: the body.
-        document: the body as a JSON value; None when it is none.
+        document: the body as a JSON value; None if it is not JSON.
     """
 
     url: str
@@ -210,21 +223,23 @@ class Post:
 
 
 class Call(Struct):
-    """One request on its way; `attempts` counts how often it was sent, `lost` how many of these have no answer.
+    """A call in progress.
 
     Attributes:
-        account: who is asked.
-        request: what is sent.
-        context: for whom.
-        key: what a recorded answer is found by.
-        clocks: those that stand still while it waits its turn.
-        given_up: whether its account has refused everything for so long that nobody waits for it any longer.
-        paced: whether its account is asked at a rate that its refusals have told.
-        place: place in the queue of its account; a call that is sent again keeps it. None before the first time.
+        account: the account whose key is used.
+        request: the HTTP request.
+        context: purpose and limits of the call.
+        key: the cache key.
+        clocks: the time limits that are paused while the call waits in a queue.
+        given_up: whether this call no longer waits, because the account has refused all calls for too long.
+        paced: whether requests to the account are sent at a limited rate, because it refused a higher rate.
+        place: position in the account's queue, kept across retries; None before the first attempt.
+        attempts: number of times that the request was sent.
+        lost: number of these requests that got no answer.
     """
 
     account: Account
-    request: Post
+    request: HttpRequest
     context: CallContext
     key: str = ""
     clocks: Clocks = msgspec.field(default_factory=Clocks)
@@ -236,14 +251,15 @@ class Call(Struct):
 
 
 class Answer(Struct, frozen=True):
-    """A whole HTTP answer.
+    """A complete HTTP response.
 
     Attributes:
         status: the HTTP status.
-        headers: their names in lower case, without those of framing and compression.
-        body: unpacked; empty where only the payload was kept.
-        payload: a JSON value, a list of them for a stream of events, None when it is neither.
-        latency_s: seconds from sending to the last byte.
+        headers: pairs of lower-case name and value, without headers about framing and compression.
+        body: the decompressed body; empty if only the payload was stored.
+        payload: the body as a JSON value, or as a list of JSON values if it is a stream of events; None if it is
+            neither.
+        latency_s: seconds from sending the request to receiving the last byte.
         cached: see `CallRecord.cached`.
     """
 
@@ -256,10 +272,11 @@ class Answer(Struct, frozen=True):
 
 
 Link = Callable[[Call], Awaitable[Answer]]
-"""One member of the chain: answers a call itself or asks the next. It raises WireError."""
+"""One link of the wire's chain: answers a call or passes it to the next link. Raises WireError if there is no answer.
+"""
 
 
 def _total(values: Iterable[float | None]) -> float | None:
     known = list(values)
-    # Calls end in any order, which must not show in the last digit.
+    # Calls end in any order, but the sum must not depend on the order.
     return None if None in known else math.fsum(value for value in known if value is not None)

@@ -1,4 +1,4 @@
-"""Asking a chat model: messages in, an answer or an error in plain words out."""
+"""Chat models, which answer a conversation or raise a readable error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holodeck_action.llm.messages import AnswerSchema, Message, Reply, Request, 
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan
 
 NAME = "answer"
-"""What the schema is called where a provider wants a name."""
+"""Name of the answer's schema, for providers that require one."""
 
 _STRICT_KEYWORDS = frozenset(
     (
@@ -27,7 +27,7 @@ _STRICT_KEYWORDS = frozenset(
         *("multipleOf", "minItems", "maxItems"),
     )
 )
-"""Keywords of OpenAI's strict schemas (its guide on structured outputs, "Supported schemas")."""
+"""Keywords allowed in OpenAI's strict schemas (its guide on structured outputs, "Supported schemas")."""
 
 _STRICT_FORMATS = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"),
@@ -40,38 +40,42 @@ _SINGLE = ("items", "not", "if", "then", "else", "contains", "propertyNames", "a
 
 
 def is_strict(schema: Mapping[str, Any]) -> bool:
-    """Whether OpenAI takes a schema in strict mode, in which its answers are sure to fit.
+    """Return whether OpenAI accepts a schema in strict mode, which guarantees that answers fit the schema.
 
-    Every object must be closed with all of its properties required, and only the keywords of strict mode may stand
-    anywhere; the whole must be an object.
+    The schema must describe an object. Every object in it must forbid additional properties and require all its
+    properties, and only keywords of strict mode are allowed.
     """
-    return schema.get("type") == "object" and "anyOf" not in schema and _all(schema, _is_strict_node)
+    return schema.get("type") == "object" and "anyOf" not in schema and _all_fit(schema, _is_strict_node)
 
 
 def is_closed(schema: Mapping[str, Any]) -> bool:
-    """Whether every object of a schema names its properties: Anthropic closes the others, so that they stay empty."""
-    return _all(schema, _is_closed_node)
+    """Return whether every object in a schema declares its properties. Anthropic forbids undeclared properties, so an
+    object without declared ones would always be empty.
+    """
+    return _all_fit(schema, _is_closed_node)
 
 
-def asking_for(schema: Mapping[str, Any]) -> str:
-    """Return the words that ask a model without structured output for an answer that fits a schema."""
+def schema_instructions(schema: Mapping[str, Any]) -> str:
+    """Return the instructions that ask a model without structured output for an answer that fits a schema."""
     written = json.dumps(schema, ensure_ascii=False)
     return f"Answer with one JSON value that fits the JSON schema below. Write nothing else.\n\n{written}"
 
 
-def _all(schema: Any, fits: Callable[[Mapping[str, Any]], bool]) -> bool:
-    """Whether every schema inside a schema fits; `true` and `false` stand for schemas too."""
+def _all_fit(schema: Any, fits: Callable[[Mapping[str, Any]], bool]) -> bool:
+    """Return whether `fits` returns True for a schema and all schemas inside it; the schemas `true` and `false` are
+    skipped.
+    """
     waiting = [schema]
     while waiting:
         node = waiting.pop()
         if isinstance(node, Mapping):
             if not fits(node):
                 return False
-            waiting += _inside(node)
+            waiting += _subschemas(node)
     return True
 
 
-def _inside(node: Mapping[str, Any]) -> Iterator[Any]:
+def _subschemas(node: Mapping[str, Any]) -> Iterator[Any]:
     for key in _HOLDERS:
         if isinstance(node.get(key), Mapping):
             yield from node[key].values()
@@ -109,12 +113,13 @@ def _is_closed_node(node: Mapping[str, Any]) -> bool:
 
 
 class ChatAnswer(Struct, frozen=True):
-    """What a model answered.
+    """The answer of a model.
 
     Attributes:
-        text: the answer, empty when the model said nothing; a refusal is an answer.
-        message: the answer as it is, for the history of the conversation.
-        prompted: whether the answer's schema was only told to the model, in words, so that it may stand in a fence.
+        text: text of the answer or refusal; empty if the model wrote nothing.
+        message: the complete reply, for the history of the conversation.
+        prompted: whether the schema was described in the instructions instead of being enforced, so that the answer may
+            be in a code fence.
     """
 
     text: str
@@ -123,12 +128,12 @@ class ChatAnswer(Struct, frozen=True):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tools it asks for before it goes on, in order; the text is then no answer yet."""
+        """The tool calls that the model requests, in order. If there are any, the text is not yet the answer."""
         return self.message.calls
 
     @property
     def truncated(self) -> bool:
-        """Whether the answer stops at `max_tokens`."""
+        """Whether the answer was cut off at `max_tokens`."""
         return self.message.finish == "length"
 
     @property
@@ -138,7 +143,7 @@ class ChatAnswer(Struct, frozen=True):
 
 
 class ChatModel:
-    """A model that is asked again and again; all conversations share it."""
+    """A chat model with its tools and answer schema; all conversations share one instance."""
 
     def __init__(
         self,
@@ -147,16 +152,16 @@ class ChatModel:
         tools: Sequence[ToolDefinition] = (),
         schema: Mapping[str, Any] | None = None,
     ) -> None:
-        """Prepare; nothing is opened.
+        """Create the instance; nothing is opened yet.
 
         Args:
             plan: the model.
-            clients: the wire.
-            tools: what the model may call.
-            schema: JSON schema that its answers must fit; it is asked for, and checked by who asks.
+            clients: the wire, which sends requests.
+            tools: the tools that the model may call.
+            schema: JSON schema of the answers. It is sent with the requests, but the caller checks the answers.
 
         Raises:
-            ModelConfigError: a tool cannot be offered to this model.
+            ModelConfigError: the model does not support the schema of a tool.
         """
         self.plan = plan
         self._client = ModelClient(plan, clients)
@@ -166,22 +171,24 @@ class ChatModel:
             offered = codec.offer(tools, None)
         except SchemaError as error:
             raise ModelConfigError(f"a tool cannot be offered to {plan.title}: its parameters: {error}") from None
-        native = None if schema is None else _native(codec, plan, tools, schema)
+        native = None if schema is None else _structured_output_fields(codec, plan, tools, schema)
         self._offered = offered if native is None else native
-        # A model without structured output is told the schema with its instructions.
-        self._schema_words = "" if schema is None or native is not None else asking_for(schema)
+        # For a model without structured output the schema is part of the instructions.
+        self._schema_words = "" if schema is None or native is not None else schema_instructions(schema)
 
     async def ask(self, messages: Sequence[Message]) -> ChatAnswer:
-        """Ask for the next message of a conversation.
+        """Request the next message of a conversation.
 
         Raises:
-            ModelCallError: no answer came, or a broken one, or the provider's filter took it away.
+            ModelCallError: there is no answer, the answer is malformed, or a content filter removed it.
         """
         reply = await self._client.ask(self._with_schema(messages), self._client.settings, self._offered)
         return ChatAnswer(reply.refusal or reply.text, reply, bool(self._schema_words))
 
     def _with_schema(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages, the last request's instructions with the schema that has no other way to the model."""
+        """Return the messages. If the provider does not support schemas, the last request's instructions describe the
+        schema.
+        """
         last = messages[-1]
         if not self._schema_words or not isinstance(last, Request):
             return messages
@@ -189,12 +196,12 @@ class ChatModel:
         return [*messages[:-1], replace(last, instructions=instructions)]
 
 
-def _native(
+def _structured_output_fields(
     codec: Codec, plan: ModelPlan, tools: Sequence[ToolDefinition], schema: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
-    """Return the fields that ask for structured output, None where the provider cannot be asked for this schema."""
+    """Return the request fields for structured output; None if the provider does not support it for this schema."""
     host = urlsplit(plan.account.base_url).hostname or ""
-    # Ollama's cloud takes a schema and does not keep to it.
+    # Ollama's cloud accepts a schema but ignores it.
     in_cloud = plan.provider == "ollama" and (f".{host}".endswith(".ollama.com") or plan.name.endswith("-cloud"))
     if not codec.known.structured or in_cloud:
         return None
@@ -203,5 +210,5 @@ def _native(
     try:
         return codec.offer(tools, AnswerSchema(NAME, dict(schema), is_strict(schema)))
     except SchemaError:
-        # What the service cannot read is told in words.
+        # A schema that the service does not accept is put into the instructions.
         return None

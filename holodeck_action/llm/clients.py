@@ -1,6 +1,6 @@
-"""Models on the wire: a conversation out, an answer or an error in plain words back.
+"""Clients of models: send a conversation, and return the reply or raise a readable error.
 
-The wire retries and knows the deadline; nothing here does. Texts are sent as they are written.
+The wire handles retries and deadlines. Texts are sent unchanged.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from holodeck_action import __version__
-from holodeck_action.llm.calls import Account, Answer, Post, WireError
+from holodeck_action.llm.calls import Account, Answer, HttpRequest, WireError
 from holodeck_action.llm.codecs.anthropic import AnthropicMessages
-from holodeck_action.llm.codecs.codec import BrokenAnswerError, Codec, Outgoing
+from holodeck_action.llm.codecs.codec import BrokenAnswerError, Codec, ProviderRequest
 from holodeck_action.llm.codecs.openai_chat import OpenAIChat
-from holodeck_action.llm.errors import call_error, filtered, malformed, status_error
+from holodeck_action.llm.errors import call_error, filtered_error, malformed_error, status_error
 from holodeck_action.llm.messages import Message, Reply
 from holodeck_action.llm.model_facts import known_model
-from holodeck_action.llm.outcomes import refusal_of
-from holodeck_action.llm.providers import ModelPlan, not_sent
-from holodeck_action.llm.reasoning import thinking_of
+from holodeck_action.llm.outcomes import error_payload
+from holodeck_action.llm.providers import ModelPlan, unsent_notices
+from holodeck_action.llm.reasoning import thinking_settings
 from holodeck_action.text.json_values import parse_json
 
 _ANTHROPIC_VERSION = "2026-10-21"
 
 
 class Clients(Protocol):
-    """What model calls are made through; `holodeck_action.llm.wire.Wire` in production."""
+    """Sends the requests of clients; implemented by `holodeck_action.llm.wire.Wire`."""
 
-    async def answer(self, account: Account, request: Post) -> Answer:
+    async def answer(self, account: Account, request: HttpRequest) -> Answer:
         """Return the answer to a request, whatever its status.
 
         Raises:
-            WireError: there is none.
+            WireError: there is no answer.
         """
         ...
 
@@ -43,64 +43,64 @@ class Clients(Protocol):
 
 
 class ModelClient:
-    """A model that can be asked.
+    """A client of one model.
 
     Attributes:
-        codec: its interface.
-        settings: what is sent with every request, without what the model is known to refuse.
-        notices: what was written but is not sent, each one sentence.
+        codec: translates to and from the provider's format.
+        settings: settings of every request, without settings that the model is known to refuse.
+        notices: one sentence for each setting of the suite that is not sent.
     """
 
     def __init__(self, plan: ModelPlan, clients: Clients) -> None:
-        """Prepare; nothing is opened.
+        """Create the instance; nothing is opened yet.
 
         Args:
             plan: the model.
-            clients: the wire.
+            clients: the wire, which sends requests.
         """
         self.plan = plan
         self.codec = codec_of(plan)
         self.settings, self.notices = _settings(plan, self.codec)
         self._clients = clients
-        self._url = _address(plan)
+        self._url = _request_url(plan)
         self._headers = _headers(plan)
 
     async def ask(self, messages: Sequence[Message], settings: Mapping[str, Any], offered: Mapping[str, Any]) -> Reply:
-        """Ask for the next message of a conversation.
+        """Request the next message of a conversation.
 
         Args:
-            messages: the conversation.
-            settings: as they are sent (see `Codec.outgoing`).
-            offered: from `Codec.offer`.
+            messages: messages of the conversation.
+            settings: the request settings (see `Codec.build_request`).
+            offered: the fields returned by `Codec.offer`.
 
         Raises:
-            ModelCallError: no answer came, or a broken one, or the provider's filter took it away.
+            ModelCallError: there is no answer, the answer is malformed, or a content filter removed it.
         """
-        out = self.codec.outgoing(messages, settings, offered)
+        out = self.codec.build_request(messages, settings, offered)
         answer = await self._send(out)
         if answer.status >= 300:
-            refusal = refusal_of(answer)
-            again = self.codec.instead(out, answer.status, refusal)
+            refusal = error_payload(answer)
+            again = self.codec.fallback_request(out, answer.status, refusal)
             if again is None:
                 raise status_error(answer.status, refusal, self.plan, self._clients.redact)
             answer = await self._send(again)
             if answer.status >= 300:
-                raise status_error(answer.status, refusal_of(answer), self.plan, self._clients.redact)
+                raise status_error(answer.status, error_payload(answer), self.plan, self._clients.redact)
         try:
             reply = self.codec.read(answer.payload)
         except BrokenAnswerError as error:
-            raise malformed(self.plan, str(error), self._clients.redact) from None
+            raise malformed_error(self.plan, str(error), self._clients.redact) from None
         if reply.finish == "content_filter" and reply.refusal is None:
-            raise filtered(self.plan, None)
+            raise filtered_error(self.plan, None)
         return reply
 
-    async def _send(self, out: Outgoing) -> Answer:
+    async def _send(self, out: ProviderRequest) -> Answer:
         try:
-            content, document = _encoded(out.body)
+            content, document = _encode(out.body)
         except ValueError:
             reason = "a call in it holds a number that JSON does not have"
-            raise malformed(self.plan, reason, self._clients.redact) from None
-        request = Post(self._url, {**self._headers, **out.headers}, content, document)
+            raise malformed_error(self.plan, reason, self._clients.redact) from None
+        request = HttpRequest(self._url, {**self._headers, **out.headers}, content, document)
         try:
             return await self._clients.answer(self.plan.account, request)
         except WireError as error:
@@ -108,7 +108,7 @@ class ModelClient:
 
 
 def codec_of(plan: ModelPlan) -> Codec:
-    """Return the interface of a model."""
+    """Return the codec of a model."""
     known = known_model(plan.provider, plan.name)
     if plan.provider == "anthropic":
         return AnthropicMessages(plan.name, known)
@@ -116,19 +116,19 @@ def codec_of(plan: ModelPlan) -> Codec:
 
 
 def _settings(plan: ModelPlan, codec: Codec) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return the settings of a model's requests, and notices on those that are not sent."""
+    """Return the settings of a model's requests, and notices about settings that are not sent."""
     known = codec.known
-    thinking = thinking_of(plan, known)
+    thinking = thinking_settings(plan, known)
     settings = {**plan.settings, **thinking.settings}
     if thinking.more_tokens and "max_tokens" in settings:
         settings["max_tokens"] += thinking.more_tokens
     refuses = thinking.without_sampling or not known.sampling or (known.reasons and known.reasons_unasked)
     dropped = [name for name in ("temperature", "top_p") if refuses and settings.pop(name, None) is not None]
-    notices = not_sent(plan.name, [name for name in dropped if name in plan.written])
+    notices = unsent_notices(plan.name, [name for name in dropped if name in plan.written])
     return settings, (*plan.notices, *notices, *thinking.notices)
 
 
-def _address(plan: ModelPlan) -> str:
+def _request_url(plan: ModelPlan) -> str:
     base = plan.account.base_url.rstrip("/")
     if plan.provider == "anthropic":
         return f"{base}/v1/messages"
@@ -146,11 +146,11 @@ def _headers(plan: ModelPlan) -> dict[str, str]:
     return {**headers, **({"api-key": key} if plan.deployments else {"authorization": f"Bearer {key}"})}
 
 
-def _encoded(body: Mapping[str, Any]) -> tuple[bytes, Any]:
-    """Return a body as it is sent, and the JSON value that it is there."""
+def _encode(body: Mapping[str, Any]) -> tuple[bytes, Any]:
+    """Return the body encoded as JSON, and its value after decoding."""
     try:
         return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode(), body
     except UnicodeEncodeError:
-        # Half a character of a hostile text: JSON can say it, UTF-8 cannot.
+        # A lone surrogate in hostile text can be written in JSON but not in UTF-8.
         content = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
         return content, parse_json(content.decode())

@@ -1,7 +1,8 @@
-"""Connections to one account's host, one for each request under way, over asyncio's own streams.
+"""Connections to one account's host, one per concurrent request, over asyncio's own streams.
 
-The library's HTTP is kept: its connections, proxies and parsing. Its general pool and streams, which look at all
-connections with every request and pass each piece through two more layers, took a third of a call.
+The HTTP library's connections, proxies and parsing are used, but not its general connection pool and streams, which
+took a third of the time of a call: the pool examines all connections for every request, and all data pass through two
+more layers.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ import httpx2
 from holodeck_action.suite.hosts import is_loopback
 
 KEEP_S = 5.0
-"""Seconds for which an idle connection is used again."""
+"""Seconds for which an idle connection is reused."""
 _SECOND_ADDRESS_S = 0.25
-"""Seconds after which the next address of a host is tried beside the first."""
+"""Seconds after which the next IP address of a host is tried in parallel."""
 _CLOSE_S = 1.0
 """Seconds for which closing waits for connections that are still being opened."""
 
 
 class Routes:
-    """Ways to hosts: directly, or through a proxy."""
+    """Decides whether a host is reached directly or through a proxy."""
 
     def __init__(self, proxies: Mapping[str, str] | None) -> None:
-        """Prepare; nothing is opened.
+        """Create the instance; nothing is opened yet.
 
         Args:
-            proxies: proxy URLs by scheme, with `no`; None for those of the environment.
+            proxies: proxy URLs by scheme, and under `no` the hosts without a proxy; None to read the environment.
         """
         self._proxies = proxies
 
@@ -44,40 +45,42 @@ class Routes:
         return httpx2.create_ssl_context()
 
     def connections(self, base_url: str) -> Connections:
-        """Return connections to an address, none of which is open yet."""
+        """Return the connections to the host of a URL; none is opened yet."""
         proxy = self.proxy(base_url)
-        # Loading certificates takes tens of milliseconds, for nothing here.
+        # Plain HTTP needs no certificates, and loading them takes tens of milliseconds.
         plain = proxy is None and urlsplit(base_url).scheme == "http"
         return Connections(partial(Transport, None if plain else self._ssl, proxy))
 
     def proxy(self, base_url: str) -> str | None:
-        """Return the proxy for an address, None for a direct connection; loopback addresses never have one."""
+        """Return the proxy's URL for a base URL; None if the connection is direct, as it always is for loopback
+        addresses.
+        """
         url = httpx2.URL(base_url)
         if is_loopback(url.host):
             return None
         proxies = urllib.request.getproxies() if self._proxies is None else dict(self._proxies)
-        # Known to Python on every platform, not to its type stubs.
+        # The function exists on every platform, but the type stubs omit it.
         if urllib.request.proxy_bypass_environment(url.netloc.decode(), proxies):  # type: ignore[attr-defined]
             return None
         return proxies.get(url.scheme) or proxies.get("all")
 
 
 class Connections:
-    """Transports of one account, each with one connection: whoever sends borrows one."""
+    """The transports of one account. Each has one connection, and each request borrows a transport."""
 
     def __init__(self, make: Callable[[], httpx2.AsyncBaseTransport]) -> None:
-        """Prepare; nothing is opened.
+        """Create the instance; nothing is opened yet.
 
         Args:
-            make: returns a new transport.
+            make: creates a transport.
         """
         self._make = make
         self._all: list[httpx2.AsyncBaseTransport] = []
         self._idle: list[httpx2.AsyncBaseTransport] = []
 
     @contextmanager
-    def one(self) -> Iterator[httpx2.AsyncBaseTransport]:
-        """Borrow the transport that was used last, a new one where none is idle."""
+    def borrow(self) -> Iterator[httpx2.AsyncBaseTransport]:
+        """Borrow the most recently used idle transport, or a new transport if all are in use."""
         if not self._idle:
             self._idle.append(self._make())
             self._all.append(self._idle[-1])
@@ -93,14 +96,14 @@ class Connections:
 
 
 class Transport(httpx2.AsyncBaseTransport):
-    """Sends one request at a time to one host, over one connection as long as it lasts."""
+    """Sends one request at a time to one host, reusing the connection if possible."""
 
     def __init__(self, context: ssl.SSLContext | None, proxy: str | None) -> None:
-        """Prepare; nothing is opened.
+        """Create the instance; nothing is opened yet.
 
         Args:
-            context: how certificates are checked; None where there are none.
-            proxy: URL of a proxy, with user and password where it wants them; None for a direct connection.
+            context: TLS settings; None to use plain HTTP.
+            proxy: URL of a proxy, with user and password if required; None if the connection is direct.
         """
         self._context = context
         self._backend = _Backend()
@@ -108,14 +111,14 @@ class Transport(httpx2.AsyncBaseTransport):
         self._proxied: httpcore2.AsyncConnectionPool | None = None
         if proxy is not None:
             self._proxied = httpcore2.AsyncConnectionPool(
-                context, _proxy(httpx2.Proxy(proxy)), keepalive_expiry=KEEP_S, network_backend=self._backend
+                context, _core_proxy(httpx2.Proxy(proxy)), keepalive_expiry=KEEP_S, network_backend=self._backend
             )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request whose body is in memory; the answer's body is read by whoever gets it.
+        """Send a request whose body is in memory, and return the response with an unread body.
 
         Raises:
-            httpx2.TransportError: there is no answer.
+            httpx2.TransportError: there is no response.
         """
         url = request.url
         sent = httpcore2.Request(
@@ -125,15 +128,15 @@ class Transport(httpx2.AsyncBaseTransport):
             content=request.content,
             extensions=request.extensions,
         )
-        with _as_httpx():
+        with _translate_errors():
             if url.scheme not in ("http", "https"):
                 raise httpcore2.UnsupportedProtocol(f"the address has the protocol {url.scheme!r}")
-            sends = self._proxied or await self._direct(sent.url.origin)
+            sends = self._proxied or await self._direct_connection(sent.url.origin)
             answer = await sends.handle_async_request(sent)
         return httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer))
 
-    async def _direct(self, origin: httpcore2.Origin) -> httpcore2.AsyncHTTPConnection:
-        """Return the connection where it can be used again, else a new one."""
+    async def _direct_connection(self, origin: httpcore2.Origin) -> httpcore2.AsyncHTTPConnection:
+        """Return the current connection if it can be reused; otherwise a new one."""
         known = self._connection
         if known is not None and known.is_idle() and not known.has_expired() and known.can_handle_request(origin):
             return known
@@ -153,7 +156,7 @@ class Transport(httpx2.AsyncBaseTransport):
         await self._close_direct()
         if self._proxied is not None:
             await self._proxied.aclose()
-        await self._backend.settle()
+        await self._backend.wait_closed()
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -161,18 +164,18 @@ class _Body(httpx2.AsyncByteStream):
         self._answer = answer
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _as_httpx():
+        with _translate_errors():
             async for part in self._answer.aiter_stream():
                 yield part
 
     async def aclose(self) -> None:
-        with _as_httpx():
+        with _translate_errors():
             await self._answer.aclose()
 
 
 @contextmanager
-def _as_httpx() -> Iterator[None]:
-    """Raise errors of the lower library as those of the upper one, which have the same names."""
+def _translate_errors() -> Iterator[None]:
+    """Convert exceptions of httpcore2 to the exceptions of httpx2 with the same names."""
     try:
         yield
     except (
@@ -185,7 +188,7 @@ def _as_httpx() -> Iterator[None]:
         raise getattr(httpx2, type(error).__name__)(str(error)) from error
 
 
-def _proxy(proxy: httpx2.Proxy) -> httpcore2.Proxy:
+def _core_proxy(proxy: httpx2.Proxy) -> httpcore2.Proxy:
     url = proxy.url
     return httpcore2.Proxy(
         httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
@@ -206,7 +209,7 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Any = None,
     ) -> httpcore2.AsyncNetworkStream:
-        # Cancelled at the moment at which it is open, asyncio would forget it open.
+        # If this were cancelled just when the connection opens, asyncio would leak the connection.
         opening = asyncio.create_task(_open(host, port, timeout))
         try:
             return await asyncio.shield(opening)
@@ -216,14 +219,14 @@ class _Backend(httpcore2.AsyncNetworkBackend):
             opening.add_done_callback(self._unused.discard)
             raise
 
-    async def settle(self) -> None:
-        """Wait for connections that nobody waits for any more: a loop that ends first leaves them open."""
+    async def wait_closed(self) -> None:
+        """Wait until abandoned connections are closed; they would stay open if the event loop ended first."""
         if self._unused:
             await asyncio.wait(self._unused, timeout=_CLOSE_S)
 
 
 async def _open(host: str, port: int, timeout: float | None) -> _Stream:  # noqa: ASYNC109 - as above
-    with _connecting():
+    with _translate_connect_errors():
         async with asyncio.timeout(timeout):
             reader, writer = await asyncio.open_connection(host, port, happy_eyeballs_delay=_SECOND_ADDRESS_S)
     return _Stream(reader, writer)
@@ -235,7 +238,7 @@ def _close_unused(opening: asyncio.Task[_Stream]) -> None:
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
-    """A stream that sends what was written in one piece, once an answer is waited for."""
+    """A stream that buffers written data and sends it when a response is read."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -243,7 +246,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
         self._unsent: list[bytes] = []
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109 - the library's interface
-        # A server that refuses while it is still sent something may have answered all the same.
+        # A server that closes the connection while it receives may still have sent a response.
         with suppress(OSError):
             await self._send()
         try:
@@ -258,7 +261,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
         self.abort()
 
     def abort(self) -> None:
-        """Close it; closing in order would wait for a peer that has gone away."""
+        """Close the stream without waiting for the peer."""
         self._writer.transport.abort()
 
     async def start_tls(
@@ -267,7 +270,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the library's interface
     ) -> httpcore2.AsyncNetworkStream:
-        with _connecting():
+        with _translate_connect_errors():
             async with asyncio.timeout(timeout):
                 await self._writer.start_tls(ssl_context, server_hostname=server_hostname)
         return self
@@ -285,11 +288,11 @@ class _Stream(httpcore2.AsyncNetworkStream):
 
 
 @contextmanager
-def _connecting() -> Iterator[None]:
+def _translate_connect_errors() -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
         raise httpcore2.ConnectTimeout(str(error)) from error
-    # Certificates that are refused, too.
+    # Includes rejected certificates.
     except OSError as error:
         raise httpcore2.ConnectError(str(error)) from error

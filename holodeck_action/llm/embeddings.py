@@ -1,6 +1,6 @@
-"""Embeddings over the wire: texts in, vectors of length 1 out, as OpenAI, Azure OpenAI and Ollama give them.
+"""Embeddings of texts as vectors of length 1, requested over the wire from OpenAI, Azure OpenAI and Ollama.
 
-The vectors are the same on every processor: nothing in their making depends on the order of floating-point sums.
+The vectors are the same on every processor, because no step depends on the order of floating-point sums.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.llm.calls import CALL, Account, Answer, CallContext, CallRecord, Meter, Post, WireError
+from holodeck_action.llm.calls import CALL, Account, Answer, CallContext, CallRecord, HttpRequest, Meter, WireError
 from holodeck_action.llm.clients import Clients
-from holodeck_action.llm.errors import ModelCallError, call_error, malformed, status_error
-from holodeck_action.llm.outcomes import refusal_of
+from holodeck_action.llm.errors import ModelCallError, call_error, malformed_error, status_error
+from holodeck_action.llm.outcomes import error_payload
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.suite.model.agent import AgentConfig
 from holodeck_action.suite.model.providers import LLMProvider
@@ -30,27 +30,28 @@ if TYPE_CHECKING:
 _DEFAULT_MODEL = "text-embedding-3-small"
 _DEFAULT_OLLAMA_MODEL = "nomic-embed-text:latest"
 _ONE_LENGTH = re.compile(r"(?:^|/)text-embedding-ada-002")
-"""The model that takes no `dimensions`; its vectors have 1,536 numbers."""
+"""The model that does not support `dimensions`; its vectors have 1,536 numbers."""
 _ADA_LENGTH = 1536
 
 MOST_TEXTS = 128
-"""Texts of one request."""
+"""Maximum texts of one request."""
 MOST_CHARACTERS = 100_000
-"""Characters of one request, where it holds more than one text; OpenAI takes 300,000 tokens."""
+"""Maximum characters of a request with more than one text; OpenAI accepts 300,000 tokens."""
 
 _GRID = 2**19
-"""Steps in which a vector's numbers are kept relative to the largest: sums of their squares are then whole numbers
-below 2**53 for up to 10,000 of them, exact in any order."""
+"""The numbers of a vector are rounded to multiples of its largest number divided by `_GRID`. Sums of up to 10,000 of
+their squares are then whole numbers below 2**53, exact in any order.
+"""
 
 
 class EmbeddingPlan(Struct, frozen=True):
-    """An embedding model with its address and its key decided; nothing is imported or opened for it.
+    """An embedding model with resolved URL and key; creating it imports and opens nothing.
 
     Attributes:
-        model: name, address and key; its settings are not sent.
-        dimensions: numbers of a vector; None for the model's own.
-        sends_dimensions: whether the model is told `dimensions`.
-        notices: what the reader should know, each one sentence.
+        model: plan with name, URL and key; its settings are not sent.
+        dimensions: length of the vectors; None to use the model's default.
+        sends_dimensions: whether requests contain `dimensions`.
+        notices: notices for the reader of the record, one sentence each.
     """
 
     model: ModelPlan
@@ -60,59 +61,57 @@ class EmbeddingPlan(Struct, frozen=True):
 
     @property
     def provider(self) -> str:
-        """The format's name of the provider."""
+        """The provider's name in agent.yaml."""
         return self.model.provider
 
     @property
     def name(self) -> str:
-        """The model, or the deployment for Azure OpenAI."""
+        """The name of the model, or of the deployment for Azure OpenAI."""
         return self.model.name
 
     @property
     def account(self) -> Account:
-        """Where it is and whose key is used."""
+        """The service and the key."""
         return self.model.account
 
     @property
     def api_version(self) -> str | None:
-        """Sent as `api-version`; Azure OpenAI only."""
+        """The query parameter `api-version`; Azure OpenAI only."""
         return self.model.api_version
 
     @property
     def deployments(self) -> bool:
-        """Whether Azure OpenAI is asked under `/openai/deployments/NAME`."""
+        """Whether Azure OpenAI is called under `/openai/deployments/NAME`."""
         return self.model.deployments
 
     @property
     def title(self) -> str:
-        """The model as messages name it."""
+        """The model's name for messages."""
         return self.model.title
 
 
 def resolve_embedding(
     suite_agent: AgentConfig, environ: Mapping[str, str], *, model: str | None, dimensions: int | None, where: str
 ) -> EmbeddingPlan:
-    """Decide who embeds: `embedding_provider` if the suite has one, else the provider of its own model.
+    """Return the embedding model: `embedding_provider` if the suite has one, else the provider of its model.
 
     Args:
         suite_agent: the suite's agent.yaml.
         environ: the job's environment.
-        model: `embedding_model` of the tools; None for the name in `embedding_provider`, else text-embedding-3-small,
-            or nomic-embed-text:latest for Ollama.
-        dimensions: `embedding_dimensions` of the tools; None for the model's own.
-        where: path of the tool that asks, for messages.
+        model: `embedding_model` of the tools. If it is None, the name in `embedding_provider` is used, else
+            text-embedding-3-small, or nomic-embed-text:latest with Ollama.
+        dimensions: `embedding_dimensions` of the tools; None to use the model's default.
+        where: path of the tool in agent.yaml, for messages.
 
     Raises:
-        ModelConfigError: no key, an address that is none, a provider without embeddings, or dimensions that the model
-            cannot have.
+        ModelConfigError: the key is missing, the URL is invalid, or the provider or model does not support embeddings
+            or these dimensions.
     """
     given = suite_agent.embedding_provider
-    source = suite_agent.model if given is None else given
-    if source.provider == "anthropic":
+    config = embedding_reference(suite_agent, model)
+    if config.provider == "anthropic":
         raise ModelConfigError(f"{where}: anthropic has no embedding models; give `embedding_provider`")
-    default = _DEFAULT_OLLAMA_MODEL if source.provider == "ollama" else _DEFAULT_MODEL
-    name = model or (default if given is None else given.name)
-    config = source.model_copy(update={"name": name, "temperature": None, "top_p": None, "max_tokens": None})
+    name = config.name
     plan = resolve_model(config, environ, where="model" if given is None else "embedding_provider")
     fixed = _ONE_LENGTH.search(name) is not None
     if fixed and dimensions not in (None, _ADA_LENGTH):
@@ -120,24 +119,33 @@ def resolve_embedding(
             f"{where}.embedding_dimensions is {dimensions}, but vectors of {name} have {_ADA_LENGTH} numbers; "
             "remove it, or use a text-embedding-3 model"
         )
-    notices = tuple(_unused(given)) if given is not None else ()
+    notices = tuple(_unused_settings(given)) if given is not None else ()
     return EmbeddingPlan(plan, dimensions, dimensions is not None and not fixed, notices)
 
 
-class Embedder:
-    """Embeds texts; what a conversation asks twice in a run is sent once.
+def embedding_reference(suite_agent: AgentConfig, model: str | None) -> LLMProvider:
+    """Return the reference of the embedding model; see `resolve_embedding`."""
+    given = suite_agent.embedding_provider
+    source = suite_agent.model if given is None else given
+    default = _DEFAULT_OLLAMA_MODEL if source.provider == "ollama" else _DEFAULT_MODEL
+    name = model or (default if given is None else given.name)
+    return source.model_copy(update={"name": name, "temperature": None, "top_p": None, "max_tokens": None})
 
-    Calls are made for whom the context variable `CALL` names: under that deadline, noted in that meter, but as the
-    first trial's, so that all trials share the answers. An answer from memory is noted with the tokens and the price of
-    the call that it comes from, so that a turn's usage does not depend on which turn came first.
+
+class Embedder:
+    """Embeds texts. Vectors of texts that were requested singly are kept in memory for the rest of the run.
+
+    Calls use the deadline and the meter of the context variable `CALL`, but always belong to the first trial, so that
+    all trials share the answers. An answer from memory is recorded with the tokens and the price of the original call,
+    so that a turn's usage does not depend on which turn came first.
     """
 
     def __init__(self, plan: EmbeddingPlan, clients: Clients) -> None:
-        """Prepare; nothing is opened yet.
+        """Create the instance; nothing is opened yet.
 
         Args:
             plan: the model.
-            clients: the wire; it is closed by who made it.
+            clients: the wire; the caller closes it.
         """
         self.plan = plan
         self._clients = clients
@@ -146,20 +154,21 @@ class Embedder:
 
     @property
     def title(self) -> str:
-        """The model as messages name it."""
+        """The model's name for messages."""
         return self.plan.title
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed texts, several requests at once.
+        """Embed texts, with concurrent requests if there are many.
 
         Args:
-            texts: none of them blank; equal ones are sent once.
+            texts: the texts, none of them blank; each distinct text is sent once.
 
         Returns:
-            An array of shape (len(texts), d), whose rows have length 1.
+            An array of shape (len(texts), d) whose rows have length 1.
 
         Raises:
-            ModelCallError: no answer came, or one that is broken (`bad_reply`); `bad_request` for a blank text.
+            ModelCallError: there is no answer, the answer is malformed (`bad_reply`), or a text is blank
+                (`bad_request`).
         """
         import numpy as np
 
@@ -169,7 +178,7 @@ class Embedder:
         if not clean:
             return np.zeros((0, self._length or 0), np.float32)
         if len(clean) == 1:
-            return await self._one(clean[0])
+            return await self._embed_one(clean[0])
         places = {text: place for place, text in enumerate(dict.fromkeys(clean))}
         batches = list(_batches(list(places)))
         try:
@@ -180,8 +189,8 @@ class Embedder:
         rows = np.concatenate([task.result() for task in tasks])
         return rows[[places[text] for text in clean]]
 
-    async def _one(self, text: str) -> NDArray[np.float32]:
-        """Embed one text, from memory where it was embedded before."""
+    async def _embed_one(self, text: str) -> NDArray[np.float32]:
+        """Embed one text, from memory if it was embedded before."""
         context = CALL.get(None)
         meter = Meter() if context is None else context.meter
         known = self._memory.get(text)
@@ -211,8 +220,8 @@ class Embedder:
         finally:
             CALL.reset(token)
         if answer.status != 200:
-            raise self._refusal(answer)
-        return self._read(answer.payload, len(texts))
+            raise self._refusal_error(answer)
+        return self._read_vectors(answer.payload, len(texts))
 
     async def _post(self, texts: Sequence[str]) -> Answer:
         plan, account = self.plan, self.plan.account
@@ -224,51 +233,51 @@ class Embedder:
         auth = {"api-key": account.key} if plan.deployments else {"authorization": f"Bearer {account.key}"}
         url = f"{account.base_url}{path}/embeddings{query}"
         headers = {"content-type": "application/json", **auth}
-        return await self._clients.answer(account, Post(url, headers, json.dumps(body).encode(), body))
+        return await self._clients.answer(account, HttpRequest(url, headers, json.dumps(body).encode(), body))
 
-    def _refusal(self, answer: Answer) -> ModelCallError:
-        """Describe an answer with an error's status in the words that a chat would have for it."""
-        described = status_error(answer.status, refusal_of(answer), self.plan.model, self._clients.redact)
+    def _refusal_error(self, answer: Answer) -> ModelCallError:
+        """Return the error of a refused request, worded as for chat models."""
+        described = status_error(answer.status, error_payload(answer), self.plan.model, self._clients.redact)
         if self.plan.sends_dimensions and "dimension" in described.message:
-            hint = "remove embedding_dimensions to get vectors of the model's own length"
+            hint = "remove embedding_dimensions to get vectors of the model's default length"
             return ModelCallError(f"{described.message}; {hint}", described.code, described.context)
         return described
 
-    def _read(self, payload: Any, count: int) -> NDArray[np.float32]:
-        """Return the vectors of an answer in the order of the texts.
+    def _read_vectors(self, payload: Any, count: int) -> NDArray[np.float32]:
+        """Return the vectors of an answer in the order of the texts, with length 1.
 
         Raises:
             ModelCallError: `bad_reply`.
         """
         try:
-            vectors = _vectors(payload, count)
-            rows = _normalised(vectors)
+            vectors = _parse_vectors(payload, count)
+            rows = _normalise(vectors)
         except ValueError as error:
-            raise malformed(self.plan.model, str(error), self._clients.redact) from None
+            raise malformed_error(self.plan.model, str(error), self._clients.redact) from None
         length = int(rows.shape[1])
         if self._length is None:
             self._length = length
         if length != self._length:
             wanted = "embedding_dimensions asks for" if self.plan.dimensions is not None else "earlier ones have"
             reason = f"a vector has {length} numbers, {wanted} {self._length}"
-            raise malformed(self.plan.model, reason, self._clients.redact)
+            raise malformed_error(self.plan.model, reason, self._clients.redact)
         return rows
 
 
-def _unused(given: LLMProvider) -> Iterator[str]:
+def _unused_settings(given: LLMProvider) -> Iterator[str]:
     written = [name for name in ("temperature", "max_tokens", "top_p") if name in given.model_fields_set]
     if written:
         verb = "are" if len(written) > 1 else "is"
         yield f"embedding_provider: {' and '.join(written)} {verb} not sent: an embedding model takes no such setting"
 
 
-def requests_for(lengths: Sequence[int]) -> int:
-    """Return how many requests embed texts of so many characters, no two of which are equal."""
+def count_requests(lengths: Sequence[int]) -> int:
+    """Return the number of requests needed to embed distinct texts of the given lengths in characters."""
     return sum(1 for _ in _batches(["x" * length for length in lengths]))
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the texts in requests of a size that every provider takes, in their order."""
+    """Split texts into batches, in their order, each small enough for one request to any provider."""
     batch: list[str] = []
     characters = 0
     for text in texts:
@@ -281,11 +290,11 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _vectors(answer: Any, count: int) -> list[list[float]]:
-    """Return the vectors of an answer by their index.
+def _parse_vectors(answer: Any, count: int) -> list[list[float]]:
+    """Return the vectors of an answer in the order of their `index`.
 
     Raises:
-        ValueError: it does not hold one for each text; one clause says what is wrong.
+        ValueError: there is not exactly one vector per text; the message is a clause with the reason.
     """
     items = answer.get("data") if isinstance(answer, Mapping) else None
     if not isinstance(items, list):
@@ -296,21 +305,21 @@ def _vectors(answer: Any, count: int) -> list[list[float]]:
     for place, item in enumerate(items):
         index = item.get("index", place) if isinstance(item, Mapping) else None
         if type(index) is not int or not 0 <= index < count or index in placed:
-            raise ValueError(f"data[{place}].index is missing, double or none of the texts'")
+            raise ValueError(f"data[{place}].index is missing, duplicate or out of range")
         numbers = item.get("embedding")
         if not isinstance(numbers, list) or not numbers or any(type(n) not in (float, int) for n in numbers):
-            raise ValueError(f"data[{place}].embedding is no list of numbers")
+            raise ValueError(f"data[{place}].embedding is not a list of numbers")
         placed[index] = numbers
     if len({len(numbers) for numbers in placed.values()}) > 1:
         raise ValueError("its vectors differ in length")
     return [placed[index] for index in range(count)]
 
 
-def _normalised(vectors: list[list[float]]) -> NDArray[np.float32]:
-    """Return vectors of length 1.
+def _normalise(vectors: list[list[float]]) -> NDArray[np.float32]:
+    """Scale vectors to length 1.
 
     Raises:
-        ValueError: one is zero or not finite.
+        ValueError: a vector is zero or not finite.
     """
     import numpy as np
 

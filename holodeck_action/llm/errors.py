@@ -1,4 +1,4 @@
-"""What goes wrong with a model call, in plain words and with a stable code."""
+"""Errors of model calls, each with a readable message and a stable code."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.redaction import Redactor
 
 _DETAIL = 300
-"""Most characters of a provider's own words in a message."""
+"""Maximum characters of the provider's message that an error message quotes."""
 
 _FILTERED = frozenset(("content_filter", "content_policy_violation", "invalid_prompt", "ResponsibleAIPolicyViolation"))
-"""Codes with which OpenAI and Azure OpenAI refuse a prompt that their filter does not let through."""
+"""Codes with which OpenAI and Azure OpenAI report that their filter blocked a prompt."""
 
 _FILTERED_WORDS = "content filtering policy"
-"""How Anthropic says the same, without a code."""
+"""Words by which a blocked prompt is recognised at Anthropic, which sends no code for it."""
 
 _TOO_LONG = re.compile(r"context (?:length|window)")
-"""How Ollama and other compatible servers say that a conversation is too long, without a code."""
+"""Words by which a too long conversation is recognised at Ollama and other compatible servers, which send no code for
+it.
+"""
 
 
 class ModelCallError(Exception):
-    """A model call brought no answer.
+    """A model call got no usable answer.
 
     Attributes:
-        message: one sentence a person can act on; it holds no key.
+        message: one sentence that tells a person how to fix the problem; it contains no key.
         code: `authentication`, `quota`, `rate_limited`, `context_length`, `content_filter`, `model_not_found`,
             `bad_request`, `overloaded`, `server_error`, `http_status`, `timeout`, `connect`, `disconnected`,
             `bad_reply`, or a code of the wire.
-        context: further facts as JSON values: `provider`, `model`, and `status` when there was one.
+        context: JSON values under `provider`, `model` and, if there was a response, `status`.
     """
 
     def __init__(self, message: str, code: str, context: Mapping[str, object] | None = None) -> None:
@@ -43,31 +45,31 @@ class ModelCallError(Exception):
 
 
 def call_error(error: WireError, plan: ModelPlan) -> ModelCallError:
-    """Describe a call without an answer; the key of the model's plan is taken out of the wire's sentence."""
-    return _error(plan, error.message, error.code, error.status)
+    """Return the error for a call that got no answer; the model's API key is removed from the message."""
+    return _make_error(plan, error.message, error.code, error.status)
 
 
 def status_error(status: int, body: Any, plan: ModelPlan, redact: Redact) -> ModelCallError:
-    """Describe a status that is no success.
+    """Return the error for an unsuccessful HTTP status.
 
     Args:
-        status: from 300.
-        body: of the answer, a JSON value, or a text where it is none.
-        plan: the model that was asked; its key is taken out of every text.
-        redact: removes the run's secrets from the provider's words.
+        status: the status, at least 300.
+        body: the body of the answer as a JSON value, or as text if it is not JSON.
+        plan: the model that was called; its API key is removed from messages.
+        redact: removes the run's secrets from the provider's message.
     """
-    told = _told(body)
-    if plan.provider == "azure_openai" and status == 400 and told.get("code") == "content_filter":
-        # Its filter takes the answer away so as well, and says what it found.
-        inner = told.get("innererror")
-        return filtered(plan, inner if isinstance(inner, Mapping) else None)
+    error = _error_object(body)
+    if plan.provider == "azure_openai" and status == 400 and error.get("code") == "content_filter":
+        # Azure reports a filtered answer this way too, with the categories that it found.
+        inner = error.get("innererror")
+        return filtered_error(plan, inner if isinstance(inner, Mapping) else None)
     detail = _detail(status, body, redact)
     code, sentence = _classify(status, body, detail, plan)
-    return _error(plan, f"{sentence}: {detail}" if detail else sentence, code, status)
+    return _make_error(plan, f"{sentence}: {detail}" if detail else sentence, code, status)
 
 
-def filtered(plan: ModelPlan, details: Mapping[str, Any] | None) -> ModelCallError:
-    """Describe an answer that the provider's content filter took away."""
+def filtered_error(plan: ModelPlan, details: Mapping[str, Any] | None) -> ModelCallError:
+    """Return the error for an answer that the provider's content filter removed."""
     results = (details or {}).get("content_filter_result")
     named = sorted(
         name
@@ -75,40 +77,40 @@ def filtered(plan: ModelPlan, details: Mapping[str, Any] | None) -> ModelCallErr
         if isinstance(result, Mapping) and result.get("filtered")
     )
     reason = f" ({', '.join(named)})" if named else ""
-    return _error(plan, f"the content filter of {plan.title} let no answer through{reason}", "content_filter", None)
+    return _make_error(plan, f"the content filter of {plan.title} let no answer pass{reason}", "content_filter", None)
 
 
-def malformed(plan: ModelPlan, reason: str, redact: Redact) -> ModelCallError:
-    """Describe an answer that is none; `redact` removes the run's secrets from the reason, which may repeat it."""
+def malformed_error(plan: ModelPlan, reason: str, redact: Redact) -> ModelCallError:
+    """Return the error for a malformed answer; `redact` removes the run's secrets from the reason."""
     words = Foreign.of_text(reason).words(redact, _DETAIL)
-    return _error(plan, f"{plan.title} gave a broken answer: {words}", "bad_reply", None)
+    return _make_error(plan, f"{plan.title} gave a broken answer: {words}", "bad_reply", None)
 
 
-def unwritable(plan: ModelPlan, reason: str) -> ModelCallError:
-    """Describe a schema that a model cannot be asked for."""
-    return _error(plan, f"{plan.title} cannot be asked for an answer of this schema: {reason}", "bad_request", None)
+def schema_error(plan: ModelPlan, reason: str) -> ModelCallError:
+    """Return the error for an answer schema that the model does not support."""
+    return _make_error(plan, f"{plan.title} cannot answer in this schema: {reason}", "bad_request", None)
 
 
 def _classify(status: int, body: Any, detail: str, plan: ModelPlan) -> tuple[str, str]:
-    """Return code and sentence of a status that is no success."""
+    """Return the error code and the message for an unsuccessful HTTP status."""
     name, with_status = plan.title, f" (status {status})"
     words = detail.lower() if status == 400 else ""
     if _FILTERED_WORDS in words or _FILTERED & set(_codes(body)):
         return "content_filter", f"the content filter of {name} refused the request"
     if _TOO_LONG.search(words):
-        return "context_length", f"the conversation is longer than {name} can read{with_status}"
-    match (_anthropic_code if plan.provider == "anthropic" else _openai_code)(status, _told(body)):
+        return "context_length", f"the conversation is longer than {name} accepts{with_status}"
+    match (_anthropic_code if plan.provider == "anthropic" else _openai_code)(status, _error_object(body)):
         case "quota":
             return "quota", f"the account of {name} has no quota or credit left{with_status}"
         case "rate_limited":
-            waits = "`limits.rate_limit_wait_s` says how long calls wait"
+            waits = "`limits.rate_limit_wait_s` sets how long calls wait"
             return "rate_limited", f"{name} refused the call because of its rate limit{with_status}; {waits}"
         case "context_length":
-            return "context_length", f"the conversation is longer than {name} can read{with_status}"
+            return "context_length", f"the conversation is longer than {name} accepts{with_status}"
         case "authentication":
             return "authentication", f"{name} refused the key{with_status}; check {plan.key_source}"
         case "model_not_found":
-            return "model_not_found", f"{name} is not known or not open at {plan.account.base_url}{with_status}"
+            return "model_not_found", f"{name} is unknown or not accessible at {plan.account.base_url}{with_status}"
         case "overloaded":
             return "overloaded", f"{name} is overloaded or not available{with_status}"
         case "server_error":
@@ -128,7 +130,7 @@ _STATUSES: Mapping[int, str] = {
     429: "rate_limited",
     **dict.fromkeys((503, 529), "overloaded"),
 }
-"""What a status says by itself; every other one from 500 is a failure of the server."""
+"""Error codes by status; any other status from 500 is a server error."""
 
 _UNPAID = frozenset(
     (
@@ -136,7 +138,7 @@ _UNPAID = frozenset(
         *("organization_spend_limit_exceeded", "project_spend_limit_exceeded", "organization_usage_limit_exceeded"),
     )
 )
-"""Codes of OpenAI's that come with 429, like a rate limit, though waiting does not help."""
+"""OpenAI's error codes that come with status 429, as rate limits do, but for which waiting does not help."""
 _NAMED: Mapping[object, str] = {
     "context_length_exceeded": "context_length",
     "model_not_found": "model_not_found",
@@ -145,14 +147,14 @@ _NAMED: Mapping[object, str] = {
 _OVERLOADED = re.compile("overloaded|over capacity", re.IGNORECASE)
 
 
-def _by_status(status: int) -> str | None:
+def _code_of_status(status: int) -> str | None:
     return _STATUSES.get(status) or ("server_error" if status >= 500 else None)
 
 
-def _openai_code(status: int, told: Mapping[str, Any]) -> str | None:
-    code, kind, metadata = told.get("code"), told.get("type"), told.get("metadata")
+def _openai_code(status: int, error: Mapping[str, Any]) -> str | None:
+    code, kind, metadata = error.get("code"), error.get("type"), error.get("metadata")
     if status == 403 and isinstance(metadata, Mapping) and {"flagged_input", "reasons"} & metadata.keys():
-        # OpenRouter's moderation; the key is as good as any.
+        # OpenRouter's moderation rejected the input; the key is valid.
         return "bad_request"
     names = [each for each in (code, kind) if isinstance(each, str)]
     if _UNPAID.intersection(names):
@@ -161,11 +163,11 @@ def _openai_code(status: int, told: Mapping[str, Any]) -> str | None:
         return "context_length"
     if any(map(_OVERLOADED.search, names)):
         return "overloaded"
-    return (_NAMED.get(code) if isinstance(code, str) else None) or _by_status(status)
+    return (_NAMED.get(code) if isinstance(code, str) else None) or _code_of_status(status)
 
 
-def _anthropic_code(status: int, told: Mapping[str, Any]) -> str | None:
-    kind, message = told.get("type"), str(told.get("message")).lower()
+def _anthropic_code(status: int, error: Mapping[str, Any]) -> str | None:
+    kind, message = error.get("type"), str(error.get("message")).lower()
     match kind:
         case "invalid_request_error" if "prompt is too long" in message:
             return "context_length"
@@ -177,17 +179,17 @@ def _anthropic_code(status: int, told: Mapping[str, Any]) -> str | None:
             return "quota"
         case "overloaded_error":
             return "overloaded"
-    return _by_status(status)
+    return _code_of_status(status)
 
 
-def _told(body: Any) -> Mapping[str, Any]:
-    """Return what a body says of the error, perhaps nothing."""
+def _error_object(body: Any) -> Mapping[str, Any]:
+    """Return the error object in a body; empty if there is no error object."""
     inner = body.get("error", body) if isinstance(body, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
 
 
 def _hint(detail: str, plan: ModelPlan) -> str:
-    """Name the setting to omit when the refusal is about one that is sent."""
+    """Return a hint to omit the setting that the provider's message names; empty if it names no known setting."""
     text = detail.lower()
     for field in ("temperature", "top_p"):
         if field in plan.settings and field in text:
@@ -196,9 +198,11 @@ def _hint(detail: str, plan: ModelPlan) -> str:
 
 
 def _detail(status: int, body: Any, redact: Redact) -> str:
-    """Return the provider's own words; empty when there are none worth showing."""
+    """Return the provider's message without secrets; empty for status 401, since the message may repeat parts of the
+    key.
+    """
     if status == 401:
-        # Providers repeat parts of the key there, and nothing else of use.
+        # Providers repeat parts of the key here and add nothing useful.
         return ""
     for source in (body.get("error") if isinstance(body, Mapping) else None, body):
         if isinstance(source, Mapping) and isinstance(source.get("message"), str):
@@ -210,14 +214,14 @@ def _detail(status: int, body: Any, redact: Redact) -> str:
 
 
 def _codes(body: object) -> Iterator[str]:
-    """Yield the codes in an error body and the errors inside it."""
+    """Yield the codes of an error body and of the errors nested in it."""
     while isinstance(body, Mapping):
         if isinstance(code := body.get("code"), str):
             yield code
         body = body.get("error") or body.get("innererror")
 
 
-def _error(plan: ModelPlan, message: str, code: str, status: int | None) -> ModelCallError:
+def _make_error(plan: ModelPlan, message: str, code: str, status: int | None) -> ModelCallError:
     context: dict[str, object] = {"provider": plan.provider, "model": plan.name}
     if status is not None:
         context["status"] = status

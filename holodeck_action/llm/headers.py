@@ -1,4 +1,4 @@
-"""Header lines that a suite writes: what HTTP allows in them."""
+"""Validation of HTTP headers from a suite."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*")
 
 
 def check_header(name: str, value: str, *, reserved: Set[str], where: str = "") -> None:
-    """See that a header can be sent as it is written.
+    """Check that a header can be sent unchanged.
 
     Args:
-        name: its name.
-        value: its value, which no message repeats.
-        reserved: names in lower case that the HTTP client sets itself.
-        where: begins the message.
+        name: the header's name.
+        value: the header's value, which no message repeats.
+        reserved: lower-case names that the HTTP client sets itself.
+        where: prefix of the message.
 
     Raises:
-        TargetError: HTTP does not allow it, or it is a reserved one.
+        TargetError: HTTP does not allow the header, or its name is reserved.
     """
     if not _NAME.fullmatch(name):
         raise TargetError(f"{where}header name {excerpt(name, 40)} holds characters that HTTP does not allow")

@@ -1,4 +1,4 @@
-"""Models that grade: one prompt in, one answer out, over the same wire as the agent's calls."""
+"""Judge models, which answer single prompts over the same wire as the agent's calls."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ from msgspec.structs import replace
 
 from holodeck_action.llm.clients import Clients, ModelClient
 from holodeck_action.llm.codecs.schema_walk import SchemaError
-from holodeck_action.llm.errors import ModelCallError, malformed, unwritable
+from holodeck_action.llm.errors import ModelCallError, malformed_error, schema_error
 from holodeck_action.llm.messages import AnswerSchema, Question, Reply, Request, TokenProbability
 from holodeck_action.llm.providers import REASONING, ModelPlan, resolve_model
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.text.foreign import Foreign
 
 TEMPERATURE = 0.0
-"""Sent where the reference does not say another one: the same answer should get the same score."""
+"""Temperature of judges unless agent.yaml sets another one; 0 makes the score of the same answer as stable as possible.
+"""
 
 _SAMPLED = frozenset(("temperature", "top_p", "max_tokens", "presence_penalty", "frequency_penalty"))
-"""Settings for models that sample; those that think first refuse them, or would be cut short by the limit."""
+"""Settings that are only sent to models that do not think first: other models refuse them, or the limit would cut them
+off.
+"""
 
 
 class JudgeAnswer(Struct, frozen=True):
-    """What a judge answered.
+    """The answer of a judge.
 
     Attributes:
-        text: the answer, JSON where a schema was asked for and the model takes one.
-        structured: whether the model was held to the schema.
-        tokens: the answer's tokens; None where log probabilities were not asked for, or the model gives none.
-        model: the model's name as the answer gave it.
-        truncated: whether the answer stops at the token limit.
+        text: the answer; JSON if a schema was requested and the model supports schemas.
+        structured: whether the provider enforced the schema.
+        tokens: the answer's tokens with log probabilities; None if these were not requested or are not supported.
+        model: the model's name in the answer.
+        truncated: whether the answer was cut off at the token limit.
     """
 
     text: str
@@ -42,10 +45,10 @@ class JudgeAnswer(Struct, frozen=True):
 
 
 class JudgeModel:
-    """A model that is asked to grade; its client is built with the first question."""
+    """A model that acts as a judge; its client is created with the first question."""
 
     def __init__(self, plan: ModelPlan, clients: Clients) -> None:
-        """Prepare; nothing is imported or opened.
+        """Create the instance; nothing is imported or opened yet.
 
         Args:
             plan: the model, from `judge_plan`.
@@ -55,7 +58,7 @@ class JudgeModel:
         self._clients = clients
         self._client: ModelClient | None = None
         self._takes_schema = True
-        # Models that think first give none.
+        # Models that think first return no log probabilities.
         self._gives_probabilities = plan.provider in ("openai", "azure_openai") and not REASONING.search(plan.name)
 
     @property
@@ -65,7 +68,7 @@ class JudgeModel:
 
     @property
     def gives_probabilities(self) -> bool:
-        """Whether log probabilities can be asked for, as far as is known."""
+        """Whether the model supports log probabilities, as far as is known."""
         return self._gives_probabilities
 
     def redact(self, text: str) -> str:
@@ -84,22 +87,23 @@ class JudgeModel:
     ) -> JudgeAnswer:
         """Ask one question.
 
-        A model that refuses schemas or log probabilities is asked again without them, and never with them after that.
+        If the model refuses schemas or log probabilities, it is called again without them, and they are omitted from
+        all later calls.
 
         Args:
-            prompt: what is asked.
-            system: instructions beside it.
+            prompt: the question.
+            system: the system instructions.
             schema: JSON schema of the answer.
             schema_name: the schema's name, which some providers show to the model.
-            top_logprobs: how many alternatives of every token to give; None for no log probabilities.
-            defaults: request settings where the reference writes none; a model that takes no temperature gets none of
-                those that a sampling model would.
+            top_logprobs: number of alternatives per token; None if no log probabilities are needed.
+            defaults: values for settings that agent.yaml does not set. Sampling settings are omitted if the model
+                supports no temperature.
 
         Raises:
-            ModelCallError: no answer came, or the model declined (`refused`), or the answer is empty (`bad_reply`).
+            ModelCallError: there is no answer, the model declined (`refused`), or the answer is empty (`bad_reply`).
         """
         request = Request((Question(prompt),), system)
-        asked_schema = schema if self._takes_schema and self._native() else None
+        asked_schema = schema if self._takes_schema and self._takes_schemas() else None
         asked_logprobs = top_logprobs if self._gives_probabilities else None
         without_schema = without_logprobs = False
         while True:
@@ -113,10 +117,10 @@ class JudgeModel:
                     asked_logprobs, without_logprobs = None, True
                 else:
                     asked_schema, without_schema = None, True
-        # Only an answer shows that the refusal was about the way of asking, not about what was asked.
+        # Only a later answer shows that the model refused these options, and not the question.
         self._gives_probabilities = self._gives_probabilities and not without_logprobs
         self._takes_schema = self._takes_schema and not without_schema
-        return self._answer(reply, asked_schema is not None)
+        return self._read_reply(reply, asked_schema is not None)
 
     async def _send(
         self,
@@ -126,23 +130,23 @@ class JudgeModel:
         top_logprobs: int | None,
         defaults: Mapping[str, Any],
     ) -> Reply:
-        client = self._model()
-        settings = {**self._unwritten(defaults, client), **client.settings}
+        client = self._lazy_client()
+        settings = {**self._default_settings(defaults, client), **client.settings}
         if top_logprobs is not None:
             settings["top_logprobs"] = top_logprobs
         answer = None if schema is None else AnswerSchema(schema_name, dict(schema))
         try:
             offered = client.codec.offer((), answer)
         except SchemaError as error:
-            raise unwritable(self.plan, str(error)) from None
+            raise schema_error(self.plan, str(error)) from None
         return await client.ask([request], settings, offered)
 
-    def _model(self) -> ModelClient:
+    def _lazy_client(self) -> ModelClient:
         if self._client is None:
             self._client = ModelClient(self.plan, self._clients)
         return self._client
 
-    def _unwritten(self, defaults: Mapping[str, Any], client: ModelClient) -> dict[str, Any]:
+    def _default_settings(self, defaults: Mapping[str, Any], client: ModelClient) -> dict[str, Any]:
         samples = "temperature" in client.settings
         return {
             name: value
@@ -150,10 +154,10 @@ class JudgeModel:
             if name not in self.plan.written and (samples or name not in _SAMPLED)
         }
 
-    def _native(self) -> bool:
-        return self._model().codec.known.structured
+    def _takes_schemas(self) -> bool:
+        return self._lazy_client().codec.known.structured
 
-    def _answer(self, reply: Reply, structured: bool) -> JudgeAnswer:
+    def _read_reply(self, reply: Reply, structured: bool) -> JudgeAnswer:
         if reply.refusal is not None:
             words = Foreign.of_text(reply.refusal).words(self.redact) or "it declined"
             raise ModelCallError(
@@ -161,10 +165,10 @@ class JudgeModel:
                 "refused",
                 {"provider": self.plan.provider, "model": self.plan.name},
             )
-        # What is made of it is cut in many places, and it is recorded without secrets, too.
+        # Redacted before the text is cut in other places, because a cut secret is no longer found.
         text = self.redact(reply.text)
         if not text.strip():
-            raise malformed(self.plan, "it is empty", self.redact)
+            raise malformed_error(self.plan, "it is empty", self.redact)
         return JudgeAnswer(
             text=text,
             structured=structured,
@@ -175,13 +179,13 @@ class JudgeModel:
 
 
 def judge_plan(config: LLMProvider, environ: Mapping[str, str], *, where: str) -> ModelPlan:
-    """Decide how a judge is reached and asked.
+    """Resolve the model of a judge.
 
-    A judge's temperature is 0 unless the reference says another one, and its answers have no token limit unless the
-    reference gives one: a cut verdict is none.
+    A judge's temperature is 0 unless agent.yaml sets another one. Its answers have no token limit unless agent.yaml
+    sets one, because a verdict that is cut off is invalid.
 
     Args:
-        config: the validated reference.
+        config: the validated model reference.
         environ: the job's environment.
         where: path of the reference in the suite, for messages.
 

@@ -1,7 +1,7 @@
 """What is known about models by their names: the profiles of pydantic-ai 2.68.0; `make models` renews it.
 
 By provider: what several models take, see `KnownModel`, and how their names begin. The longest beginning counts, and a
-`$` stands for the end of a name.
+`$` means the end of a name.
 """
 
 from typing import Any

@@ -1,8 +1,8 @@
-"""How many requests a second accounts took in earlier runs, one small file for each account in the cache folder.
+"""Requests per second that accounts accepted in earlier runs, one small file per account in the cache folder.
 
-A rate is only ever the start of a pace (`pace`), and no record depends on it. The files are foreign input: whatever is
-damaged, implausible, from the future or more than a day old is as if it were missing. Each is replaced in one step, so
-that of several runs the last one counts.
+A stored rate is only the initial rate of a `pace.Pace`; no record depends on it. The files are untrusted: values that
+are damaged, implausible, dated in the future or older than a day are ignored. Files are replaced atomically, so the
+last of several runs wins.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DIGITS = 2
 
 
 class _Known(Struct, frozen=True, forbid_unknown_fields=True):
-    """A rate in requests a second, and when it was measured."""
+    """A rate in requests per second, and when it was measured."""
 
     rate: Annotated[float, Meta(ge=LEAST, le=MOST)]
     at: Annotated[datetime, Meta(tz=True)]
@@ -40,37 +40,37 @@ _DECODER = msgspec.json.Decoder(_Known)
 
 
 class KnownRates:
-    """The rates of accounts in a cache folder; without a folder nothing is known or kept."""
+    """Reads and stores the rates of accounts in a cache folder; does nothing if there is no folder."""
 
     def __init__(self, cache: Path | None, now: Callable[[], datetime]) -> None:
-        """Prepare; nothing is read or made.
+        """Create the instance; no file is read or created yet.
 
         Args:
-            cache: the cache folder; None for none.
-            now: the time of day, in UTC.
+            cache: the cache folder; None to store nothing.
+            now: returns the current time in UTC.
         """
         self._folder = None if cache is None else cache / FOLDER
         self._now = now
 
     def read(self, account: Account) -> float | None:
-        """Return the requests a second that an account took less than a day ago; None if that is not known."""
+        """Return the requests per second that an account accepted less than a day ago; None if unknown."""
         if self._folder is None:
             return None
         try:
-            known = read_file(_path(self._folder, account), _MOST_BYTES, follow=False).parse(_DECODER.decode)
+            known = read_file(_rate_file(self._folder, account), _MOST_BYTES, follow=False).parse(_DECODER.decode)
         except (OSError, ForeignError):
             return None
         return known.rate if timedelta() <= self._now() - known.at < FORGOTTEN_AFTER else None
 
-    def keep(self, account: Account, rate: float | None) -> None:
-        """Keep a rate for later runs, in the place of an earlier one; None forgets that.
+    def store(self, account: Account, rate: float | None) -> None:
+        """Store a rate for later runs; None deletes the stored rate.
 
-        A folder that cannot be written keeps nothing: the next run then starts without a rate.
+        Errors are ignored: the next run then starts without a rate.
         """
         if self._folder is None or rate == self.read(account):
-            # A rate that nothing has tested gets no new date.
+            # An unchanged rate was not tested in this run, so its date is kept.
             return
-        path = _path(self._folder, account)
+        path = _rate_file(self._folder, account)
         with suppress(OSError):
             if rate is None:
                 UNSYNCED_DISK.remove(path)
@@ -80,8 +80,8 @@ class KnownRates:
             write_atomically(path, [msgspec.json.encode(known) + b"\n"], disk=UNSYNCED_DISK)
 
 
-def _path(folder: Path, account: Account) -> Path:
-    """Return the file of an account, whose name holds neither its key nor its address."""
+def _rate_file(folder: Path, account: Account) -> Path:
+    """Return the path of an account's file; its name reveals neither key nor URL."""
     parts = (account.provider, account.base_url, _digest(account.key))
     return folder / f"{_digest(' '.join(parts))[:32]}.json"
 

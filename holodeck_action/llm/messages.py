@@ -1,4 +1,4 @@
-"""A conversation with a model, in no provider's words: what `codecs` translate."""
+"""A conversation with a model, independent of providers; `codecs` translate it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 Finish = Literal["stop", "length", "tool_call", "content_filter"]
-"""Why an answer ends, where the provider's reason is one of these."""
+"""The reason why an answer ends."""
 
 
 class Image(Struct, frozen=True):
@@ -20,39 +20,42 @@ class Image(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """What the user says: a text, then images."""
+    """A user's message: a text, then images."""
 
     text: str
     images: tuple[Image, ...] = ()
 
 
 class ToolResult(Struct, frozen=True):
-    """What a tool gave; `id` names the call."""
+    """The result of a tool call; `id` is the id of the call."""
 
     id: str
     text: str
 
 
 class Request(Struct, frozen=True):
-    """What is said to the model at once. Of a conversation, the last instructions that are given count."""
+    """The messages of one request, and instructions. If several requests of a conversation have instructions, the
+    latest apply.
+    """
 
     parts: tuple[Question | ToolResult, ...]
     instructions: str | None = None
 
 
 class Text(Struct, frozen=True):
-    """A piece of an answer."""
+    """A piece of an answer's text."""
 
     content: str
 
 
 class Thought(Struct, frozen=True):
-    """What a model thought before it went on.
+    """A part of an answer that contains the model's reasoning.
 
     Attributes:
-        content: the thought; empty where the provider keeps it to itself.
-        field: the field of an answer that held it; None for tags in the text, and for providers with one way.
-        signature: with which the provider knows it again; of a thought without content, the thought itself.
+        content: text of the thought; empty if the provider does not reveal it.
+        field: name of the answer's field that contained it; None if it was between tags in the text, or if the provider
+            has only one format.
+        signature: the provider's signature of the thought; the encrypted thought if `content` is empty.
     """
 
     content: str
@@ -61,13 +64,13 @@ class Thought(Struct, frozen=True):
 
 
 class ToolCall(Struct, frozen=True):
-    """A tool that the model asks for.
+    """A tool call requested by the model.
 
     Attributes:
-        id: names the call in the conversation.
-        name: as the model wrote it.
-        args: JSON text as the model wrote it, or what the provider read from it.
-        extra: what the provider wants back with the call, as it came; None where there is nothing.
+        id: id of the call, unique in the conversation.
+        name: name of the tool as written by the model.
+        args: JSON written by the model, or the object that the provider parsed from it.
+        extra: data that must be sent back to the provider unchanged with the call; None if there are no such data.
     """
 
     id: str
@@ -77,7 +80,7 @@ class ToolCall(Struct, frozen=True):
 
 
 class TokenProbability(Struct, frozen=True):
-    """A token of an answer with its log probability, and those that could have stood in its place."""
+    """A token of an answer with its log probability, and its alternatives."""
 
     token: str
     logprob: float
@@ -85,15 +88,15 @@ class TokenProbability(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """What a model answered.
+    """The answer of a model.
 
     Attributes:
-        parts: in the model's order.
-        model: its name as the answer gave it; empty where it does not say.
-        finish: why it ends; None for a reason that is none of these.
-        refusal: the model's words where it declined to answer, perhaps none; None where it did not decline.
-        tokens: with their log probabilities; None where they were not asked for, or are not given.
-        forgot: whether the provider left thoughts of the conversation out, because they belong to another one.
+        parts: texts, thoughts and calls, in the model's order.
+        model: the model's name in the answer; empty if missing.
+        finish: reason why the answer ends; None if it is not listed in `Finish`.
+        refusal: text with which the model declined to answer, possibly empty; None if it did not decline.
+        tokens: tokens with log probabilities; None if these were not requested or are not supported.
+        forgot: whether the provider dropped thoughts that belong to another conversation.
     """
 
     parts: tuple[Text | Thought | ToolCall, ...]
@@ -105,7 +108,7 @@ class Reply(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The text; pieces with something else between them are paragraphs."""
+        """The text of the reply; texts separated by other parts become paragraphs."""
         pieces = groupby(self.parts, key=lambda part: isinstance(part, Text))
         return "\n\n".join(
             "".join(part.content for part in group if isinstance(part, Text)) for is_text, group in pieces if is_text
@@ -113,7 +116,7 @@ class Reply(Struct, frozen=True):
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
-        """The tools it asks for before it goes on, in order."""
+        """The tool calls that the model requests, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
 
@@ -121,7 +124,7 @@ Message = Request | Reply
 
 
 class ToolDefinition(Struct, frozen=True):
-    """A tool as the model sees it; `parameters` is the JSON schema of its arguments, an object."""
+    """A tool as presented to the model; `parameters` is the JSON schema of its arguments, an object."""
 
     name: str
     description: str
@@ -129,7 +132,7 @@ class ToolDefinition(Struct, frozen=True):
 
 
 class AnswerSchema(Struct, frozen=True):
-    """The JSON schema that an answer must fit; `strict` None lets the codec decide by the schema."""
+    """The JSON schema of an answer; if `strict` is None, the codec decides whether it is enforced strictly."""
 
     name: str
     schema: dict[str, Any]
@@ -137,7 +140,9 @@ class AnswerSchema(Struct, frozen=True):
 
 
 def instructions_of(messages: Sequence[Message]) -> str | None:
-    """Return the instructions of a conversation: the last that are given."""
+    """Return the latest instructions of a conversation, which are the ones that apply; None if no message has
+    instructions.
+    """
     for message in reversed(messages):
         if isinstance(message, Request) and message.instructions is not None:
             return message.instructions

@@ -1,6 +1,6 @@
-"""What is known about a model by its name: what it takes, and how its schemas must be written.
+"""Features of models: supported settings and the dialect of their schemas.
 
-`known_models.py` holds the facts; a model that it does not tell of gets what its provider takes of all.
+`known_models.py` lists the models. A model that it does not list gets the defaults of its provider.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from holodeck_action.llm.known_models import FAMILIES
 from holodeck_action.suite.model.providers import ProviderName
 
 Schemas = Literal["openai", "openai_compatible", "inlined", "inlined_openai", "grok", "gemma", "anthropic"]
-"""How JSON schemas are written for a model; see `codecs.schemas`."""
+"""Dialects of JSON schemas; see `codecs.schemas`."""
 
 EFFORTS = ("minimal", "low", "medium", "high", "xhigh")
-"""How hard a model can be asked to think, from least to most."""
+"""Levels of reasoning effort, from lowest to highest."""
 
 
 class KnownModel(Struct, frozen=True):
-    """What a model takes.
+    """The features of a model.
 
     Attributes:
-        schemas: how JSON schemas are written.
-        structured: whether it can be held to a schema.
+        schemas: dialect of its JSON schemas.
+        structured: whether schemas of answers can be enforced.
         reasons: whether it can think before it answers.
-        efforts: how hard it can be asked to think, from least to most.
-        no_effort: whether it can be asked not to think.
-        reasons_unasked: whether it thinks where the request does not say.
-        system_role: the role of instructions.
+        efforts: supported levels of reasoning effort, from lowest to highest.
+        no_effort: whether thinking can be switched off.
+        reasons_unasked: whether it thinks by default, without a setting.
+        system_role: role of messages with instructions.
         strict: whether tools and schemas are marked as strict.
-        thought_field: the field of an answer with its thoughts, where only one is meant; None for any.
-        sampling: whether it takes temperature and top_p at all.
-        most_tokens: of an answer; None where that is not known.
-        default_tokens: what an answer of Anthropic's models is limited to where the suite sets no limit.
-        takes_effort: whether an Anthropic model takes an effort.
-        takes_top_effort: whether it takes the effort `max`.
-        takes_budget: whether it takes a number of tokens to think.
-        binds_thoughts: whether its thoughts belong to the conversation in which it had them.
+        thought_field: name of the answer field that contains thoughts; None if several fields are possible.
+        sampling: whether it supports temperature and top_p.
+        most_tokens: maximum tokens of an answer; None if unknown.
+        default_tokens: maximum tokens of an answer if the suite sets no limit; only for Anthropic's models.
+        takes_effort: whether an Anthropic model supports the setting `effort`.
+        takes_top_effort: whether it supports the effort `max`.
+        takes_budget: whether it supports a token budget for thinking.
+        binds_thoughts: whether its thoughts are valid only in the conversation that they come from.
     """
 
     schemas: Schemas
@@ -63,19 +63,21 @@ class KnownModel(Struct, frozen=True):
 
 
 def known_model(provider: ProviderName, name: str) -> KnownModel:
-    """Return what is known of a model.
+    """Return the features of a model.
 
     Args:
-        provider: the format's name of the provider; services that speak OpenAI's language are taken for OpenAI.
-        name: the model, or the deployment for Azure OpenAI.
+        provider: the provider's name in agent.yaml; services with OpenAI's API are treated as OpenAI.
+        name: the name of the model, or of the deployment for Azure OpenAI.
     """
     families = _families(provider if provider in FAMILIES else "openai")
     name = _IN_BEDROCK.sub("", name) if provider == "anthropic" else name
-    return families[longest(families, name.lower() if provider in _ANY_CASE else name)]
+    return families[longest_prefix(families, name.lower() if provider in _ANY_CASE else name)]
 
 
-def longest(starts: Iterable[str], name: str) -> str:
-    """Return the longest of some beginnings that a name has, of which one is empty; `$` stands for the end."""
+def longest_prefix(starts: Iterable[str], name: str) -> str:
+    """Return the longest element of `starts` that is a prefix of a name. One element must be empty; `$` means the end
+    of the name.
+    """
     return max((start for start in starts if f"{name}$".startswith(start)), key=len)
 
 

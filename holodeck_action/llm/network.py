@@ -1,4 +1,4 @@
-"""The last link: sends a request once and reads its whole answer."""
+"""The last link of the chain: sends a request once and reads the complete answer."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from functools import cache
 
 import httpx2
 
-from holodeck_action.llm.calls import Account, Answer, Call, Post, WireError
-from holodeck_action.llm.outcomes import check, parse
+from holodeck_action.llm.calls import Account, Answer, Call, HttpRequest, WireError
+from holodeck_action.llm.outcomes import parse, parse_complete
 
 ATTEMPT_S = 300.0
-"""Seconds that one attempt may take where no deadline is nearer: reasoning models think for minutes."""
+"""Maximum seconds of one attempt if no deadline is earlier; reasoning models think for minutes."""
 CONNECT_S = 10.0
-"""Seconds to reach the provider."""
+"""Maximum seconds to connect to the provider."""
 MAX_BODY_BYTES = 64_000_000
-"""Bytes of one answer, unpacked: 2,048 embeddings of 3,072 numbers, the most a provider gives, are below it."""
+"""Maximum bytes of one decompressed answer; the largest known one, 2,048 embeddings of 3,072 numbers, is smaller."""
 
-# The answer is handed on whole and unpacked: what these say of its form is no longer true.
+# Dropped, because the answer is passed on complete and decompressed.
 _FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive"})
 _HEADERS = dict(httpx2.AsyncClient(transport=httpx2.AsyncBaseTransport(), trust_env=False).headers)
-"""What the library sends where nothing else is given; it knows which compressions it can undo."""
+"""The HTTP library's default headers, which include the compressions that it supports."""
 _EXTENSIONS = {"timeout": {"connect": CONNECT_S, "read": None, "write": None, "pool": None}}
 _url = cache(httpx2.URL)
 
 
 Lends = Callable[[], AbstractContextManager[httpx2.AsyncBaseTransport]]
-"""Lends what sends a request, until its answer is read."""
+"""Returns a context manager that lends a transport for one request, until its answer is read."""
 
 
 class Network:
-    """Sends requests of one account."""
+    """Sends the requests of one account."""
 
     def __init__(self, account: Account, lends: Lends, monotonic: Callable[[], float]) -> None:
         self._label = account.label
@@ -46,7 +46,7 @@ class Network:
             WireError: `connect`, `disconnected`, `timeout`, `too_large`, `malformed`, `truncated`, `stream_error`.
         """
         call.attempts += 1
-        request = self._request(call.request)
+        request = self._build_request(call.request)
         started = self._monotonic()
         try:
             with self._lends() as transport:
@@ -67,14 +67,14 @@ class Network:
             message = f"{self._label} answered with a broken compressed body"
             raise WireError(message, "malformed", retry_worthy=True) from None
         except httpx2.RequestError as error:
-            # The texts of protocol errors may quote what was sent, header values too.
-            message = f"{self._label} broke off the exchange ({type(error).__name__})"
+            # Messages of protocol errors may quote the request, including header values.
+            message = f"{self._label} closed the connection early ({type(error).__name__})"
             retry = not isinstance(error, (httpx2.UnsupportedProtocol, httpx2.LocalProtocolError))
             raise WireError(message, "disconnected", retry_worthy=retry) from None
         latency = self._monotonic() - started
         kind = response.headers.get("content-type", "")
         if 200 <= response.status_code < 300:
-            payload = check(kind, body, self._label)
+            payload = parse_complete(kind, body, self._label)
         else:
             try:
                 payload = parse(kind, body)
@@ -83,7 +83,7 @@ class Network:
         headers = tuple((name, value) for name, value in response.headers.items() if name not in _FRAMING)
         return Answer(response.status_code, headers, body, payload, latency)
 
-    def _request(self, given: Post) -> httpx2.Request:
+    def _build_request(self, given: HttpRequest) -> httpx2.Request:
         try:
             url = _url(given.url)
         except httpx2.InvalidURL as error:
@@ -95,12 +95,12 @@ class Network:
     async def _read(self, response: httpx2.Response) -> bytes:
         stream = response.stream
         if "content-encoding" not in response.headers and isinstance(stream, httpx2.AsyncByteStream):
-            # Not packed: the library's own layers have nothing to do.
-            return await self._joined(stream)
+            # An uncompressed body needs no decoder of the library.
+            return await self._join(stream)
         async with aclosing(response.aiter_bytes()) as chunks:
-            return await self._joined(chunks)
+            return await self._join(chunks)
 
-    async def _joined(self, chunks: AsyncIterable[bytes]) -> bytes:
+    async def _join(self, chunks: AsyncIterable[bytes]) -> bytes:
         data = bytearray()
         async for chunk in chunks:
             data += chunk

@@ -1,8 +1,8 @@
-"""From a model reference of the suite to its address, key and settings.
+"""Resolution of a suite's model reference to URL, key and settings.
 
-Nothing is imported, opened or asked here, so that a missing key is found before a run starts;
-`holodeck_action.llm.clients` builds the client of a plan. A service that speaks OpenAI's language is an entry of
-`COMPATIBLE`; any other provider is one of `_RESOLVERS` and one there.
+Nothing is imported, opened or requested here, so that a missing key is found before a run starts.
+`holodeck_action.llm.clients` creates the client of a plan. A service with OpenAI's API is an entry of `COMPATIBLE`; any
+other provider is a function in `_RESOLVERS`, and a codec in `llm/codecs`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _OPENAI = "https://api.openai.com/v1"
 _ANTHROPIC = "https://api.anthropic.com"
 _OLLAMA = "http://localhost:11434/v1"
 _NO_KEY = "not-needed"
-"""Sent to servers that ask for no key: the clients insist on one."""
+"""API key sent to servers that need no key, because the header must not be empty."""
 
 REASONING = re.compile(r"(?:^|[/:])(?:o[134]|gpt-5)")
-"""Names of OpenAI models that think first: they take neither temperature nor top_p."""
+"""Matches names of OpenAI models that think first; they support neither temperature nor top_p."""
 
 _DATED_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
 _COMPLETION_TOKENS_SINCE = "2024-09"
-"""First version of the Azure OpenAI API that knows `max_completion_tokens`."""
+"""First version of the Azure OpenAI API that supports `max_completion_tokens`."""
 
 _OAUTH_BETA = "oauth-2025-04-20"
 _PROVIDER_WORDS = {
@@ -46,35 +46,36 @@ _ANTHROPIC_KEYS: Mapping[str, tuple[Credential, str]] = {
     "oauth_token": ("oauth", "CLAUDE_CODE_OAUTH_TOKEN"),
     "custom": ("bearer", "ANTHROPIC_AUTH_TOKEN"),
 }
-"""How `auth_provider` sends the key, and the variable that holds it; `api_key` is the default."""
+"""For each `auth_provider` how the key is sent, and the environment variable with the key; the default is `api_key`."""
 _OTHER_CLOUDS = ("bedrock", "vertex", "foundry")
 
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""What an `api_key` still holds where its variable is not set."""
+"""Matches the value of an `api_key` whose environment variable is not set."""
 
 _REPLAYED = "replayed"
 
 
 class Keyless(dict[str, str]):
-    """The environment of a run that sends nothing, because it replays: no model needs a key in it."""
+    """The environment of a replay: no request is sent, so no model needs a key."""
 
 
 class ModelConfigError(ValueError):
-    """A model cannot be used as it is configured; the message names the field or the variable to set."""
+    """The configuration of a model is invalid; the message names the field or variable to set."""
 
 
 class MissingKeyError(ModelConfigError):
-    """A key is nowhere to be found; everything else about the model may be right."""
+    """A key is missing; the rest of the configuration may be valid."""
 
 
 class Reasoning(Struct, frozen=True):
-    """What a suite asks for.
+    """The reasoning settings of a suite's model.
 
     Attributes:
-        effort: `effort` of the runner's block; None when it is not given.
-        budget: thinking tokens of `claude.extended_thinking`, on top of `max_tokens`; None when it is off.
-        block: the block that says so, `claude` or `openai`.
+        effort: value of `effort` in the block; None if it is not set.
+        budget: maximum thinking tokens of `claude.extended_thinking`, in addition to `max_tokens`; None if extended
+            thinking is off.
+        block: name of the block of agent.yaml with these settings, `claude` or `openai`.
     """
 
     effort: Effort | None = None
@@ -83,22 +84,24 @@ class Reasoning(Struct, frozen=True):
 
 
 class ModelPlan(Struct, frozen=True):
-    """A model reference with its address, its key and its settings decided; nothing is imported or opened for it.
+    """A model with resolved URL, key and settings; creating it imports and opens nothing.
 
     Attributes:
-        provider: the format's name of the provider.
-        name: the model, or the deployment for Azure OpenAI.
-        account: where it is and whose key is used.
-        credential: how the key is sent.
-        key_source: the field or variable that holds the key, for messages.
-        settings: what is sent (`temperature`, `top_p`, `max_tokens`, …; see `codecs.codec.Codec.outgoing`).
-        api_version: sent as `api-version`; Azure OpenAI only.
-        deployments: whether Azure OpenAI is asked under `/openai/deployments/NAME` (a dated version) and not under
+        provider: the provider's name in agent.yaml.
+        name: the name of the model, or of the deployment for Azure OpenAI.
+        account: the service and the key.
+        credential: header in which the key is sent.
+        key_source: the field or variable that contains the key, for messages.
+        settings: the request settings (`temperature`, `top_p`, `max_tokens`, …; see
+            `codecs.codec.Codec.build_request`).
+        api_version: the query parameter `api-version`; Azure OpenAI only.
+        deployments: whether Azure OpenAI is called under `/openai/deployments/NAME` (a dated version), otherwise under
             `/openai/v1`.
-        completion_tokens: whether the limit is sent as `max_completion_tokens`, else as `max_tokens`.
-        written: names of the settings that the suite itself gives; the others are the format's defaults.
-        notices: what the reader should know, each one sentence.
-        reasoning: how hard it is asked to think.
+        completion_tokens: whether the token limit of the answer is sent as `max_completion_tokens`, otherwise as
+            `max_tokens`.
+        written: names of the settings that the suite sets; all other settings have default values.
+        notices: notices for the reader of the record, one sentence each.
+        reasoning: the reasoning settings.
     """
 
     provider: ProviderName
@@ -116,34 +119,34 @@ class ModelPlan(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The model as messages name it, such as `OpenAI model gpt-4o`."""
+        """The model's name in messages, such as `OpenAI model gpt-4o`."""
         noun = "deployment" if self.provider == "azure_openai" else "model"
         return f"{_PROVIDER_WORDS[self.provider]} {noun} {self.name}"
 
 
 def resolve_model(config: LLMProvider, environ: Mapping[str, str], *, where: str = "model") -> ModelPlan:
-    """Decide how a model is reached and asked.
+    """Resolve the URL, key and settings of a model.
 
-    Keys come from the reference's `api_key`, else from the provider's variable; an empty one counts as missing.
-    Addresses come from `endpoint`, else from `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` or `OLLAMA_BASE_URL`, else they
-    are the provider's own.
+    The key is the reference's `api_key`, or else the provider's variable; an empty key counts as missing. The URL is
+    `endpoint`, or else the value of `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` or `OLLAMA_BASE_URL`, or else the
+    provider's own.
 
     Args:
-        config: the validated reference.
-        environ: the job's environment; a `Keyless` one where no key is needed.
-        where: path of the reference in agent.yaml, for messages.
+        config: the validated model reference.
+        environ: the job's environment; a `Keyless` one if no key is needed.
+        where: path of the model reference in agent.yaml, for messages.
 
     Raises:
         MissingKeyError: there is no key.
-        ModelConfigError: an address that is none, or a value the provider does not take.
+        ModelConfigError: a URL is invalid, or the provider does not support a value.
     """
     return _RESOLVERS[config.provider](config, environ, where)
 
 
-def _openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
-    base_url = _address(config, environ, where, _OPENAI)
+def _resolve_openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+    base_url = _resolve_url(config, environ, where, _OPENAI)
     own = urlsplit(base_url).hostname == urlsplit(_OPENAI).hostname
-    key, source = _key(config, environ, where, "OPENAI_API_KEY", base_url)
+    key, source = _find_key(config, environ, where, "OPENAI_API_KEY", base_url)
     reasoning = bool(REASONING.search(config.name))
     settings, notices = _settings(config, sampling=not reasoning)
     return ModelPlan(
@@ -153,16 +156,16 @@ def _openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> Mode
         "bearer",
         source,
         settings,
-        # Compatible servers know the older name for sure; OpenAI's reasoning models only the newer one.
+        # All compatible servers support the older name; OpenAI's reasoning models only the newer one.
         completion_tokens=own or reasoning,
         written=frozenset(config.model_fields_set),
         notices=notices,
     )
 
 
-def _azure_openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
-    endpoint = _url(config.endpoint or "", f"{where}.endpoint")
-    key, source = _key(config, environ, where, "AZURE_OPENAI_API_KEY", None)
+def _resolve_azure_openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+    endpoint = _check_url(config.endpoint or "", f"{where}.endpoint")
+    key, source = _find_key(config, environ, where, "AZURE_OPENAI_API_KEY", None)
     reasoning = bool(REASONING.search(config.name))
     settings, notices = _settings(config, sampling=not reasoning)
     version = config.api_version
@@ -183,20 +186,20 @@ def _azure_openai(config: LLMProvider, environ: Mapping[str, str], where: str) -
     )
 
 
-def _anthropic(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+def _resolve_anthropic(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
     if config.auth_provider in _OTHER_CLOUDS:
         raise ModelConfigError(
             f"{where}.auth_provider is {config.auth_provider}, which is not supported; "
             "use `auth_provider: api_key` with ANTHROPIC_API_KEY"
         )
-    base_url = _address(config, environ, where, _ANTHROPIC).removesuffix("/v1")
+    base_url = _resolve_url(config, environ, where, _ANTHROPIC).removesuffix("/v1")
     credential, variable = _ANTHROPIC_KEYS.get(config.auth_provider or "", ("api_key", "ANTHROPIC_API_KEY"))
-    key, source = _key(config, environ, where, variable, None)
+    key, source = _find_key(config, environ, where, variable, None)
     if config.temperature is not None and config.temperature > 1:
-        raise ModelConfigError(f"{where}.temperature is {config.temperature:g}; Anthropic takes 0 to 1")
+        raise ModelConfigError(f"{where}.temperature is {config.temperature:g}; Anthropic accepts 0 to 1")
     settings, notices = _settings(config, sampling=True)
     if config.top_p is not None and "temperature" not in config.model_fields_set:
-        # Newer models refuse both at once, and only top_p was asked for.
+        # Newer models refuse both together, and the suite only sets top_p.
         settings.pop("temperature", None)
     if credential == "oauth":
         settings["betas"] = (_OAUTH_BETA,)
@@ -212,13 +215,13 @@ def _anthropic(config: LLMProvider, environ: Mapping[str, str], where: str) -> M
     )
 
 
-def _ollama(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
-    base_url = _address(config, environ, where, _OLLAMA).removesuffix("/api")
+def _resolve_ollama(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+    base_url = _resolve_url(config, environ, where, _OLLAMA).removesuffix("/api")
     if urlsplit(base_url).path in ("", "/"):
         base_url = f"{base_url}/v1"
     settings, notices = _settings(config, sampling=True)
-    given = _given_key(config, environ, where) or environ.get("OLLAMA_API_KEY", "").strip() or _NO_KEY
-    key = _sendable(given, f"{where}.api_key or OLLAMA_API_KEY")
+    given = _written_key(config, environ, where) or environ.get("OLLAMA_API_KEY", "").strip() or _NO_KEY
+    key = _check_key(given, f"{where}.api_key or OLLAMA_API_KEY")
     return ModelPlan(
         "ollama",
         config.name,
@@ -231,16 +234,17 @@ def _ollama(config: LLMProvider, environ: Mapping[str, str], where: str) -> Mode
     )
 
 
-def _compatible(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+def _resolve_compatible(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
     service = COMPATIBLE[config.provider]
     variable = ADDRESS_VARIABLES[config.provider]
     if config.endpoint is None and not environ.get(variable, "").strip() and not service.address:
         raise ModelConfigError(
-            f"{where}.endpoint is missing: {service.title} has an address for each customer; write it there, or set "
+            f"{where}.endpoint is missing: {service.title} has a separate address for each customer; write it "
+            "there, or set "
             f"{variable}"
         )
-    base_url = _address(config, environ, where, service.address)
-    key, source = _key(config, environ, where, service.key, base_url)
+    base_url = _resolve_url(config, environ, where, service.address)
+    key, source = _find_key(config, environ, where, service.key, base_url)
     settings, notices = _settings(config, sampling=not REASONING.search(config.name))
     return ModelPlan(
         config.provider,
@@ -255,16 +259,16 @@ def _compatible(config: LLMProvider, environ: Mapping[str, str], where: str) -> 
 
 
 _RESOLVERS: Mapping[ProviderName, Callable[[LLMProvider, Mapping[str, str], str], ModelPlan]] = {
-    "openai": _openai,
-    "azure_openai": _azure_openai,
-    "anthropic": _anthropic,
-    "ollama": _ollama,
-    **dict.fromkeys(COMPATIBLE, _compatible),
+    "openai": _resolve_openai,
+    "azure_openai": _resolve_azure_openai,
+    "anthropic": _resolve_anthropic,
+    "ollama": _resolve_ollama,
+    **dict.fromkeys(COMPATIBLE, _resolve_compatible),
 }
 
 
 def _settings(config: LLMProvider, *, sampling: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return what is sent with every request, and notices on what was written but is not sent."""
+    """Return the settings of every request, and notices about settings that are not sent."""
     settings: dict[str, Any] = {}
     dropped: list[str] = []
     for name, value in (("temperature", config.temperature), ("top_p", config.top_p)):
@@ -276,18 +280,18 @@ def _settings(config: LLMProvider, *, sampling: bool) -> tuple[dict[str, Any], t
             dropped.append(name)
     if config.max_tokens is not None:
         settings["max_tokens"] = config.max_tokens
-    return settings, not_sent(config.name, dropped)
+    return settings, unsent_notices(config.name, dropped)
 
 
-def not_sent(name: str, dropped: list[str]) -> tuple[str, ...]:
-    """Return the notice on settings that a model does not take, or none."""
+def unsent_notices(name: str, dropped: list[str]) -> tuple[str, ...]:
+    """Return a tuple with one notice about all settings that a model does not support, or an empty tuple."""
     if not dropped:
         return ()
     verb = "are" if len(dropped) > 1 else "is"
-    return (f"{' and '.join(dropped)} {verb} not sent to {name}, which does not take it",)
+    return (f"{' and '.join(dropped)} {verb} not sent to {name}, which does not accept it",)
 
 
-def _given_key(config: LLMProvider, environ: Mapping[str, str], where: str) -> str:
+def _written_key(config: LLMProvider, environ: Mapping[str, str], where: str) -> str:
     given = config.api_key.get_secret_value().strip() if config.api_key is not None else ""
     if isinstance(environ, Keyless):
         return _REPLAYED
@@ -300,42 +304,44 @@ def _given_key(config: LLMProvider, environ: Mapping[str, str], where: str) -> s
     return given
 
 
-def _key(
+def _find_key(
     config: LLMProvider, environ: Mapping[str, str], where: str, variable: str, base_url: str | None
 ) -> tuple[str, str]:
-    """Return the key and the name of its source."""
-    if given := _given_key(config, environ, where):
-        return _sendable(given, f"{where}.api_key"), f"{where}.api_key"
+    """Return the key, and the field or variable that contains it."""
+    if given := _written_key(config, environ, where):
+        return _check_key(given, f"{where}.api_key"), f"{where}.api_key"
     if found := environ.get(variable, "").strip():
-        return _sendable(found, variable), variable
+        return _check_key(found, variable), variable
     if base_url is not None and is_loopback(urlsplit(base_url).hostname or ""):
         return _NO_KEY, variable
     place = where if "`" in where else f"`{where}:`"
     raise MissingKeyError(
-        f"{_PROVIDER_WORDS[config.provider]} needs a key for the model {config.name}, and there is none: "
-        f"set the environment variable {variable} (in a workflow: "
+        f"{_PROVIDER_WORDS[config.provider]} needs a key for the model {config.name}, but none is set: set the "
+        f"environment variable {variable} (in a workflow: "
         f"`env: {{{variable}: ${{{{ secrets.{variable} }}}}}}`), or write `api_key: ${{{variable}}}` below {place}"
     )
 
 
-def _sendable(key: str, source: str) -> str:
+def _check_key(key: str, source: str) -> str:
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise ModelConfigError(f"the key in {source} holds a blank, a line break or another character that no key has")
+        raise ModelConfigError(
+            f"the key in {source} holds a blank, a line break or another character that cannot occur in a key"
+        )
     return key
 
 
-def _address(config: LLMProvider, environ: Mapping[str, str], where: str, default: str) -> str:
+def _resolve_url(config: LLMProvider, environ: Mapping[str, str], where: str, default: str) -> str:
     if config.endpoint is not None:
-        return _url(config.endpoint, f"{where}.endpoint")
+        return _check_url(config.endpoint, f"{where}.endpoint")
     variable = ADDRESS_VARIABLES[config.provider]
-    return _url(environ.get(variable, "").strip() or default, variable)
+    return _check_url(environ.get(variable, "").strip() or default, variable)
 
 
-def _url(text: str, source: str) -> str:
-    """Return an address without a slash at its end.
+def _check_url(text: str, source: str) -> str:
+    """Return a URL without a trailing slash after checking it.
 
     Raises:
-        ModelConfigError: it is none; it is not shown, since it may hold a password.
+        ModelConfigError: the URL is invalid; the message does not repeat it, since it may contain a password.
     """
     try:
         parts = urlsplit(text.strip())
@@ -343,7 +349,7 @@ def _url(text: str, source: str) -> str:
     except ValueError:
         good = False
     if not good:
-        raise ModelConfigError(f"{source} is no address; write one such as https://models.example.com/v1")
+        raise ModelConfigError(f"{source} is not a URL; write one such as https://models.example.com/v1")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ModelConfigError(f"{source} must not hold a user, a password, a query or a fragment; use api_key")
     return text.strip().rstrip("/")

@@ -1,10 +1,10 @@
-"""The requests a second that a refusal's headers state.
+"""Requests per second from the headers of a refusal.
 
 OpenAI and Azure OpenAI send `x-ratelimit-limit-requests`, `-remaining-requests` and `-reset-requests`, the time until
 all requests are available again (https://developers.openai.com/api/docs/guides/rate-limits). Anthropic sends
 `anthropic-ratelimit-requests-limit`, `-remaining` and `-reset`, a date
-(https://platform.claude.com/docs/en/api/rate-limits). Both fill a token bucket: what is used is there again, evenly, at
-the time of the reset.
+(https://platform.claude.com/docs/en/api/rate-limits). Both describe a token bucket, which refills evenly until the
+reset.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _UNITS_S = (3_600.0, 60.0, 1.0, 0.001)
 
 
 def stated_rate(answer: Answer, now: datetime) -> float | None:
-    """Return the requests a second that an account refills, from the headers of a refusal.
+    """Return the requests per second that an account accepts according to the headers of a refusal.
 
     Args:
-        answer: a refusal.
-        now: the time of day, in UTC.
+        answer: the refusal.
+        now: the current time in UTC.
 
     Returns:
-        None if the headers are missing, invalid or implausible, or if requests are left: then the refusal is about
-        something else, such as tokens.
+        The requests per second. None if the headers are missing, invalid or implausible, or if requests remain: the
+        refusal then has another cause, such as the limit of tokens.
     """
     for name in ("x-ratelimit-{}-requests", "anthropic-ratelimit-requests-{}"):
         most, left = header(answer, name.format("limit")), header(answer, name.format("remaining"))
         if not _COUNT.fullmatch(most) or not _COUNT.fullmatch(left) or int(left):
             continue
-        seconds = _seconds(header(answer, name.format("reset")), now)
+        seconds = _reset_seconds(header(answer, name.format("reset")), now)
         if seconds is not None and seconds > 0 and LEAST * seconds <= int(most) <= MOST * seconds:
             return int(most) / seconds
     return None
 
 
-def _seconds(text: str, now: datetime) -> float | None:
-    """Return the seconds until a reset: `1.5`, `6m0s`, `120ms`, or a date with its zone; None if it is none."""
+def _reset_seconds(text: str, now: datetime) -> float | None:
+    """Return the seconds until a reset, given as `1.5`, `6m0s`, `120ms` or a date with time zone; None if invalid."""
     if _SECONDS.fullmatch(text):
         return float(text)
     found = _DURATION.fullmatch(text)

@@ -1,7 +1,7 @@
-"""Another try where it helps, never after the caller's deadline.
+"""Retries of failed calls, within the caller's deadline.
 
-Waiting for a rate limit is not charged to whoever asks: the clocks of turns, cases and metrics stand still, and a
-session lends its place to another one.
+Waiting for a rate limit is not charged to the caller: the clocks of turns, cases and metrics pause, and the session's
+slot is lent to another session.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.limits.gate import FIRST_S, SPREAD, backed_off
-from holodeck_action.llm.limits.pauses import away
-from holodeck_action.llm.outcomes import held_off, retry_after, retry_worthy
+from holodeck_action.llm.limits.gate import FIRST_S, SPREAD, backoff_s
+from holodeck_action.llm.limits.pauses import lend_place
+from holodeck_action.llm.outcomes import is_retryable, is_throttled, retry_after
 
 OFTEN = 3
-"""Refusals of one call after which its waits grow beyond what the provider asks for."""
+"""Number of refusals after which a call waits longer than the provider requests."""
 
 
 class Retries:
-    """The link that tries again: full jitter, Retry-After, within the call's deadline.
+    """The link that retries failed calls within their deadline, after a random back-off (full jitter) or the
+    Retry-After.
 
-    A call that the account's rate limit refuses is tried again for as long as it may wait in all; other trouble is met
-    `most` times.
+    A call refused by a rate limit is retried until its total waiting time is used up; after other failures it is
+    retried at most `most` times.
 
-    Tried again are 408, 409, 429 and 5xx (`x-should-retry` decides where it is sent), lost connections, broken and
-    incomplete bodies. Given up at once is whatever another try cannot help: a bad key, no quota, an unknown model, too
-    long a context, a content filter. The last answer is handed out as it is, so that the provider's client raises its
-    own error; a last attempt without an answer is a WireError.
+    Statuses 408, 409, 429 and 5xx are retried (`x-should-retry` overrides this), and so are lost connections and
+    malformed or incomplete bodies. Errors that a retry cannot fix are not retried: an invalid key, no quota, an unknown
+    model, a too long context, a content filter. The last answer is returned unchanged; if the last attempt has no
+    answer, its WireError is raised.
     """
 
     def __init__(
@@ -40,15 +41,15 @@ class Retries:
         uniform: Callable[[float, float], float],
         now: Callable[[], datetime],
     ) -> None:
-        """Prepare.
+        """Create the link.
 
         Args:
-            next_link: what tries once.
-            most: attempts after the first one, those after refusals excluded.
-            longest_wait_s: seconds that one call may wait in all after refusals.
-            pause: waits for seconds.
-            uniform: a random number between two.
-            now: the time of day, for dates in Retry-After.
+            next_link: the link that makes one attempt.
+            most: maximum number of retries, not counting those after refusals by a rate limit.
+            longest_wait_s: maximum seconds that a call waits in total after refusals.
+            pause: waits for a number of seconds.
+            uniform: returns a random number between two numbers.
+            now: returns the current time, for dates in Retry-After.
         """
         self._next = next_link
         self._most = most
@@ -56,10 +57,10 @@ class Retries:
         self._pause, self._uniform, self._now = pause, uniform, now
 
     async def __call__(self, call: Call) -> Answer:
-        """Try until it succeeds, cannot succeed, or must end.
+        """Make the call until it succeeds, cannot succeed, or reaches its limits.
 
         Raises:
-            WireError: the last attempt's.
+            WireError: the last attempt got no answer.
         """
         faults = refusals = paced = 0
         waited = 0.0
@@ -70,23 +71,23 @@ class Retries:
                 answer = await self._next(call)
             except WireError as trouble:
                 error = trouble
-            if answer is not None and held_off(answer):
+            if answer is not None and is_throttled(answer):
                 refusals += 1
                 wait = refusal_wait(refusals, retry_after(answer, self._now()), self._uniform)
                 if call.paced:
-                    # Others are sent meanwhile: to the account it is the same which of the calls takes the next turn.
+                    # The pace already limits the account, so this call need not wait longer than others.
                     paced += 1
                     wait = min(wait, refusal_wait(paced, None, self._uniform))
                 waited += wait
                 enough = call.context.stand_in and refusals > self._most
                 if enough or call.given_up or waited > self._longest_wait_s:
                     return answer
-                async with away(call.clocks):
+                async with lend_place(call.clocks):
                     await self._pause(wait)
                 continue
-            wait = self._wait(faults, answer)
-            worth = error.retry_worthy if error is not None else answer is not None and retry_worthy(answer)
-            if not worth or faults >= self._most or _too_late(call, wait):
+            wait = self._backoff_s(faults, answer)
+            worth = error.retry_worthy if error is not None else answer is not None and is_retryable(answer)
+            if not worth or faults >= self._most or _is_too_late(call, wait):
                 if answer is not None:
                     return answer
                 assert error is not None
@@ -94,29 +95,33 @@ class Retries:
             faults += 1
             await self._pause(wait)
 
-    def _wait(self, faults: int, answer: Answer | None) -> float:
-        asked = retry_after(answer, self._now()) if answer is not None and answer.status >= 400 else None
-        return self._uniform(0.0, backed_off(faults + 1)) if asked is None else _spread(asked, self._uniform)
+    def _backoff_s(self, faults: int, answer: Answer | None) -> float:
+        requested_s = retry_after(answer, self._now()) if answer is not None and answer.status >= 400 else None
+        return (
+            self._uniform(0.0, backoff_s(faults + 1))
+            if requested_s is None
+            else _add_jitter(requested_s, self._uniform)
+        )
 
 
-def refusal_wait(refusals: int, asked: float | None, uniform: Callable[[float, float], float]) -> float:
-    """Return the seconds that a call waits after a refusal.
+def refusal_wait(refusals: int, requested_s: float | None, uniform: Callable[[float, float], float]) -> float:
+    """Return the seconds to wait after a refusal.
 
     Args:
-        refusals: how many it has met, at least 1.
-        asked: the seconds that the provider asks for, None where it says nothing that can be believed.
-        uniform: a random number between two.
+        refusals: number of refusals of the call so far, at least 1.
+        requested_s: waiting time in seconds that the provider requests; None if the header is missing or implausible.
+        uniform: returns a random number between two numbers.
     """
-    if asked is None:
-        return uniform(0.0, backed_off(refusals))
-    more = uniform(0.0, backed_off(refusals - OFTEN)) if refusals > OFTEN else 0.0
-    return _spread(asked, uniform) + more
+    if requested_s is None:
+        return uniform(0.0, backoff_s(refusals))
+    more = uniform(0.0, backoff_s(refusals - OFTEN)) if refusals > OFTEN else 0.0
+    return _add_jitter(requested_s, uniform) + more
 
 
-def _spread(asked: float, uniform: Callable[[float, float], float]) -> float:
-    return asked + uniform(0.0, SPREAD * max(asked, FIRST_S))
+def _add_jitter(requested_s: float, uniform: Callable[[float, float], float]) -> float:
+    return requested_s + uniform(0.0, SPREAD * max(requested_s, FIRST_S))
 
 
-def _too_late(call: Call, wait: float) -> bool:
+def _is_too_late(call: Call, wait: float) -> bool:
     deadline = call.context.deadline
     return deadline is not None and wait >= deadline.left()

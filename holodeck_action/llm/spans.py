@@ -1,7 +1,7 @@
-"""Spans as those who work see them: a few words about the work under way, which cost nothing when traces are off.
+"""Spans for traces: an interface that costs nothing if traces are off.
 
-The current span is a context variable: tasks inherit it, so that what is done for one case stays below that case
-however many run at once. Free of OpenTelemetry, and of everything else of weight.
+The current span is kept in a context variable, which tasks inherit. The spans of concurrent cases are thus kept apart.
+This module does not import OpenTelemetry.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ Attribute = str | bool | int | float | tuple[str, ...] | None
 Attributes = Mapping[str, Attribute]
 
 UNEXPECTED = "_OTHER"
-"""`error.type` where no code of ours says what happened (semantic conventions, `error.type`)."""
+"""The `error.type` of errors without a code, as defined by the semantic conventions."""
 
 
 class Span:
-    """A piece of work, from its start to its `end`; as such, one that nobody looks at, and so is all work below it."""
+    """A unit of work from its start to `end`. This base class records nothing, and neither do its children."""
 
     __slots__ = ()
 
     @property
     def content(self) -> bool:
-        """Whether inputs and outputs are wanted; `set_content` does nothing otherwise."""
+        """Whether inputs and outputs are recorded; otherwise `set_content` does nothing."""
         return False
 
     def child(
@@ -40,29 +40,30 @@ class Span:
         started_ns: int | None,
         graded: bool = False,
     ) -> Span:
-        """Start a piece of this work.
+        """Start a child span.
 
         Args:
-            name: as the conventions form it; from few values.
+            name: name of the span according to the conventions, from a small set of values.
             kind: `client` for a call of another service.
-            attributes: facts without content; None is omitted.
-            sampled: whether this piece is one of those of which only a share is kept (`traces.sample_rate`).
-            started_ns: when it began, in nanoseconds since 1970; None for now.
-            graded: whether it is an evaluation: what it and all below it read and write is asked for by itself.
+            attributes: attributes without inputs and outputs; None values are omitted.
+            sampled: whether only a sample of these spans is kept (`traces.sample_rate`).
+            started_ns: start time in nanoseconds since 1970; None if the span starts now.
+            graded: whether the span is an evaluation. Recording the content of an evaluation and its children is
+                enabled separately.
         """
         return self
 
     def set(self, attributes: Attributes) -> None:
-        """Add facts without content; None is omitted."""
+        """Add attributes without inputs and outputs; None values are omitted."""
 
     def set_content(self, name: str, value: Any) -> None:
-        """Add an input or an output, a JSON value; secrets are taken out of it."""
+        """Add an input or output, a JSON value; secrets are removed."""
 
     def fail(self, code: str) -> None:
-        """Say that the work failed; `code` becomes `error.type`."""
+        """Mark the work as failed; `code` becomes `error.type`."""
 
     def end(self, ended_ns: int | None = None) -> None:
-        """End the work, now or at a time in nanoseconds since 1970."""
+        """End the span, now or at a time in nanoseconds since 1970."""
 
 
 NO_SPAN = Span()
@@ -71,29 +72,29 @@ _CURRENT: ContextVar[Span] = ContextVar("SPAN", default=NO_SPAN)
 
 
 def current() -> Span:
-    """Return the span of the work under way; `NO_SPAN` when traces are off."""
+    """Return the current span; `NO_SPAN` if traces are off."""
     return _CURRENT.get()
 
 
 class Scope:
-    """Makes a span the current one, and ends it; an exception that passes makes it a failed one."""
+    """Makes a span current within a block and ends it; an exception marks it as failed."""
 
     __slots__ = ("_ends", "_span", "_token")
 
     def __init__(self, span: Span, *, ends: bool = True) -> None:
-        """Take a started span; `ends` is false when whoever started it ends it."""
+        """Create the scope of a started span; with `ends` False the caller ends the span."""
         self._span = span
         self._ends = ends
 
     def __enter__(self) -> Span:
-        """Start the scope."""
+        """Make the span current."""
         self._token = _CURRENT.set(self._span)
         return self._span
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Return to the span before."""
+        """Restore the previous span."""
         _CURRENT.reset(self._token)
         if error is not None:
             self._span.fail(code_of(error))
@@ -102,12 +103,12 @@ class Scope:
 
 
 def span(name: str, attributes: Attributes, kind: Kind = "internal", *, sampled: bool = False) -> Scope:
-    """Start a piece of the work under way: `with span("case a", {}) as found: …` (see `Span.child`)."""
+    """Start a child of the current span: `with span("case a", {}) as found: …` (see `Span.child`)."""
     return Scope(_CURRENT.get().child(name, kind, attributes, sampled=sampled, started_ns=None))
 
 
 def code_of(error: BaseException) -> str:
-    """Return the `error.type` of an exception: the code it carries, else what kind it is."""
+    """Return the `error.type` of an exception: `cancelled`, `timeout`, its `code`, or a default."""
     if isinstance(error, asyncio.CancelledError):
         return "cancelled"
     if isinstance(error, TimeoutError):

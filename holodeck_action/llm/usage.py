@@ -1,4 +1,4 @@
-"""Which model answered and what it took, read from answers of every provider and kind."""
+"""Model, token counts and price of a call, read from the answers of all providers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from functools import lru_cache
 from typing import Any
 
 from holodeck_action.llm.calls import Account, Answer, Call, CallRecord, Tokens
-from holodeck_action.record.facts import bounded
+from holodeck_action.record.facts import within_bounds
 from holodeck_action.suite.model.providers import COMPATIBLE
 
 Price = Callable[[Account, str, Tokens], float | None]
-"""US dollars for tokens of a model; None when the price is not known."""
+"""Returns the price in US dollars of a model's tokens; None if it is unknown."""
 
 
 def record_of(call: Call, answer: Answer, price: Price) -> CallRecord:
-    """Describe an answered call."""
-    model = _model(answer.payload) or _model(call.request.document)
+    """Return the record of an answered call."""
+    model = _model_name(answer.payload) or _model_name(call.request.document)
     tokens = tokens_of(answer.payload)
     return CallRecord(
         provider=call.account.provider,
@@ -32,20 +32,28 @@ def record_of(call: Call, answer: Answer, price: Price) -> CallRecord:
 
 
 def error_record(call: Call, code: str, status: int | None) -> CallRecord:
-    """Describe a call that got no answer."""
+    """Return the record of a call without an answer."""
     return CallRecord(
-        call.account.provider, _model(call.request.document), status, False, Tokens(), 0.0, call.attempts, None, code
+        call.account.provider,
+        _model_name(call.request.document),
+        status,
+        False,
+        Tokens(),
+        0.0,
+        call.attempts,
+        None,
+        code,
     )
 
 
 def tokens_of(payload: Any) -> Tokens:
-    """Return the tokens that an answer declares; in a stream later events correct earlier ones."""
+    """Return the token counts that an answer reports; in a stream later events override earlier ones."""
     merged: dict[str, Any] = {}
-    for part in _parts(payload):
+    for part in _usage_parts(payload):
         merged.update((name, value) for name, value in part.items() if value is not None)
     if not merged:
         return Tokens()
-    if "prompt_tokens" in merged:  # OpenAI's chat completions and embeddings, and all that follow them
+    if "prompt_tokens" in merged:  # OpenAI's chat completions and embeddings, and compatible services
         details = merged.get("prompt_tokens_details")
         return Tokens(
             _count(merged["prompt_tokens"]),
@@ -55,12 +63,12 @@ def tokens_of(payload: Any) -> Tokens:
     if "prompt_eval_count" in merged or "eval_count" in merged:  # Ollama's own interface
         return Tokens(_count(merged.get("prompt_eval_count")), _count(merged.get("eval_count", 0)), None)
     prompt, read = _count(merged.get("input_tokens")), _count(merged.get("cache_read_input_tokens"))
-    if prompt is not None:  # Anthropic counts what its cache gave apart
+    if prompt is not None:  # Anthropic counts cached tokens separately
         prompt += (read or 0) + (_count(merged.get("cache_creation_input_tokens")) or 0)
     return Tokens(prompt, _count(merged.get("output_tokens")), read)
 
 
-def _parts(payload: Any) -> Iterator[Mapping[str, Any]]:
+def _usage_parts(payload: Any) -> Iterator[Mapping[str, Any]]:
     for event in payload if isinstance(payload, list) else [payload]:
         if not isinstance(event, Mapping):
             continue
@@ -73,7 +81,7 @@ def _parts(payload: Any) -> Iterator[Mapping[str, Any]]:
             yield {name: event.get(name) for name in ("prompt_eval_count", "eval_count")}
 
 
-def _model(payload: Any) -> str:
+def _model_name(payload: Any) -> str:
     for event in payload if isinstance(payload, list) else [payload]:
         if isinstance(event, Mapping):
             for holder in (event, event.get("message")):
@@ -84,7 +92,7 @@ def _model(payload: Any) -> str:
 
 
 def _count(value: Any) -> int | None:
-    return bounded(value) if isinstance(value, int) and not isinstance(value, bool) else None
+    return within_bounds(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 _PRICED_AS: dict[str, str] = {
@@ -104,26 +112,27 @@ def cost_usd(
     cache_read_tokens: int = 0,
     cache_write_tokens: int = 0,
 ) -> float | None:
-    """Return the list price of one call in US dollars; None when it is not known, which is not zero.
+    """Return the list price of one call in US dollars; None if unknown, which does not mean zero.
 
     Args:
-        provider: the format's name of the provider; Ollama has no prices.
-        model: the model's name as the answer gave it (the real one, also for an Azure deployment).
-        prompt_tokens: all tokens of the prompt, those from the provider's cache included; None when not told.
-        completion_tokens: tokens of the answer, reasoning included; None when not told.
-        cache_read_tokens: prompt tokens that the provider read from its cache.
-        cache_write_tokens: prompt tokens that the provider wrote into its cache.
+        provider: the provider's name in agent.yaml; Ollama has no prices.
+        model: the model's name in the answer; for Azure OpenAI the name of the model, not of the deployment.
+        prompt_tokens: number of all tokens of the prompt, including those read from the provider's cache; None if not
+            reported.
+        completion_tokens: number of tokens of the answer, including reasoning; None if not reported.
+        cache_read_tokens: number of prompt tokens that the provider read from its cache.
+        cache_write_tokens: number of prompt tokens that the provider wrote into its cache.
     """
     if provider not in _PRICED_AS or prompt_tokens is None or completion_tokens is None:
         return None
     seller = _PRICED_AS[provider]
-    # Vertex AI names the maker before the model.
+    # Vertex AI prefixes the model with its maker.
     name = model.removeprefix(f"{seller}/")
-    return _price(seller, name, prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens)
+    return _compute_price(seller, name, prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens)
 
 
 def list_price(account: Account, model: str, tokens: Tokens) -> float | None:
-    """Return the list price of a call as the wire counts it, in US dollars; None when it is not known."""
+    """Return the list price in US dollars of tokens counted by the wire; None if unknown."""
     return cost_usd(
         account.provider,
         model,
@@ -134,30 +143,30 @@ def list_price(account: Account, model: str, tokens: Tokens) -> float | None:
 
 
 def price_of_named(model: str, tokens: Tokens) -> float | None:
-    """Return the list price of what a model took that somebody else called; None when it is not known.
+    """Return the list price of usage that a target reports for its model calls; None if unknown.
 
     Args:
-        model: `provider/name`, with the format's name of the provider or that of the package genai-prices, or a name
-            that only one maker gives to its models.
-        tokens: all of them; those of the prompt include cached ones.
+        model: `provider/name`, with the provider's name in agent.yaml or in the package genai-prices, or a name that
+            only one provider uses.
+        tokens: the token counts; prompt tokens include cached ones.
     """
     provider, slash, name = model.partition("/")
     if tokens.prompt is None or tokens.completion is None:
         return None
     known = _PRICED_AS.get(provider, provider) if slash else None
-    return _price(known, name if slash else model, tokens.prompt, tokens.completion, tokens.cached or 0, 0)
+    return _compute_price(known, name if slash else model, tokens.prompt, tokens.completion, tokens.cached or 0, 0)
 
 
 _PER = 1_000_000
 _RATES = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
-"""The prices of most models; those of others depend on more, such as the time or how many tokens there are."""
+"""Names of the fields of simple prices. A price with other fields depends on more, such as the time."""
 
 
-def _price(
+def _compute_price(
     provider: str | None, model: str, prompt: int, completion: int, cache_read: int, cache_write: int
 ) -> float | None:
-    """Return the list price; without a provider that of the one whose models have such names."""
-    known = _listed(provider, model)
+    """Return the list price in US dollars; if `provider` is None, it is derived from the model's name."""
+    known = _find_price(provider, model)
     if known is None:
         return None
     seller, listed = known
@@ -174,20 +183,20 @@ def _price(
             )
             return float(listed.calc_price(usage, seller).total_price)
         given, answered, read, written = rates
-        # What the cache gave or took has the price of other tokens unless it has one of its own.
+        # Cached tokens cost as much as other tokens unless they have their own price.
         plain = prompt - (0 if read is None else cache_read) - (0 if written is None else cache_write)
         if given is not None and plain < 0:
             return None
         counted = ((given, plain), (answered, completion), (read, cache_read), (written, cache_write))
         return float(sum((rate * count / _PER for rate, count in counted if rate is not None), Decimal(0)))
     except (LookupError, ValueError):
-        # Counts that contradict each other.
+        # The counts contradict each other.
         return None
 
 
 @lru_cache(maxsize=1024)
-def _listed(provider: str | None, model: str) -> tuple[Any, Any] | None:
-    """Return the provider and the model as the price list has them; None where it does not have them."""
+def _find_price(provider: str | None, model: str) -> tuple[Any, Any] | None:
+    """Return the price list's entries for a provider and model; None if they are not listed."""
     from genai_prices.data_snapshot import get_snapshot
 
     try:
@@ -198,8 +207,8 @@ def _listed(provider: str | None, model: str) -> tuple[Any, Any] | None:
 
 @lru_cache(maxsize=1024)
 def _rates(provider: str | None, model: str) -> tuple[Decimal | None, ...] | None:
-    """Return US dollars a million tokens for each of `_RATES`; None where the price depends on more."""
-    known = _listed(provider, model)
+    """Return US dollars per million tokens for each of `_RATES`; None if the price depends on more."""
+    known = _find_price(provider, model)
     prices = {} if known is None or isinstance(known[1].prices, list) else vars(known[1].prices)
     found = {name: price for name, price in prices.items() if price is not None}
     plain = all(name in _RATES and isinstance(price, Decimal) for name, price in found.items())

@@ -1,10 +1,10 @@
-"""The wire: one chain that every model call passes, whoever makes it and whichever provider answers.
+"""The wire: the chain of links through which every model call passes, whatever its caller and provider.
 
     recording or cache → time limit → de-duplication → budget → retries → limit of the account → network
 
-Each link is a small callable (`calls.Link`). Answers with an HTTP status are handed to whoever asks as they are,
-errors too; where there is no answer the chain raises `WireError`. Streams are read whole. What sends is imported with
-the first call that is sent: recorded answers need none of it.
+Each link is a small callable (`calls.Link`). Answers with an HTTP status are returned to the caller unchanged,
+including errors; if there is no answer, the chain raises `WireError`. Streams are read completely. The HTTP library is
+imported with the first request that is sent, because recorded answers do not need it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,28 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.llm.calls import CALL, Account, Answer, Call, CallContext, CallRecord, Link, Meter, Post, WireError
+from holodeck_action.llm.call_spans import call_span, describe_call
+from holodeck_action.llm.calls import (
+    CALL,
+    Account,
+    Answer,
+    Call,
+    CallContext,
+    CallRecord,
+    HttpRequest,
+    Link,
+    Meter,
+    WireError,
+)
 from holodeck_action.llm.cassette.cassette import Keys, Live, Recorder, Replay, Store
 from holodeck_action.llm.cassette.entries import Entries
 from holodeck_action.llm.cassette.tapes import Files, Tape
 from holodeck_action.llm.known_rates import KnownRates
-from holodeck_action.llm.limits.budget import Budget, Losses, Spending
+from holodeck_action.llm.limits.budget import Budget, BudgetLink, LossCounter
 from holodeck_action.llm.limits.limits import AccountLimit
 from holodeck_action.llm.limits.pauses import TimeLimit, clocks_around
 from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.spans import Span
-from holodeck_action.llm.traced import call_ended, call_span
 from holodeck_action.llm.usage import Price, error_record, record_of
 from holodeck_action.record.record import ModelCalls
 from holodeck_action.text.redaction import Redactor
@@ -46,21 +57,22 @@ if TYPE_CHECKING:
     from holodeck_action.llm.network import Lends
 
 CASSETTE = "cassette.jsonl"
-"""The file of recorded calls in its folder."""
+"""Name of the file of recorded calls in its folder."""
 
 
 class _Shared(Struct, frozen=True):
-    """A call under way; `outcome` becomes None when it was given up (cancelled) without one."""
+    """A call in progress; `outcome` becomes None if the call was cancelled."""
 
     outcome: asyncio.Future[Answer | WireError | None]
     call: Call
 
 
 class Dedupe:
-    """The link that lets equal calls (same key) that meet share one answer; the first one makes it.
+    """The link that lets concurrent calls with the same key share one answer; only the first of them passes to the next
+    link.
 
-    Who has more time than the first one does not share its failure but tries again; a cancelled first call is
-    taken over.
+    If the first call fails, a waiting call with a later deadline is made again instead of sharing the failure. If the
+    first call is cancelled, another one takes over.
     """
 
     def __init__(self, next_link: Link) -> None:
@@ -68,15 +80,15 @@ class Dedupe:
         self._under_way: dict[str, _Shared] = {}
 
     async def __call__(self, call: Call) -> Answer:
-        """Answer with the call that is under way, else make it.
+        """Return the answer of an equal call in progress; otherwise make the call.
 
         Raises:
-            WireError: what the call ended with.
+            WireError: the call got no answer.
         """
         deadline = call.context.deadline
         while (shared := self._under_way.get(call.key)) is not None:
-            # Who is to wait for the first one's turn waits for its own.
-            with shared.call.clocks.joined_by(call.clocks):
+            # While the first call waits in a queue, the clocks of this call pause, too.
+            with shared.call.clocks.join(call.clocks):
                 outcome = await asyncio.shield(shared.outcome)
             of_first = shared.call.context.deadline
             more_time = of_first is not None and (deadline is None or deadline.left() > of_first.left())
@@ -100,16 +112,16 @@ class Dedupe:
 
 
 class WireSettings(Struct, frozen=True):
-    """How the wire works.
+    """Settings of the wire.
 
     Attributes:
-        mode: `live` asks; `record` asks and stores in `folder`; `replay` answers from `folder` only.
-        folder: where recorded calls are; needed to record and to replay.
-        cache: where answers and the rates of accounts are kept between runs; None keeps none. Not used by `replay`.
-        ttl_s: seconds for which a kept answer is used; None forever.
-        max_in_flight: requests of one account at once, at most.
-        max_retries: attempts after the first one, those after refusals for a rate limit excluded.
-        rate_limit_wait_s: seconds that a call may wait for its account's rate limit.
+        mode: `live` calls models; `record` also stores the answers in `folder`; `replay` answers from `folder` only.
+        folder: the folder of recorded calls; required to record and to replay.
+        cache: folder in which answers and rates are kept between runs; None to keep nothing. Not used by `replay`.
+        ttl_s: seconds for which a cached answer is valid; None if there is no limit.
+        max_in_flight: maximum of concurrent requests per account.
+        max_retries: maximum number of retries, not counting those after refusals by a rate limit.
+        rate_limit_wait_s: maximum seconds that a call waits for its account's rate limit.
     """
 
     mode: Literal["live", "record", "replay"] = "live"
@@ -128,10 +140,11 @@ class WireSettings(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """What a run's calls came to: `cached` of `calls` were not paid for again, `requests` were sent.
+    """The totals of a run's calls.
 
-    `tokens` (of prompts and answers) and `cost_usd` are those of the answers that were paid for; None once one of them
-    does not tell.
+    `calls` counts all calls, `cached` the calls that were not paid for again, and `requests` the requests sent.
+    `tokens` (of prompts and answers) and `cost_usd` are the totals of the paid answers, or None if one answer does not
+    report them.
     """
 
     calls: int = 0
@@ -142,7 +155,7 @@ class Counts(Struct):
     cost_usd: float | None = 0.0
 
     def add(self, record: CallRecord) -> None:
-        """Count a call that has ended."""
+        """Count a completed call."""
         self.requests += record.attempts
         self.cached += record.cached
         answered = record.error is None and record.status is not None and record.status < 400
@@ -157,7 +170,7 @@ class Counts(Struct):
 
 
 class Wire:
-    """What all model calls of a run pass; `close` it in the loop in which it was used."""
+    """Makes all model calls of a run; `close` it in the event loop in which it was used."""
 
     def __init__(
         self,
@@ -174,20 +187,20 @@ class Wire:
         budgets: Sequence[Budget] = (),
         leases: Leases | None = None,
     ) -> None:
-        """Prepare; nothing is opened or read yet.
+        """Create the wire; nothing is opened or read yet.
 
         Args:
-            settings: how to work.
-            monotonic: seconds.
-            pause: waits for seconds.
-            uniform: a random number between two.
-            network: sends the requests; None for the real network.
-            redactor: masks secrets in what is stored, and in keys.
-            price: what tokens cost; by default unknown.
-            now: the time of day, in UTC.
-            proxies: proxy URLs by scheme, with `no`; None for those of the environment.
-            budgets: what may be spent; a call needs room in each of them.
-            leases: of accounts whose limits hold across processes; None where this one has them alone.
+            settings: settings of the wire.
+            monotonic: returns monotonic seconds.
+            pause: waits for a number of seconds.
+            uniform: returns a random number between two numbers.
+            network: transport that sends the requests; None to use the real network.
+            redactor: masks secrets in stored calls and in keys.
+            price: returns the price of tokens; unknown by default.
+            now: returns the current time in UTC.
+            proxies: proxy URLs by scheme, and under `no` the hosts without a proxy; None to read the environment.
+            budgets: the budgets; a call is made only if it fits into each of them.
+            leases: leases for rate limits that several processes share; None if no other process uses the accounts.
         """
         self._leases = leases
         self._settings = settings
@@ -207,8 +220,10 @@ class Wire:
         self._chain = Keys(self._store(), self._redactor, kept=settings.mode != "live" or settings.cache is not None)
         self.counts = Counts()
 
-    def beside(self) -> Wire:
-        """Return a wire for a run beside this one's: it shares all but connections and counts. Close both."""
+    def sibling(self) -> Wire:
+        """Return a wire for a second concurrent run, which shares everything except connections and counts. Both must
+        be closed.
+        """
         other = copy.copy(self)
         other._connections, other._limits = [], {}
         other.counts = Counts()
@@ -216,13 +231,13 @@ class Wire:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the reader should know, each one sentence."""
+        """Notices for the reader of the record, one sentence each."""
         trouble = None if self._live is None else self._live.trouble
         return () if trouble is None else (f"the cache of model answers could not be used: {trouble}",)
 
     @property
     def model_calls(self) -> ModelCalls:
-        """What the calls came to so far, for the record."""
+        """The totals of the calls so far, for the record."""
         counts = self.counts
         return ModelCalls(counts.calls, counts.cached, counts.failed, counts.requests, counts.tokens, counts.cost_usd)
 
@@ -235,8 +250,8 @@ class Wire:
         """Return a text without the run's secrets."""
         return self._redactor.text(text)
 
-    async def answer(self, account: Account, request: Post) -> Answer:
-        """Return the answer to a request, whatever its status, and note how the call went.
+    async def answer(self, account: Account, request: HttpRequest) -> Answer:
+        """Return the answer to a request, whatever its status, and record the call.
 
         Raises:
             WireError: there is no answer.
@@ -248,30 +263,30 @@ class Wire:
             try:
                 answer = await self._chain(call)
             except WireError as error:
-                self._note(call, error_record(call, error.code, error.status), None, traced)
+                self._note_call(call, error_record(call, error.code, error.status), None, traced)
                 raise
             except asyncio.CancelledError:
-                self._note(call, error_record(call, "cancelled", None), None, traced)
+                self._note_call(call, error_record(call, "cancelled", None), None, traced)
                 raise
-            self._note(call, record_of(call, answer, self._price), answer, traced)
+            self._note_call(call, record_of(call, answer, self._price), answer, traced)
             return answer
 
     @property
-    def _kept(self) -> Entries | None:
+    def _entries(self) -> Entries | None:
         return self._recorded or self._cache
 
-    def kept_digest(self, key: str) -> str | None:
-        """Return the digest of the recorded or cached answer of a call; None where there is none to be read."""
-        return None if self._kept is None else self._kept.digest(key)
+    def entry_digest(self, key: str) -> str | None:
+        """Return the digest of a call's recorded or cached answer; None if it is missing or unreadable."""
+        return None if self._entries is None else self._entries.digest(key)
 
     async def close(self) -> None:
-        """Close all connections, and bring what was recorded into order."""
+        """Close all connections, and finish the recording."""
         if self._recorded is not None:
             self._recorded.close()
         for account, limit in self._limits.items():
             await limit.close()
             if self._leases is None:
-                self._rates.keep(account, limit.rate)
+                self._rates.store(account, limit.rate)
         for connections in self._connections:
             await connections.close()
         self._limits.clear()
@@ -291,9 +306,9 @@ class Wire:
             now=self._now,
         )
         for budget in self._budgets:
-            link = Spending(link, budget, self._price)
+            link = BudgetLink(link, budget, self._price)
         self._cache = None if settings.cache is None else Entries(Files(settings.cache), self._redactor)
-        self._live = Live(_in_time(Dedupe(link)), self._cache, settings.ttl_s, self._now)
+        self._live = Live(_with_deadline(Dedupe(link)), self._cache, settings.ttl_s, self._now)
         if settings.mode == "live":
             return self._live
         assert settings.folder is not None
@@ -308,14 +323,14 @@ class Wire:
         if limit is None:
             from holodeck_action.llm.network import Network
 
-            network: Link = Network(call.account, self._lends(call.account), self._monotonic)
+            network: Link = Network(call.account, self._transport_lender(call.account), self._monotonic)
             kind: Callable[..., AccountLimit] = AccountLimit
             if self._leases is not None:
                 from holodeck_action.llm.limits.leases import LeasedLimit
 
-                kind = partial(LeasedLimit, self._leases.of(call.account))
+                kind = partial(LeasedLimit, self._leases.lease_of(call.account))
             limit = self._limits[call.account] = kind(
-                Losses(network) if self._budgets else network,
+                LossCounter(network) if self._budgets else network,
                 call.account.label,
                 self._settings.max_in_flight,
                 monotonic=self._monotonic,
@@ -326,7 +341,7 @@ class Wire:
             )
         return await limit(call)
 
-    def _lends(self, account: Account) -> Lends:
+    def _transport_lender(self, account: Account) -> Lends:
         network = self._network
         if network is not None:
             return lambda: nullcontext(network)
@@ -336,16 +351,16 @@ class Wire:
             self._routes = Routes(self._proxies)
         connections = self._routes.connections(account.base_url)
         self._connections.append(connections)
-        return connections.one
+        return connections.borrow
 
-    def _note(self, call: Call, record: CallRecord, answer: Answer | None, traced: Span) -> None:
+    def _note_call(self, call: Call, record: CallRecord, answer: Answer | None, traced: Span) -> None:
         self.counts.add(record)
-        call.context.meter.add(record, "" if self._kept is None else call.key)
-        call_ended(traced, call, record, answer)
+        call.context.meter.add(record, "" if self._entries is None else call.key)
+        describe_call(traced, call, record, answer)
 
 
-def _in_time(next_link: Link) -> Link:
-    """Return the link that ends a call when its answer is of no use any more."""
+def _with_deadline(next_link: Link) -> Link:
+    """Return a link that ends a call at its deadline."""
 
     async def answer(call: Call) -> Answer:
         deadline = call.context.deadline
@@ -354,6 +369,8 @@ def _in_time(next_link: Link) -> Link:
                 call.clocks = clocks_around(deadline)
                 return await next_link(call)
         except TimeoutError:
-            raise WireError(f"{call.account.label} did not answer in the time this call had", "timeout") from None
+            raise WireError(
+                f"{call.account.label} did not answer within the time limit of this call", "timeout"
+            ) from None
 
     return answer

@@ -1,4 +1,4 @@
-"""Several metrics as one: success, score and explanation of the whole."""
+"""Aggregation of several metrics: success, score and explanation."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from holodeck_action.record.evaluation import Polarity
 
 
 class Part(Struct, frozen=True):
-    """What one metric of several found; without score and verdict it was not evaluated.
+    """The result of one of several metrics. If it has neither score nor verdict, the metric was not evaluated.
 
     Attributes:
-        name: the metric's name.
-        score: 0..1; None without one.
-        passed: its verdict; None without one.
-        polarity: whether high or low scores are good; a neutral one is shown and takes no part in the score.
-        threshold: lowest passing score, for `minimize` the highest; None without one.
-        explanation: why, or why it was not evaluated.
+        name: name of the metric.
+        score: score from 0 to 1; None if there is no score.
+        passed: verdict; None if there is no verdict.
+        polarity: whether high or low scores are good; a neutral metric is reported but not counted in the score.
+        threshold: lowest passing score, or the highest one if the polarity is `minimize`; None if there is no
+            threshold.
+        explanation: reason for the verdict, or reason why the metric was not evaluated.
     """
 
     name: str
@@ -30,33 +31,33 @@ class Part(Struct, frozen=True):
     explanation: str
 
     @property
-    def missing(self) -> bool:
-        """Whether it should have been evaluated and was not."""
+    def is_missing(self) -> bool:
+        """Whether the metric should have been evaluated but was not."""
         return self.score is None and self.passed is None and self.polarity != "neutral"
 
 
 def aggregate_success(parts: Sequence[Part]) -> bool | None:
-    """Tell whether all parts with a verdict pass.
+    """Return whether all parts with a verdict pass.
 
     Returns:
-        False as soon as one fails; None when none gives a verdict, or when one that is missing could still fail.
+        False if a part fails. None if no part fails, but a part is missing or no part has a verdict.
     """
     verdicts = [part.passed for part in parts if part.passed is not None]
     if not all(verdicts):
         return False
-    return True if verdicts and not any(part.missing for part in parts) else None
+    return True if verdicts and not any(part.is_missing for part in parts) else None
 
 
 def aggregate_score(parts: Sequence[Part]) -> float | None:
-    """Return the mean quality of the parts: score where high is good, 1 − score where low is good, 0..1.
+    """Return the mean quality of the parts, 0..1: score if high is good, 1 − score if low is good.
 
-    Neutral parts, and those with a verdict alone, take no part.
+    Neutral parts and parts without score are not counted.
 
     Returns:
-        None when there is nothing to take the mean of, or when a part is missing: the mean of the others is another
+        The mean. None if no part is counted, or if a part is missing, since the mean of the others would be a different
         number.
     """
-    if any(part.missing for part in parts):
+    if any(part.is_missing for part in parts):
         return None
     qualities = [quality(part.score, part.polarity) for part in parts if part.score is not None]
     counted = [value for value in qualities if value is not None]
@@ -64,38 +65,38 @@ def aggregate_score(parts: Sequence[Part]) -> float | None:
 
 
 def quality(score: float, polarity: Polarity) -> float | None:
-    """Return how good a score is, 0..1; None for neutral ones."""
+    """Return the quality of a score, 0..1, where 1 is best; None if the polarity is neutral."""
     if polarity == "neutral":
         return None
     return 1.0 - score if polarity == "minimize" else float(score)
 
 
 def aggregate_explanation(parts: Sequence[Part]) -> str:
-    """Say in words what failed and why, then what is missing, then what passed."""
+    """Return a text that lists failed parts with their reasons, then missing parts, then passed parts."""
     failed = [part for part in parts if part.passed is False]
-    missing = [part for part in parts if part.missing]
+    missing = [part for part in parts if part.is_missing]
     passed = [part for part in parts if part.passed]
-    shown = [part for part in parts if part.passed is None and not part.missing]
+    shown = [part for part in parts if part.passed is None and not part.is_missing]
     sentences = []
     if failed:
         sentences.append(f"{len(failed)} of {len(parts)} failed: {'; '.join(map(_why_failed, failed))}")
     if missing:
         sentences.append(f"not evaluated: {'; '.join(f'{part.name}: {part.explanation}' for part in missing)}")
     if passed:
-        sentences.append(f"passed: {', '.join(map(_figure, passed))}")
+        sentences.append(f"passed: {', '.join(map(_name_and_score, passed))}")
     if shown:
-        sentences.append(f"for information: {', '.join(map(_figure, shown))}")
+        sentences.append(f"reported only: {', '.join(map(_name_and_score, shown))}")
     return ". ".join(sentences) or "there was nothing to evaluate"
 
 
 def _why_failed(part: Part) -> str:
     if part.score is None or part.threshold is None:
-        found = _figure(part)
+        found = _name_and_score(part)
     else:
         side = "above" if part.polarity == "minimize" else "below"
         found = f"{part.name} {part.score:.4g} is {side} its threshold {part.threshold:.4g}"
     return f"{found} ({part.explanation})" if part.explanation else found
 
 
-def _figure(part: Part) -> str:
+def _name_and_score(part: Part) -> str:
     return part.name if part.score is None else f"{part.name} {part.score:.4g}"

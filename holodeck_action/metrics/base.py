@@ -1,4 +1,5 @@
-"""The one interface of all evaluators: parameters by either name, deadline, retries of transient failures.
+"""The interface of all evaluators: parameters in both naming conventions, a time limit, and retries of transient
+failures.
 
 Source: HoloDeck evaluation API, Base Framework.
 """
@@ -31,10 +32,11 @@ from holodeck_action.metrics.params import (
 )
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.suite.model.metric_base import Metric
-from holodeck_action.text.plain import whole
+from holodeck_action.text.plain import line_or_length
 from holodeck_action.workers.threads import in_daemon_thread
 
 if TYPE_CHECKING:
+    from holodeck_action.llm.embeddings import Embedder
     from holodeck_action.llm.judge import JudgeModel
     from holodeck_action.workers.pool import WorkerPool
 
@@ -52,34 +54,34 @@ __all__ = [
     "RetryConfig",
 ]
 
-# Repeating an operation on a file that is not there, or not allowed, changes nothing.
+# A retry does not help if a file is missing or access is denied.
 _LASTING = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
 
 
 class RetryConfig(BaseModel):
     """Retries of transient failures with exponential back-off.
 
-    The defaults make at most three attempts, 2 and 4 seconds apart.
+    By default there are at most three attempts, 2 and 4 seconds apart.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     max_retries: int = Field(default=3, ge=0)
-    """Attempts in all, as HoloDeck counts them; 0 is one too."""
+    """Maximum number of attempts, as HoloDeck counts them; 0 also means one attempt."""
     base_delay: float = Field(default=2.0, gt=0)
     """Seconds before the first retry."""
     max_delay: float = Field(default=60.0, gt=0)
-    """Longest wait in seconds."""
+    """Maximum wait in seconds."""
     exponential_base: float = Field(default=2.0, ge=1)
-    """Factor from one wait to the next."""
+    """Factor between consecutive waits."""
 
     @property
     def attempts(self) -> int:
-        """How often an evaluation is tried at most, the first time included."""
+        """Maximum number of attempts, including the first."""
         return max(1, self.max_retries)
 
     def delays(self) -> Iterator[float]:
-        """Yield the wait in seconds before each retry."""
+        """Yield the seconds to wait before each retry."""
         delay = self.base_delay
         for _ in range(self.attempts - 1):
             yield min(delay, self.max_delay)
@@ -90,10 +92,10 @@ class BaseEvaluator(ABC):
     """An evaluator: a subclass declares `PARAM_SPEC` and implements `_evaluate_impl`.
 
     Attributes:
-        timeout: seconds one `evaluate` may take, retries included; None for no limit.
+        timeout: maximum seconds of one `evaluate`, including retries; None if there is no limit.
         retry_config: retries of transient failures.
-        PARAM_SPEC: the parameters it takes, in either naming convention.
-        VERSION: changes whenever the same input may score differently.
+        PARAM_SPEC: parameters of the evaluator, in either naming convention.
+        VERSION: version of the scoring; it must change whenever the same input may get another score.
     """
 
     PARAM_SPEC: ParamSpec = ParamSpec()
@@ -107,37 +109,39 @@ class BaseEvaluator(ABC):
 
     @property
     def name(self) -> str:
-        """The evaluator's name: its class's, unless a subclass says otherwise."""
+        """The evaluator's name, by default the name of its class."""
         return type(self).__name__
 
     @property
     def metric_name(self) -> str:
-        """The key under which results hold the score."""
+        """The key of the score in results."""
         return self.name
 
     @property
     def version(self) -> str:
-        """What records keep as `evaluator_version`: `VERSION`, or what computes the score, with its settings."""
+        """The `evaluator_version` of records: `VERSION`, or the name and release of a library with its settings."""
         return self.VERSION
 
     @classmethod
     def get_param_spec(cls) -> ParamSpec:
-        """Return what the evaluator needs."""
+        """Return the evaluator's parameters."""
         return cls.PARAM_SPEC
 
     @property
     def required_fields(self) -> set[str]:
-        """The names of the inputs without which it cannot evaluate."""
+        """The names of the required inputs."""
         return {param.value for param in self.PARAM_SPEC.required}
 
     @classmethod
     def get_input_fields(cls) -> list[str]:
-        """Return the names of all inputs, the required ones first, in the order of `EvalParam`."""
+        """Return the names of all inputs: required inputs first, each group in the order of `EvalParam`."""
         return [entry["name"] for entry in cls.get_input_spec()]
 
     @classmethod
     def get_input_spec(cls) -> list[dict[str, Any]]:
-        """Return `{name, required, also}` per input; `also` is its name in the other convention, None without one."""
+        """Return `{name, required, also}` per input; `also` is its name in the other convention, or None if it has only
+        one name.
+        """
         spec = cls.PARAM_SPEC
         declared = [param for param in EvalParam if param in spec.required]
         declared += [param for param in EvalParam if param in spec.optional - spec.required]
@@ -148,16 +152,16 @@ class BaseEvaluator(ABC):
 
     @staticmethod
     def aggregate_required_fields(metrics: Iterable[BaseEvaluator], mode: str = "any") -> set[str]:
-        """Combine the required fields of several evaluators; see `params.aggregate_fields` for the modes.
+        """Return the combined required fields of several evaluators; see `params.aggregate_fields` for the modes.
 
         Raises:
-            ValueError: an unknown mode.
+            ValueError: the mode is unknown.
         """
         return aggregate_fields((metric.required_fields for metric in metrics), mode)
 
     @staticmethod
     def can_evaluate_any(metrics: Iterable[BaseEvaluator], data: Mapping[str, Any]) -> bool:
-        """Tell whether at least one of the evaluators has all its required inputs in `data`, under either name."""
+        """Return whether at least one of the evaluators has all its required inputs in `data`, under either name."""
         given = {name for name, value in data.items() if value is not None}
         return any(
             all(
@@ -171,13 +175,13 @@ class BaseEvaluator(ABC):
         """Evaluate one item.
 
         Args:
-            **kwargs: the parameters of `PARAM_SPEC`, under the name of either convention; None counts as not given.
+            **kwargs: the parameters of `PARAM_SPEC`, under the names of either convention; a parameter that is None
+                counts as missing.
 
         Raises:
-            TimeoutError: it took longer than `timeout`.
-            EvaluationError: a required parameter is missing (code `missing_input`), the score is no score (code
-                `invalid_score`), transient failures outlasted the retries (code `retries_exhausted`), or the evaluator
-                failed.
+            TimeoutError: the evaluation took longer than `timeout`.
+            EvaluationError: a required parameter is missing (code `missing_input`), the score is invalid (code
+                `invalid_score`), all retries failed (code `retries_exhausted`), or the evaluator failed.
         """
         arguments = self.resolve(kwargs)
         try:
@@ -188,14 +192,14 @@ class BaseEvaluator(ABC):
             raise TimeoutError(f"{self.name} took longer than {limit}") from None
 
     def is_transient(self, error: Exception) -> bool:
-        """Tell whether trying again may help: connection trouble and timeouts below the evaluator."""
+        """Return whether a retry may help: by default after connection errors and timeouts inside the evaluator."""
         return isinstance(error, OSError) and not isinstance(error, _LASTING)
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Rename parameters to the names `PARAM_SPEC` declares; other names stay as they are.
+        """Rename parameters to the names that `PARAM_SPEC` declares; other names are kept.
 
         Raises:
-            EvaluationError: a required parameter is missing (code `missing_input`, its name in the context), or one is
+            EvaluationError: a required parameter is missing (code `missing_input`, its name in the context), or is
                 given under both names with different values (code `ambiguous_input`).
         """
         names = declared_names(self.PARAM_SPEC)
@@ -207,34 +211,34 @@ class BaseEvaluator(ABC):
             if declared in arguments and arguments[declared] != value:
                 other = OTHER_NAME[EvalParam(declared)].value
                 raise EvaluationError(
-                    f"{self.name} got {declared} and {other} with different values: they are two names of one thing",
+                    f"{self.name} got {declared} and {other} with different values; they are two names of the "
+                    "same parameter",
                     code="ambiguous_input",
                 )
             arguments[declared] = value
         if not self.PARAM_SPEC.required <= arguments.keys():
-            raise self._missing(
+            raise self._missing_error(
                 next(param for param in EvalParam if param in self.PARAM_SPEC.required - arguments.keys())
             )
         return arguments
 
-    def knows(self, given: Mapping[str, Any], trial: int) -> bool | None:
-        """Tell whether all is known already for which somebody would be asked; None where nobody would be.
+    def knows_verdicts(self, given: Mapping[str, Any], trial: int) -> bool | None:
+        """Return whether all verdicts of judges are known from earlier runs; None if no judge is needed.
 
         Args:
-            given: the inputs of an item.
-            trial: index of the trial: every trial is judged anew.
+            given: inputs of an item by name.
+            trial: index of the trial; judges grade every trial.
         """
         return None
 
     def result_of(self, outcome: EvaluationResult | Mapping[str, Any]) -> EvaluationResult:
-        """Return what `_evaluate_impl` gave as a checked result.
+        """Return the outcome of `_evaluate_impl` as a validated result.
 
-        A plain mapping may hold any field of `EvaluationResult`, the score under the metric's name instead, and extra
-        keys, which become metadata.
+        A plain mapping may contain any field of `EvaluationResult`, the score under the metric's name, and extra keys,
+        which become metadata.
 
         Raises:
-            EvaluationError: the score is not a score (code `invalid_score`), or nothing in it is (code
-                `invalid_result`).
+            EvaluationError: the score is invalid (code `invalid_score`) or missing (code `invalid_result`).
         """
         if isinstance(outcome, EvaluationResult):
             return outcome
@@ -262,7 +266,7 @@ class BaseEvaluator(ABC):
 
     @abstractmethod
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult | Mapping[str, Any]:
-        """Evaluate once; parameters come under the names of `PARAM_SPEC`, the required ones always."""
+        """Evaluate once; parameters have the names of `PARAM_SPEC`, and the required ones are always given."""
 
     async def _with_retries(self, arguments: Mapping[str, Any]) -> EvaluationResult:
         delays = self.retry_config.delays()
@@ -278,7 +282,7 @@ class BaseEvaluator(ABC):
                     raise EvaluationError(f"{self.name} failed: {describe(error)}", code="evaluator_error") from error
                 failure = error
             if is_late():
-                # The limits of a call and of its metric end together: the faster timer must not decide what is told.
+                # The time limits of call and metric end together: which one fires first must not change the error.
                 raise TimeoutError from failure
             delay = next(delays, None)
             if delay is None:
@@ -290,7 +294,7 @@ class BaseEvaluator(ABC):
                 ) from failure
             await asyncio.sleep(delay)
 
-    def _missing(self, param: EvalParam) -> EvaluationError:
+    def _missing_error(self, param: EvalParam) -> EvaluationError:
         other = OTHER_NAME.get(param)
         also = f" (or {other.value})" if other else ""
         way_out = f": {REPORT_CALLS}" if param is EvalParam.TOOL_INVOCATIONS else ""
@@ -302,19 +306,23 @@ class BaseEvaluator(ABC):
 
 
 OfJudge = Callable[["JudgeModel | None", dict[str, Any]], BaseEvaluator]
-"""Makes the evaluator that asks one judge; the second argument holds its timeout and retries, and without a judge the
-configuration of its model."""
+"""Creates the evaluator for one judge. The second argument contains the evaluator's `timeout` and `retry_config` and,
+if the judge is None, the configuration of the judge model.
+"""
 
 
 class Building(Struct, frozen=True):
-    """What the evaluator of a metric is built with.
+    """The objects that are needed to build the evaluator of a metric.
 
     Attributes:
-        options: `timeout` and `retry_config`, as every evaluator takes them.
-        judged: finds who grades a metric, or a part of one, and makes its evaluator: one model's, or a panel's.
-        member: makes the evaluator of a member; the number is its cut-off rank.
-        k: the metric's own cut-off rank.
-        pool: the workers in which the suite's own code runs.
+        options: arguments `timeout` and `retry_config` of the evaluator.
+        judged: creates the evaluator of a metric, or of a part of it, that is graded by judges: a single model or a
+            panel.
+        member: creates the evaluator of a composite's member; its second argument is the member's cut-off rank or None.
+        k: cut-off rank of the metric; None if it has no cut-off.
+        pool: workers that run the suite's own code.
+        embedder: returns an embedding model by its name; it raises `EvaluationError` (code `no_judge`) if the model
+            cannot be called.
     """
 
     options: Mapping[str, Any]
@@ -322,16 +330,21 @@ class Building(Struct, frozen=True):
     member: Callable[[Metric, int | None], BaseEvaluator]
     k: int | None = None
     pool: WorkerPool | None = None
+    embedder: Callable[[str], Embedder] | None = None
 
-    def asking(self, config: Metric, evaluator: Callable[..., BaseEvaluator], **options: Any) -> BaseEvaluator:
-        """Return what asks whoever grades a metric; `evaluator` takes `judge` besides these options."""
+    def judged_evaluator(
+        self, config: Metric, evaluator: Callable[..., BaseEvaluator], **options: Any
+    ) -> BaseEvaluator:
+        """Return the evaluator that calls a metric's judges: for each judge, `evaluator` is called with `judge` and the
+        options.
+        """
         return self.judged(config, lambda judge, shared: evaluator(judge=judge, **options, **shared))
 
 
 class DeterministicEvaluator(BaseEvaluator):
-    """An evaluator that only computes: a subclass implements `compute`, which needs no event loop.
+    """An evaluator without model calls: a subclass implements `compute`, which needs no event loop.
 
-    `QUICK_ON_SHORT_TEXTS` says whether it takes milliseconds where all inputs are short texts.
+    `QUICK_ON_SHORT_TEXTS` is True if it takes only milliseconds when all inputs are short strings.
     """
 
     QUICK_ON_SHORT_TEXTS: ClassVar[bool] = False
@@ -341,24 +354,24 @@ class DeterministicEvaluator(BaseEvaluator):
         """Evaluate one item.
 
         Args:
-            **kwargs: the parameters under the names of `PARAM_SPEC`, the required ones always, no others.
+            **kwargs: the parameters under the names of `PARAM_SPEC`, with all required ones and no others.
 
         Raises:
-            EvaluationError: it cannot be evaluated.
+            EvaluationError: the item cannot be evaluated.
         """
 
     def is_quick(self, arguments: Mapping[str, Any]) -> bool:
-        """Tell whether `compute` takes milliseconds at most: a thread and a time limit would cost more than it does."""
+        """Return whether `compute` takes only milliseconds, so that a thread and a time limit would cost more."""
         return self.QUICK_ON_SHORT_TEXTS and all(
             isinstance(value, str) and len(value) <= _SHORT for value in arguments.values()
         )
 
     @final
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Rename parameters to the declared names; parameters of other evaluators are left out.
+        """Rename parameters to the declared names; parameters of other evaluators are dropped.
 
         Raises:
-            EvaluationError: as in `BaseEvaluator.resolve`, or a name is no evaluation parameter at all (code
+            EvaluationError: see `BaseEvaluator.resolve`; or a name is not an evaluation parameter (code
                 `unknown_parameter`).
         """
         arguments = super().resolve(given)
@@ -366,7 +379,7 @@ class DeterministicEvaluator(BaseEvaluator):
         if not arguments.keys() <= _PARAM_NAMES:
             name = next(name for name in arguments if name not in _PARAM_NAMES)
             raise EvaluationError(
-                f"{self.name} knows no parameter {name!r:.80} (it takes: {', '.join(sorted(declared))})",
+                f"{self.name} has no parameter {name!r:.80} (it has: {', '.join(sorted(declared))})",
                 code="unknown_parameter",
             )
         return {name: value for name, value in arguments.items() if name in declared}
@@ -379,14 +392,16 @@ _PARAM_NAMES = frozenset(param.value for param in EvalParam)
 
 
 _SHORT = 4_000
-"""Characters of a text that any of our metrics compares in milliseconds."""
+"""Maximum characters of a string that every metric compares in milliseconds."""
 
 
 _LONGEST_ERROR = 10_000
-"""Characters of an exception's text."""
+"""Maximum characters of an exception's message."""
 
 
 def describe(error: BaseException) -> str:
-    """Return type and text of an exception on one line; of a huge one its length, as no secret is known here."""
-    text = " ".join(whole(str(error), _LONGEST_ERROR).split()).encode(errors="backslashreplace").decode()
+    """Return type and message of an exception on one line. A huge message is replaced by its length, since a secret
+    that is cut could not be masked.
+    """
+    text = " ".join(line_or_length(str(error), _LONGEST_ERROR).split()).encode(errors="backslashreplace").decode()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,4 +1,4 @@
-"""Code graders: the repository's own Python, called in a worker process."""
+"""Code graders: Python functions of the repository that grade answers, called in worker processes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from holodeck_action.metrics.params import UNREPORTED
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import FormatModel, NonBlank, Number
 from holodeck_action.suite.model.metric_base import Metric, Role
-from holodeck_action.text.plain import cut_before, storable
+from holodeck_action.text.plain import cut_start, make_storable
 from holodeck_action.workers.code_errors import UserCodeError
 
 if TYPE_CHECKING:
     from holodeck_action.workers.pool import WorkerPool
 
 _OUTPUT_SHOWN = 4096
-"""Characters of a grader's output kept with its evaluation: the last ones."""
+"""Maximum characters of a grader's printed output in its evaluation; the last characters are kept."""
 
 _PASS_MARK = 0.5
-"""Lowest passing score, on the 0..1 scale, of a grader that neither gives a verdict nor has a threshold."""
+"""Lowest passing score, on the 0..1 scale, if the grader returns no verdict and the metric has no threshold."""
 
 
 class Scale(FormatModel):
-    """`scale` of a code grader."""
+    """The setting `scale` of a code grader."""
 
     min: Number
     """The lowest score. Example: `1`."""
@@ -37,7 +37,7 @@ class Scale(FormatModel):
     """The highest score. Example: `5`."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Scale:
+    def _check_order(self) -> Scale:
         if not self.min < self.max:
             raise PydanticCustomError("max", "must be above min")
         return self
@@ -61,13 +61,13 @@ class CodeMetric(Metric):
     """The passing categories of a grader that returns a text. Example: `[good, excellent]`."""
 
     @model_validator(mode="after")
-    def _threshold_within_scale(self) -> CodeMetric:
+    def _check_threshold(self) -> CodeMetric:
         low, high = (self.scale.min, self.scale.max) if self.scale else (0.0, 1.0)
         if self.threshold is not None and not low <= self.threshold <= high:
             raise PydanticCustomError(
                 "threshold",
-                "threshold {threshold} is outside the grader's scores, so it would decide nothing (allowed: {low} to "
-                "{high}; give `scale` when the grader scores on another range)",
+                "threshold {threshold} is outside the range of the grader's scores (allowed: {low} to {high}; "
+                "give `scale` if the grader uses another range)",
                 {"threshold": f"{self.threshold:g}", "low": f"{low:g}", "high": f"{high:g}"},
             )
         return self
@@ -80,7 +80,7 @@ class CodeMetric(Metric):
 
     @property
     def measure(self) -> str:
-        """The callable with its module."""
+        """The grader as `module.path:callable`."""
         return self.grader
 
     def base_name(self, k: int | None) -> str:
@@ -89,16 +89,16 @@ class CodeMetric(Metric):
 
     @property
     def passing_categories(self) -> tuple[str, ...] | None:
-        """The passing categories."""
+        """The categories that pass, from `pass_values`; None if the setting is absent."""
         return tuple(self.pass_values) if self.pass_values else None
 
     @property
     def grader_callables(self) -> tuple[str, ...]:
-        """The grader."""
+        """A tuple with the grader as `module.path:callable`."""
         return (self.grader,)
 
     def evaluator(self, building: Building) -> CodeGraderEvaluator:
-        """Return what scores."""
+        """Return the evaluator of the metric."""
         assert building.pool is not None
         return CodeGraderEvaluator(self, building.pool, **building.options)
 
@@ -106,11 +106,11 @@ class CodeMetric(Metric):
 class CodeGraderEvaluator(BaseEvaluator):
     """Scores a turn with `module.path:callable`.
 
-    A number is a score from 0 to 1, or on the metric's `scale`; a boolean stays one and is the verdict; a category is
-    judged by `pass_values`; a result without a score is an explanation only. The verdict is the result's own `passed`,
-    else whether the score reaches the threshold (on the grader's own scale; half of the scale without one).
+    A number is a score from 0 to 1, or on the metric's `scale`; a boolean is a verdict; a category passes if it is in
+    `pass_values`; a result without score is only an explanation. The verdict is the result's `passed` if it has one,
+    otherwise whether the score reaches the threshold (on the grader's own scale; by default the middle of the scale).
 
-    The result's metadata holds `details` (the grader's) and `output` (the end of what it printed), if there are any.
+    The metadata contains the grader's `details`, and in `output` the end of its printed output, if these exist.
     """
 
     PARAM_SPEC = ParamSpec(
@@ -133,13 +133,13 @@ class CodeGraderEvaluator(BaseEvaluator):
         timeout: float | None = 60.0,
         retry_config: RetryConfig | None = None,
     ) -> None:
-        """Prepare the grader; it is imported by its first evaluation.
+        """Create the evaluator; the grader is imported with its first evaluation.
 
         Args:
-            config: the metric's entry.
-            pool: the workers it runs in.
-            timeout: seconds one call of the grader may take, waiting for a free worker and imports excluded.
-            retry_config: retries of calls that met connection trouble or a timeout inside the grader.
+            config: the metric.
+            pool: the workers that run the grader.
+            timeout: maximum seconds of one call of the grader, not counting imports and the wait for a worker.
+            retry_config: retries after connection errors and timeouts inside the grader.
         """
         super().__init__(timeout=None, retry_config=retry_config)
         self._config = config
@@ -149,16 +149,16 @@ class CodeGraderEvaluator(BaseEvaluator):
 
     @property
     def version(self) -> str:
-        """`VERSION`, and once it has been called a digest of the grader's file, where that is in the checkout."""
+        """`VERSION`; after the first call followed by a digest of the grader's file, if the file is in the checkout."""
         return f"{self.VERSION}, code {self._code}" if self._code else self.VERSION
 
     @property
     def name(self) -> str:
-        """The metric's name, else the callable's."""
+        """The metric's name, or the callable's name if the metric is unnamed."""
         return self._config.name or self._config.grader.partition(":")[2]
 
     def is_transient(self, error: Exception) -> bool:
-        """Tell whether the grader itself met connection trouble or a timeout, and trying again is wanted."""
+        """Return whether the grader had a connection error or timeout, and retries are enabled."""
         cause = error.__cause__
         return isinstance(cause, UserCodeError) and cause.transient and self.retry_config.attempts > 1
 
@@ -181,7 +181,7 @@ class CodeGraderEvaluator(BaseEvaluator):
         }
         try:
             if self._code is None:
-                # First: a call that fails names the same version at any concurrency.
+                # Read first, so that failed calls report the same version at any concurrency.
                 source = await self._pool.call("source", self._config.grader, {}, self._call_timeout)
                 # User code may have forged it.
                 self._code = source.value if re.fullmatch("[0-9a-f]{12}", str(source.value)) else ""
@@ -190,31 +190,31 @@ class CodeGraderEvaluator(BaseEvaluator):
             from holodeck_action.workers.grading import UNREPORTED_CALLS
 
             if error.code == UNREPORTED_CALLS:
-                message = f"{self._config.grader} looks at tool calls, and {UNREPORTED}"
+                message = f"{self._config.grader} reads tool calls, but {UNREPORTED}"
                 raise EvaluationError(
                     message, code="missing_input", context={"parameter": "tool_invocations"}
                 ) from error
             facts = error.context
             if error.output:
-                facts["output"] = cut_before(error.output, _OUTPUT_SHOWN)
+                facts["output"] = cut_start(error.output, _OUTPUT_SHOWN)
             raise EvaluationError(error.message, code=error.code, context=facts) from error
-        return self._result(storable(outcome.value), cut_before(outcome.output, _OUTPUT_SHOWN))
+        return self._result(make_storable(outcome.value), cut_start(outcome.output, _OUTPUT_SHOWN))
 
     def _result(self, grade: Any, output: str) -> EvaluationResult:
-        score, verdict, reason, details, confidence = self._parts(grade)
+        score, verdict, reason, details, confidence = self._check_grade(grade)
         metadata: dict[str, Any] = {}
         if details is not None:
             metadata["details"] = details
         if output:
             metadata["output"] = output
-        judged = self._judge(score)
+        judged = self._scale_score(score)
         if verdict is not None:
-            # What the grader says beats the threshold, which then plays no part.
-            judged = _Judged(verdict if score is None else judged.score, judged.raw, verdict)
+            # The grader's own verdict takes precedence over the threshold.
+            judged = _ScaledScore(verdict if score is None else judged.score, judged.raw, verdict)
         return EvaluationResult(
             score=judged.score,
             passed=judged.passed,
-            reasoning=reason if reason and reason.strip() else self._reason(score, verdict),
+            reasoning=reason if reason and reason.strip() else self._default_reason(score, verdict),
             metric_name=self.name,
             threshold=judged.threshold,
             raw_score=judged.raw,
@@ -222,10 +222,12 @@ class CodeGraderEvaluator(BaseEvaluator):
             confidence=confidence,
         )
 
-    def _parts(
+    def _check_grade(
         self, grade: Any
     ) -> tuple[bool | float | str | None, bool | None, str | None, dict[str, Any] | None, float | None]:
-        """Return score, verdict, reason, details and confidence, each checked: user code may have forged it."""
+        """Return score, verdict, reason, details and confidence of a grade after checking each, since user code may
+        have forged them.
+        """
         match grade:
             case {"kind": "bare", "score": bool() | int() | float() | str() as score}:
                 return score, None, None, None, None
@@ -239,41 +241,41 @@ class CodeGraderEvaluator(BaseEvaluator):
             }:
                 return score, verdict, reason, details, confidence
             case _:
-                raise self._error("its process sent what no grade can be", "bad_answer")
+                raise self._make_error("its process sent an invalid grade", "bad_answer")
 
-    def _judge(self, score: bool | float | str | None) -> _Judged:
+    def _scale_score(self, score: bool | float | str | None) -> _ScaledScore:
         match score:
             case None:
-                return _Judged(None)
+                return _ScaledScore(None)
             case bool():
-                return _Judged(score, passed=score)
+                return _ScaledScore(score, passed=score)
             case str():
                 if self._config.pass_values is None:
-                    raise self._error(
+                    raise self._make_error(
                         "grader returned unsupported type str (a category needs pass_values in the metric)",
                         "unsupported_type",
                     )
-                return _Judged(score, passed=score in self._config.pass_values)
+                return _ScaledScore(score, passed=score in self._config.pass_values)
             case _:
-                return self._judge_number(score)
+                return self._scale_number(score)
 
-    def _judge_number(self, score: float) -> _Judged:
+    def _scale_number(self, score: float) -> _ScaledScore:
         scale, threshold = self._config.scale, self._config.threshold
         low, high = (0.0, 1.0) if scale is None else (scale.min, scale.max)
-        # Comparing first: an integer may be too large for a float. NaN is in no range.
+        # Compared before conversion, because an integer may be too large for a float. NaN fails this check.
         if not low <= score <= high:
-            hint = "; give the metric a scale if that is what the grader means" if scale is None else ""
-            raise self._error(
+            hint = "; give the metric a `scale` if the grader uses another range" if scale is None else ""
+            raise self._make_error(
                 f"grader returned the score {score!r:.40}, which is not from {low:g} to {high:g}{hint}", "invalid_score"
             )
         if scale is None and threshold is not None:
-            return _Judged(float(score), threshold=threshold)
+            return _ScaledScore(float(score), threshold=threshold)
         normalised = min(1.0, (score - low) / (high - low))
         passed = normalised >= _PASS_MARK if threshold is None else score >= threshold
-        return _Judged(normalised, None if scale is None else float(score), passed)
+        return _ScaledScore(normalised, None if scale is None else float(score), passed)
 
-    def _reason(self, score: bool | float | str | None, verdict: bool | None) -> str:
-        """Say what the grader gave, for graders that do not."""
+    def _default_reason(self, score: bool | float | str | None, verdict: bool | None) -> str:
+        """Return a description of the grade, which is used if the grader gives no reason."""
         given = "no score" if score is None else repr(score)
         said = f"{self._config.grader} gave {given}"
         if verdict is not None:
@@ -281,25 +283,25 @@ class CodeGraderEvaluator(BaseEvaluator):
         if score is None or isinstance(score, bool):
             return said
         if isinstance(score, str):
-            return f"{said}; passing are {', '.join(self._config.pass_values or ())}"
+            return f"{said}; the passing values are {', '.join(self._config.pass_values or ())}"
         if self._config.threshold is not None:
             return f"{said}; the threshold is {self._config.threshold:g}"
         scale = self._config.scale
         mark = _PASS_MARK if scale is None else scale.min + _PASS_MARK * (scale.max - scale.min)
         return f"{said}; without a threshold {mark:g} passes"
 
-    def _error(self, message: str, code: str) -> EvaluationError:
+    def _make_error(self, message: str, code: str) -> EvaluationError:
         return EvaluationError(f"{self._config.grader}: {message}", code=code)
 
 
-class _Judged(NamedTuple):
-    """A score as the record has it.
+class _ScaledScore(NamedTuple):
+    """A grader's score, converted to the form that the record stores.
 
     Attributes:
-        score: on the 0..1 scale, or a boolean, a category, or None.
-        raw: on the grader's own scale; None where that is 0..1.
-        passed: the verdict; None when `threshold` decides or there is none.
-        threshold: on the 0..1 scale.
+        score: score on the 0..1 scale, or a boolean, a category or None.
+        raw: score on the grader's own scale; None if this is the 0..1 scale.
+        passed: verdict; None if `threshold` decides, or if there is no verdict.
+        threshold: lowest passing score on the 0..1 scale; None if it does not apply.
     """
 
     score: bool | float | str | None

@@ -1,10 +1,10 @@
-"""`type: composite`: any metrics as one."""
+"""`type: composite`: several metrics graded as one."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -17,14 +17,16 @@ from holodeck_action.suite.model.base import Flag, UnitInterval
 from holodeck_action.suite.model.metric_base import NOTHING, JudgeCalls, Metric, Role
 from holodeck_action.suite.model.metric_base import Member as MemberEntry
 from holodeck_action.suite.model.metric_types import MemberMetric
+from holodeck_action.text.foreign import Foreign
 
 
 class CompositeMetric(Metric):
-    """`type: composite`: several metrics as one."""
+    """`type: composite`: several metrics that are graded as one."""
 
     PLACE = 21
     HAS_MEMBERS = True
     TAKES_CASE = True
+    NAMES_FILE = True
 
     type: Annotated[Literal["composite"], Role.KIND] = "composite"
     metrics: Annotated[list[MemberMetric], Field(min_length=1)]
@@ -35,17 +37,24 @@ class CompositeMetric(Metric):
     """Lowest passing score of the whole. All its metrics must pass as well. Example: `0.8`."""
 
     @model_validator(mode="after")
-    def _members_fit(self) -> CompositeMetric:
+    def _check_members(self) -> CompositeMetric:
         if not any(metric.enabled for metric in self.metrics):
             raise PydanticCustomError("metrics", "leaves nothing to grade: enable one of its metrics")
         if any(metric.fail_on_error for metric in self.metrics):
             raise PydanticCustomError(
-                "metrics", "must not hold fail_on_error: give it to the composite, which fails with any of its metrics"
+                "metrics",
+                "must not have fail_on_error: set it on the composite, which fails if any of its metrics fails",
             )
         return self
 
+    def with_file(self, place: Callable[[str], str], read: Callable[[str], Foreign]) -> Self:
+        """Return a copy whose metrics have loaded their files; see `Metric.with_file`."""
+        if not any(metric.NAMES_FILE for metric in self.metrics):
+            return self
+        return self.model_copy(update={"metrics": [metric.with_file(place, read) for metric in self.metrics]})
+
     def members(self) -> Sequence[MemberEntry]:
-        """Return its enabled metrics, one entry per rank; equal names are numbered."""
+        """Return the enabled metrics, with one entry per cut-off rank; equal names are numbered."""
         members: list[MemberEntry] = []
         times: Counter[str] = Counter()
         for metric in self.metrics:
@@ -59,7 +68,7 @@ class CompositeMetric(Metric):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What its members need."""
+        """The inputs that its members need."""
         return NOTHING.union(*(member.config.needs for member in self.members()))
 
     def _can_fail(self) -> bool:
@@ -67,21 +76,21 @@ class CompositeMetric(Metric):
 
     @property
     def powerless_threshold(self) -> float | None:
-        """None: its members decide besides."""
+        """None: no threshold is powerless, because the members' verdicts count too."""
         return None
 
     @property
     def reads_tool_calls(self) -> bool:
-        """Whether a member needs them."""
+        """Whether a member reads tool calls."""
         return any(member.config.reads_tool_calls for member in self.members())
 
     @property
     def concerns_conversation(self) -> bool:
-        """Whether a metric, also one that is not enabled, grades the conversation as a whole."""
+        """Whether a metric, enabled or not, grades the conversation as a whole."""
         return any(metric.concerns_conversation for metric in self.metrics)
 
     def criteria_settings(self) -> dict[str, Any]:
-        """Return the settings, with the type of every metric, though that is its default."""
+        """Return the settings, including the `type` of every metric, which is a default value and otherwise omitted."""
         found = super().criteria_settings()
         found["metrics"] = [
             {"type": metric.type, **metric.model_dump(mode="json", exclude_defaults=True)} for metric in self.metrics
@@ -89,31 +98,31 @@ class CompositeMetric(Metric):
         return found
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
-        """Yield what models must grade of every member, under its name."""
+        """Yield the parts of every member that judges grade, each with the member's name."""
         for member in self.members():
             for part, found in member.config.judged_parts():
                 yield f"{member.name}: {part}" if part else member.name, found
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
-        """Yield what is asked for every member."""
+        """Yield the judge calls of every member."""
         for member in self.members():
             yield from member.config.judge_calls()
 
-    def computed_by_library(self) -> list[Metric]:
-        """Return what libraries compute of its members."""
-        return [found for member in self.members() for found in member.config.computed_by_library()]
+    def library_parts(self) -> list[Metric]:
+        """Return the members that are computed by libraries."""
+        return [found for member in self.members() for found in member.config.library_parts()]
 
     def evaluator(self, building: Building) -> CompositeEvaluator:
-        """Return what scores."""
+        """Return the evaluator of the metric."""
         return CompositeEvaluator(
             self.name or self.type,
-            [self._built(member, building) for member in self.members()],
+            [self._build_member(member, building) for member in self.members()],
             parallel=self.parallel,
             threshold=self.threshold,
             timeout=building.options["timeout"],
         )
 
-    def _built(self, member: MemberEntry, building: Building) -> Member:
+    def _build_member(self, member: MemberEntry, building: Building) -> Member:
         config = member.config
         if config.retry_on_failure is None:
             config = config.model_copy(update={"retry_on_failure": self.retry_on_failure})
@@ -125,28 +134,28 @@ class CompositeMetric(Metric):
 
 
 class CompositeEvaluator(PresetEvaluator):
-    """Any metrics as one: the metadata holds in `metrics` what each of them found, by name."""
+    """Several metrics graded as one; the metadata contains their results by name in `metrics`."""
 
     def _inputs(self, member: Member, given: Mapping[str, Any]) -> Mapping[str, Any]:
         calls = given.get(CONVERSATION)
         known = {name: value for name, value in super()._inputs(member, given).items() if name != CONVERSATION}
-        # A trajectory is expected of the whole conversation.
+        # An expected trajectory refers to the calls of the whole conversation.
         if member.of_conversation and calls is not None and given.get("expected_trajectory") is not None:
             known["tool_invocations"] = None if calls == UNKNOWN else calls
         return known
 
-    def knows(self, given: Mapping[str, Any], trial: int) -> bool | None:
-        """Tell whether earlier runs gave all the verdicts for which judges would be asked."""
-        found = [member.evaluator.knows(self._inputs(member, given), trial) for member in self.members]
+    def knows_verdicts(self, given: Mapping[str, Any], trial: int) -> bool | None:
+        """Return whether all verdicts of judges are known from earlier runs; None if no judge is needed."""
+        found = [member.evaluator.knows_verdicts(self._inputs(member, given), trial) for member in self.members]
         asked = [known for known in found if known is not None]
         return all(asked) if asked else None
 
-    def _shown(self, metrics: dict[str, Any]) -> dict[str, Any]:
+    def _result_metadata(self, metrics: dict[str, Any]) -> dict[str, Any]:
         return {"metrics": metrics}
 
 
 class DelegatingEvaluator(BaseEvaluator):
-    """Goes by the names of the evaluator that it passes its inputs to."""
+    """An evaluator that passes its inputs to another evaluator and has its names."""
 
     _evaluator: BaseEvaluator
 
@@ -157,21 +166,21 @@ class DelegatingEvaluator(BaseEvaluator):
 
     @property
     def metric_name(self) -> str:
-        """The key under which results hold the score."""
+        """The key of the score in results."""
         return self._evaluator.metric_name
 
 
 class PathEvaluator(DelegatingEvaluator, DeterministicEvaluator):
-    """A computed metric on a part of a JSON answer; without that part the score is 0."""
+    """Applies a computed metric to a part of a JSON answer; if the answer lacks the part, the score is 0."""
 
     _evaluator: DeterministicEvaluator
 
     def __init__(self, evaluator: DeterministicEvaluator, path: str) -> None:
-        """Configure.
+        """Create the evaluator.
 
         Args:
-            evaluator: the metric.
-            path: where the part stands, see `response_path`.
+            evaluator: the evaluator of the metric.
+            path: path of the part in the answer (see `response_path`).
         """
         super().__init__(timeout=evaluator.timeout, retry_config=evaluator.retry_config)
         self._evaluator = evaluator
@@ -179,7 +188,7 @@ class PathEvaluator(DelegatingEvaluator, DeterministicEvaluator):
         self.PARAM_SPEC = evaluator.PARAM_SPEC
 
     def compute(self, **kwargs: Any) -> EvaluationResult:
-        """Score the part; see the metric for the parameters and for what is raised."""
+        """Score the part of the answer; parameters and errors are those that the metric documents."""
         try:
             part = extract(kwargs["response"], self._path)
         except ResponsePathError as error:

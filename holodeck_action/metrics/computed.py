@@ -1,12 +1,13 @@
-"""Metrics that compute: settings are fields, the score is the method `compute`. In a run and in Python code alike."""
+"""Base classes of computed metrics, for suites and for Python code.
+
+The settings of a metric are fields of its class, and its method `compute` scores an item.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Generic, TypeVar
-
-from pydantic import ValidationError
 
 from holodeck_action.metrics.base import BaseEvaluator, Building, DeterministicEvaluator, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
@@ -15,36 +16,35 @@ from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.record.evaluation import Score
 from holodeck_action.suite.model.metric_base import Metric
 
-M = TypeVar("M", bound=Metric)
 S = TypeVar("S", bound="ScoringMetric")
 
 
 class ScoringMetric(Metric):
-    """A metric whose score is a method of its own."""
+    """Base class of metrics that score items with their own method, which their evaluators call."""
 
     PARAM_SPEC: ClassVar[ParamSpec] = ParamSpec()
-    """Its inputs."""
+    """The metric's inputs."""
     VERSION: ClassVar[str] = "1.0.0"
-    """Changes whenever the same input may score differently."""
+    """Version of the scoring; it must change whenever the same input may get another score."""
 
     @property
     def spec(self) -> ParamSpec:
-        """The inputs with these settings."""
+        """The inputs that the metric needs with its current settings."""
         return self.PARAM_SPEC
 
     @property
     def version(self) -> str:
-        """What records keep as `evaluator_version`."""
+        """The `evaluator_version` of records."""
         return self.VERSION
 
     @property
     def mark(self) -> float | None:
-        """The threshold of its results; None if a result has its own verdict, or none."""
+        """The threshold that decides its results; None if results have their own verdict or no verdict."""
         return None if self.written_threshold is None else self.pass_mark
 
     @property
     def evaluator_name(self) -> str:
-        """The name of its evaluator in messages."""
+        """The evaluator's name in messages."""
         return f"{type(self).__name__.removesuffix('Metric')}Evaluator"
 
     def result(
@@ -56,7 +56,7 @@ class ScoringMetric(Metric):
         passed: bool | None = None,
         confidence: float | None = None,
     ) -> EvaluationResult:
-        """Return a result; its own verdict counts without a threshold only."""
+        """Return a result with the metric's name and threshold; `passed` is ignored if there is a threshold."""
         return EvaluationResult(
             score=score,
             passed=passed if self.mark is None else None,
@@ -70,19 +70,19 @@ class ScoringMetric(Metric):
 
 
 class ComputedMetric(ScoringMetric):
-    """A metric that only computes: a subclass declares `PARAM_SPEC` and implements `compute`."""
+    """A metric without model calls: a subclass declares `PARAM_SPEC` and implements `compute`."""
 
     QUICK_ON_SHORT_TEXTS: ClassVar[bool] = False
-    """Whether it takes milliseconds if all inputs are short texts."""
+    """Whether `compute` takes only milliseconds if all inputs are short strings."""
 
     def compute(self, **given: Any) -> EvaluationResult:
         """Score one item.
 
         Args:
-            **given: the inputs under the names of `PARAM_SPEC`, the required ones always, no others.
+            **given: the inputs under the names of `PARAM_SPEC`, with all required ones and no others.
 
         Raises:
-            EvaluationError: it cannot be scored.
+            EvaluationError: the item cannot be scored.
         """
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ class ComputedMetric(ScoringMetric):
 
 
 class OfMetric(BaseEvaluator, Generic[S]):
-    """An evaluator that scores by a method of its metric, with the metric's names and version."""
+    """An evaluator that calls a method of its metric, and has the metric's names and version."""
 
     config: S
 
@@ -108,17 +108,17 @@ class OfMetric(BaseEvaluator, Generic[S]):
 
     @property
     def version(self) -> str:
-        """The metric's version."""
+        """The metric's `evaluator_version`."""
         return self.config.version
 
     @property
     def threshold(self) -> float | None:
-        """The threshold of results."""
+        """The threshold that decides results; None if there is no threshold."""
         return self.config.mark
 
 
 class ComputedEvaluator(OfMetric[ComputedMetric], DeterministicEvaluator):
-    """Scores by a `ComputedMetric`; settings and methods of the metric are its attributes."""
+    """The evaluator of a `ComputedMetric`; the metric's settings and methods are available as its attributes."""
 
     def __init__(
         self, config: ComputedMetric, timeout: float | None = 60.0, retry_config: RetryConfig | None = None
@@ -129,7 +129,7 @@ class ComputedEvaluator(OfMetric[ComputedMetric], DeterministicEvaluator):
         self.QUICK_ON_SHORT_TEXTS = config.QUICK_ON_SHORT_TEXTS  # type: ignore[misc]
 
     def compute(self, **kwargs: Any) -> EvaluationResult:
-        """Score one item; see the metric."""
+        """Score one item (see `compute` of the metric)."""
         return self.config.compute(**kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -139,10 +139,11 @@ class ComputedEvaluator(OfMetric[ComputedMetric], DeterministicEvaluator):
 
 
 class PythonEvaluator(ComputedEvaluator):
-    """An evaluator that a program builds from settings of its metric.
+    """Base class of evaluators that programs create with a metric's settings as arguments.
 
-    A subclass names the metric (`of`) and the arguments in their order (`takes`): settings, and `timeout`, which is the
-    last but `retry_config` if it is not among them. Other class arguments are settings that it always has.
+    A subclass names the metric (`of`) and, in `takes`, its positional arguments: settings, and optionally `timeout`.
+    `timeout` and `retry_config` are added at the end if they are missing. Other class arguments are settings with fixed
+    values.
     """
 
     __signature__: ClassVar[Signature]
@@ -161,43 +162,31 @@ class PythonEvaluator(ComputedEvaluator):
         cls.__signature__ = Signature([Parameter(name, kind, default=defaults[name]) for name in names])
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Take the arguments of `__signature__`.
+        """Create the evaluator with the arguments of `__signature__`.
 
         Raises:
-            TypeError: an argument that it does not take.
-            ValueError: a setting that the metric refuses.
+            TypeError: an argument is unknown.
+            ValueError: a setting is invalid.
         """
         given = type(self).__signature__.bind(*arguments, **options).arguments
         shared = {name: given.pop(name) for name in ("timeout", "retry_config") if name in given}
         written = {name: value for name, value in given.items() if value is not None}
-        config = checked(self.METRIC, {**self.SETTLED, **written})
-        # A suite cannot write that there is no threshold where it has one by default.
+        config = self.METRIC(**{**self.SETTLED, **written})
+        # Only Python code can remove a default threshold, with None.
         super().__init__(config.model_copy(update=dict.fromkeys(given.keys() - written)), **shared)
 
 
-def checked(metric: type[M], given: Mapping[str, Any]) -> M:
-    """Return a metric with these settings.
-
-    Raises:
-        ValueError: one is refused; the message is one line.
-    """
-    try:
-        return metric(**given)
-    except ValidationError as error:
-        wrong = error.errors(include_url=False, include_input=False)[0]
-        raise ValueError(": ".join((*map(str, wrong["loc"]), wrong["msg"]))) from None
-
-
-def compared_texts(name: str, inputs: Mapping[str, Any], error: type[EvaluationError]) -> tuple[str, str]:
-    """Return `response` and `ground_truth` of a metric that compares texts.
+def require_texts(name: str, inputs: Mapping[str, Any], error: type[EvaluationError]) -> tuple[str, str]:
+    """Return the inputs `response` and `ground_truth` of a metric that compares texts, after checking that they are
+    strings.
 
     Args:
-        name: of the evaluator.
-        inputs: value by parameter.
-        error: what is raised.
+        name: name of the evaluator, for messages.
+        inputs: values by name of the parameter.
+        error: class of the error to raise.
 
     Raises:
-        EvaluationError: of the class `error`: one of them is not a text (code `invalid_input`).
+        EvaluationError: an input is not a string (class `error`, code `invalid_input`).
     """
     for parameter in ("response", "ground_truth"):
         value = inputs[parameter]

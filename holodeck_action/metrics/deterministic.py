@@ -1,4 +1,4 @@
-"""Equality and numeric comparison, 1.0 or 0.0."""
+"""Metrics that compare texts or numbers for equality; the score is 1.0 or 0.0."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from holodeck_action.metrics.computed import ComputedMetric, PythonEvaluator, compared_texts
+from holodeck_action.metrics.computed import ComputedMetric, PythonEvaluator, require_texts
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.result import EvaluationResult, excerpt
@@ -19,37 +19,37 @@ from holodeck_action.metrics.standard import StandardMetric
 from holodeck_action.workers.threads import in_daemon_thread
 
 THOUSANDS_SEPARATORS = (",", "_", "\u00a0", "\u202f")
-"""Comma, underscore, no-break space and narrow no-break space; a plain space is none."""
+"""Separators in numbers: comma, underscore, no-break space and narrow no-break space, but not a plain space."""
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _NO_SEPARATORS = str.maketrans("", "", "".join(THOUSANDS_SEPARATORS))
 _SHORT = 60
-"""Characters quoted of an answer that is right."""
+"""Maximum characters of a correct answer that a reason quotes."""
 _CONTEXT = 20
 
 
 class ComparisonMetric(StandardMetric, ComputedMetric):
-    """A yes or no about response and reference; without a threshold yes passes."""
+    """Base class of comparisons of response and reference; if there is no threshold, equality passes."""
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
     QUICK_ON_SHORT_TEXTS = True
 
     @property
     def pass_mark(self) -> float | None:
-        """A comparison passes or not, where no threshold is given."""
+        """The threshold; 1 if no threshold is given."""
         return 1.0 if self.threshold is None else super().pass_mark
 
     def compute(self, **given: Any) -> EvaluationResult:
-        """Compare `response` with `ground_truth`, both texts.
+        """Compare `response` with `ground_truth`, both strings.
 
         Raises:
-            EvaluationError: one of them is not a text (code `invalid_input`).
+            EvaluationError: one of them is not a string (code `invalid_input`).
         """
-        return self.graded(given)[0]
+        return self.compare_texts(given)[0]
 
-    def graded(self, given: Mapping[str, Any]) -> tuple[EvaluationResult, str | None]:
-        """Compare as `compute` does; return why a text could not be read, too."""
-        response, expected = compared_texts(self.evaluator_name, given, EvaluationError)
+    def compare_texts(self, given: Mapping[str, Any]) -> tuple[EvaluationResult, str | None]:
+        """Return the result of `compute`, and a clause with the reason why a text could not be parsed, or None."""
+        response, expected = require_texts(self.evaluator_name, given, EvaluationError)
         error = None
         try:
             holds, reasoning = self._compare(response, expected)
@@ -60,18 +60,21 @@ class ComparisonMetric(StandardMetric, ComputedMetric):
 
     @abstractmethod
     def _compare(self, response: str, expected: str) -> tuple[bool, str]:
-        """Return whether they compare equal, and a sentence about it.
+        """Return whether both texts are equal, and a sentence with the reason.
 
         Raises:
-            ValueError: one of them cannot be compared; the message says which and why.
+            ValueError: a text cannot be parsed; the message names the text and the reason.
         """
 
 
 class EqualityMetric(ComparisonMetric):
-    """Exact equality of two texts after the chosen normalisations."""
+    """Equality of two texts after the selected normalisations."""
+
+    if TYPE_CHECKING:
+        metric: Literal["equality"] = "equality"
 
     def normalize(self, text: str) -> str:
-        """Return the text as it is compared."""
+        """Return the normalised text."""
         if self.case_insensitive:
             text = text.casefold()
         if self.strip_punctuation:
@@ -85,11 +88,11 @@ class EqualityMetric(ComparisonMetric):
         after = " after normalisation" if (actual, wanted) != (response, expected) else ""
         if actual == wanted:
             return True, f"{excerpt(response, _SHORT)} equals the expected text{after}"
-        return False, f"{_difference(actual, wanted)}{after}"
+        return False, f"{_describe_difference(actual, wanted)}{after}"
 
 
-def _difference(actual: str, wanted: str) -> str:
-    """Quote both texts from shortly before their first difference on."""
+def _describe_difference(actual: str, wanted: str) -> str:
+    """Return a description that quotes both texts from shortly before their first difference."""
     position = _first_difference(actual, wanted)
     start = max(0, position - _CONTEXT)
     where = f" from character {position + 1} on" if start else ""
@@ -97,7 +100,7 @@ def _difference(actual: str, wanted: str) -> str:
 
 
 def _first_difference(actual: str, wanted: str) -> int:
-    # By halves: comparing slices is much faster than comparing characters one by one.
+    # Binary search, because comparing slices is much faster than comparing characters.
     same, end = 0, min(len(actual), len(wanted))
     while same < end:
         middle = (same + end) // 2 + 1
@@ -115,12 +118,15 @@ def _quote(text: str, start: int) -> str:
 class NumericMetric(ComparisonMetric):
     """Equality of two numbers within a tolerance: `|a − e| ≤ absolute` or `|a − e| ≤ relative · |e|`.
 
-    Each side is the whole text, trimmed, as Python's `float` reads it; no number is looked for inside prose. NaN and
-    infinity equal nothing, themselves included.
+    Each text as a whole is trimmed and parsed by Python's `float`; numbers inside prose are not found. NaN and infinity
+    equal no number, not even themselves.
     """
 
+    if TYPE_CHECKING:
+        metric: Literal["numeric"] = "numeric"
+
     def expected_value_problem(self, ground_truth: str) -> str | None:
-        """Return why an expected value is no number."""
+        """Return the reason why an expected value is not a number; None if it is a number."""
         try:
             self.parse(ground_truth)
         except ValueError as error:
@@ -128,10 +134,10 @@ class NumericMetric(ComparisonMetric):
         return None
 
     def parse(self, text: str) -> float:
-        """Return the finite number that a text is.
+        """Return the finite number in a text.
 
         Raises:
-            ValueError: it is none; the message says why, as the end of a sentence about the text.
+            ValueError: the text is not a finite number; the message is the end of a sentence about the text.
         """
         stripped = text.strip()
         if not stripped:
@@ -161,44 +167,47 @@ class NumericMetric(ComparisonMetric):
             wanted = self.parse(expected)
         except ValueError as error:
             raise ValueError(f"the expected value {excerpt(expected)} {error}") from None
-        texts = _shown(response), _shown(expected)
+        texts = _format_number(response), _format_number(expected)
         difference = abs(actual - wanted)
         if difference == 0.0:
             return True, " equals ".join(texts)
-        holds, why = self._within(difference, self.relative_tolerance * abs(wanted))
-        return holds, f"{' differs from '.join(texts)} by {_distinct(difference, self.absolute_tolerance)}, {why}"
+        holds, why = self._check_tolerance(difference, self.relative_tolerance * abs(wanted))
+        return (
+            holds,
+            f"{' differs from '.join(texts)} by {_format_difference(difference, self.absolute_tolerance)}, {why}",
+        )
 
-    def _within(self, difference: float, allowance: float) -> tuple[bool, str]:
+    def _check_tolerance(self, difference: float, allowance: float) -> tuple[bool, str]:
         absolute = f"the absolute tolerance {self.absolute_tolerance:g}"
         relative = f"the relative tolerance {self.relative_tolerance:g} ({allowance:g})"
         if difference <= self.absolute_tolerance:
             return True, f"within {absolute}"
         if self.relative_tolerance == 0.0:
             return False, f"more than {absolute}"
-        # An overflowing difference would be within an overflowing allowance.
+        # If both overflow to infinity, the comparison would be true.
         if math.isfinite(difference) and difference <= allowance:
             return True, f"within {relative}"
         return False, f"more than {absolute} and {relative}"
 
 
-def _shown(text: str) -> str:
-    """Write a text that was read as a number without quotes where it is plain and short."""
+def _format_number(text: str) -> str:
+    """Return a number's text for a message, without quotes if it is plain and short."""
     stripped = text.strip()
     return stripped if len(stripped) <= 40 and stripped.isascii() else excerpt(stripped, 40)
 
 
-def _distinct(difference: float, tolerance: float) -> str:
-    """Write a difference with as many digits as it takes to tell it from the tolerance."""
+def _format_difference(difference: float, tolerance: float) -> str:
+    """Return a difference with enough digits to distinguish it from the tolerance."""
     short = f"{difference:.6g}"
     return short if (float(short) <= tolerance) == (difference <= tolerance) else repr(difference)
 
 
 class _ComparingEvaluator(PythonEvaluator):
-    """An evaluator whose results have an `error`, None for texts that could be read."""
+    """Base class of evaluators whose results contain `error`: the reason why a text could not be parsed, or None."""
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         assert isinstance(self.config, ComparisonMetric)
-        result, error = await asyncio.wrap_future(in_daemon_thread(partial(self.config.graded, kwargs)))
+        result, error = await asyncio.wrap_future(in_daemon_thread(partial(self.config.compare_texts, kwargs)))
         return replace(result, metadata={"error": error})
 
 
@@ -208,7 +217,7 @@ class EqualityEvaluator(
     metric="equality",
     takes="case_insensitive strip_whitespace strip_punctuation threshold",
 ):
-    """Equality of two texts, in Python."""
+    """The evaluator of `EqualityMetric` for Python code."""
 
 
 class NumericEvaluator(
@@ -217,4 +226,4 @@ class NumericEvaluator(
     metric="numeric",
     takes="absolute_tolerance relative_tolerance accept_percent accept_thousands_separators threshold",
 ):
-    """Equality of two numbers, in Python."""
+    """The evaluator of `NumericMetric` for Python code."""

@@ -1,4 +1,4 @@
-"""Errors of evaluation: the evaluation could not be done, which never means that the score was low."""
+"""Errors of evaluations that have no result, as opposed to low scores."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 
 class EvaluationError(Exception):
-    """An evaluation could not be done.
+    """An evaluation has no result.
 
     Attributes:
-        message: one sentence a person can act on.
+        message: one sentence that tells a person how to fix the problem.
         code: stable snake_case code, such as `missing_input` or `invalid_score`.
-        context: further facts, JSON values only.
+        context: further data, JSON values only.
     """
 
     def __init__(
@@ -33,8 +33,8 @@ class DeepEvalError(EvaluationError):
 
     Attributes:
         metric_name: name of the metric.
-        original_error: what DeepEval raised; None when nothing did.
-        test_case_summary: shortened input and output, for debugging.
+        original_error: exception raised by DeepEval; None if there was no exception.
+        test_case_summary: shortened input and output of the test case, for debugging.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class DeepEvalError(EvaluationError):
 
 
 class ProviderNotSupportedError(EvaluationError):
-    """An evaluator was given a model provider it cannot use.
+    """An evaluator does not support the given model provider.
 
     Attributes:
-        evaluator_type: class of the evaluator.
-        configured_provider: the provider it was given.
-        supported_providers: the providers it can use.
+        evaluator_type: name of the evaluator's class.
+        configured_provider: the given provider.
+        supported_providers: the providers that the evaluator supports.
     """
 
     def __init__(

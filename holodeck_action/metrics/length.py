@@ -1,4 +1,4 @@
-"""Length of an answer against a range.
+"""Length of an answer, compared with a range.
 
 Source: HoneyHive evaluation data models, LengthEvaluation.
 """
@@ -15,14 +15,14 @@ from pydantic_core import PydanticCustomError
 from holodeck_action.metrics.computed import ComputedMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
-from holodeck_action.metrics.result import EvaluationResult, count
-from holodeck_action.suite.model.base import Integer, UnitInterval, given
+from holodeck_action.metrics.result import EvaluationResult, format_count
+from holodeck_action.suite.model.base import Integer, UnitInterval, with_values
 from holodeck_action.suite.model.metric_base import Role
 
 _UNITS = ("words", "characters", "sentences")
 _BOUNDS = tuple(f"{end}_{unit}" for unit in _UNITS for end in ("min", "max"))
 
-# The look-behind lets a run of marks be tried once only, from its beginning: linear on any text.
+# The look-behind matches a run of marks only from its beginning, so that the time is linear on any text.
 _SENTENCE_END = re.compile(
     r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+(?=\s|\Z)  # marks, closing quotes and brackets, then white space
       | [。！？]                                   # no white space follows these
@@ -39,7 +39,7 @@ class LengthMetric(ComputedMetric):
     """`type: length`: characters, words and sentences of the answer against a range. At least one bound."""
 
     PLACE = 9
-    SCHEMA_RULES = ({"anyOf": [given(name) for name in _BOUNDS]},)
+    SCHEMA_RULES = ({"anyOf": [with_values(name) for name in _BOUNDS]},)
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE}))
 
     type: Annotated[Literal["length"], Role.KIND] = "length"
@@ -62,7 +62,7 @@ class LengthMetric(ComputedMetric):
     Example: `60`."""
 
     @model_validator(mode="after")
-    def _has_a_range(self) -> LengthMetric:
+    def _check_range(self) -> LengthMetric:
         bounds = [(*self._bounds(unit), unit) for unit in _UNITS]
         if all(low is None and high is None for low, high, _ in bounds):
             raise PydanticCustomError("length_range", "give at least one bound, such as max_words: 200")
@@ -77,21 +77,22 @@ class LengthMetric(ComputedMetric):
 
     @property
     def pass_mark(self) -> float | None:
-        """Inside all bounds, where no threshold is given."""
+        """The threshold; 1, which only lengths inside all bounds reach, if no threshold is given."""
         return 1.0 if self.threshold is None else self.threshold
 
     def compute(self, **given: Any) -> EvaluationResult:
         """Score how well the length of `response` fits the range.
 
-        Inside all bounds the score is 1; with `optimal_words` it is optimum/words there, or words/optimum, whichever is
-        below 1. A unit below its minimum counts value/minimum, one above its maximum maximum/value; the score is the
-        smallest of these. Without a threshold only a length inside all bounds passes.
+        Inside all bounds the score is 1 or, if `optimal_words` is set, the smaller of optimum/words and words/optimum.
+        Outside, each unit (words, characters, sentences) gets the ratio value/minimum if it is below its minimum, or
+        maximum/value if it is above its maximum, and the smallest ratio is the score. Without a threshold only lengths
+        inside all bounds pass.
 
-        Characters are Unicode code points, white space included; for words and sentences see `count_words` and
-        `count_sentences`. All bounds are inclusive.
+        Characters are Unicode code points, including white space; `count_words` and `count_sentences` define the other
+        units. All bounds are inclusive.
 
         Raises:
-            EvaluationError: the response is not a text (code `invalid_input`).
+            EvaluationError: the response is not a string (code `invalid_input`).
         """
         response = given["response"]
         if not isinstance(response, str):
@@ -118,52 +119,52 @@ class LengthMetric(ComputedMetric):
         return getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
 
     def _assess(self, lengths: Mapping[str, int]) -> tuple[float, Judgement, str]:
-        """Return the score, the judgement of the unit that fits worst, and what was found."""
+        """Return the score, the judgement on the unit with the smallest ratio, and the reason."""
         worst: float = 1.0
         judgement: Judgement = "appropriate"
         inside, outside = [], []
         for unit, length in lengths.items():
             low, high = self._bounds(unit)
             if low is not None and length < low:
-                outside.append(f"{count(length, unit)}, fewer than the {low} wanted")
+                outside.append(f"{format_count(length, unit)}, fewer than the minimum of {low}")
                 if length / low < worst:
                     worst, judgement = length / low, "too_short"
             elif high is not None and length > high:
-                outside.append(f"{count(length, unit)}, more than the {high} allowed")
+                outside.append(f"{format_count(length, unit)}, more than the maximum of {high}")
                 if high / length < worst:
                     worst, judgement = high / length, "too_long"
             elif low is not None or high is not None or (unit == "words" and self.optimal_words is not None):
-                inside.append(count(length, unit))
+                inside.append(format_count(length, unit))
         if outside:
             return worst, judgement, f"the answer has {'; '.join(outside)}"
         words = lengths["words"]
         if self.optimal_words is None or words == self.optimal_words:
-            return 1.0, "appropriate", f"the answer has {', '.join(inside)}, as wanted"
+            return 1.0, "appropriate", f"the answer has {', '.join(inside)}, within bounds"
         fit = min(words, self.optimal_words) / max(words, self.optimal_words)
         return (
             fit,
             "appropriate",
-            f"the answer has {', '.join(inside)}, as wanted; {self.optimal_words} words are the optimum",
+            f"the answer has {', '.join(inside)}, within bounds; {self.optimal_words} words are optimal",
         )
 
 
 def count_words(text: str) -> int:
-    """Count words: stretches between white space that hold at least one letter or digit.
+    """Count words: sequences without white space that contain a letter or digit.
 
-    `don't` and `well-known` are one word, a lone dash is none; text without spaces (Chinese, Japanese) is one word per
-    stretch.
+    `don't` and `well-known` are one word each, a single dash is not a word. In text without spaces (Chinese, Japanese)
+    each sequence is one word.
     """
-    return sum(1 for piece in text.split() if _says_something(piece))
+    return sum(1 for piece in text.split() if _has_word(piece))
 
 
 def count_sentences(text: str) -> int:
-    """Count sentences: parts of the text that hold a letter or digit.
+    """Count sentences: parts of a text that contain a letter or digit.
 
     A part ends after `.`, `!`, `?` or `…` (any number of them, with closing quotes and brackets) before white space or
-    the end, after `。`, `！` or `？` anywhere, and at a blank line. So `3.14` is no end, but the point of `e.g. ` is.
+    the end, after `。`, `！` or `？` anywhere, and at a blank line. So `3.14` ends no sentence, but `e.g. ` does.
     """
-    return sum(1 for part in _SENTENCE_END.split(text) if _says_something(part))
+    return sum(1 for part in _SENTENCE_END.split(text) if _has_word(part))
 
 
-def _says_something(text: str) -> bool:
+def _has_word(text: str) -> bool:
     return any(map(str.isalnum, text))

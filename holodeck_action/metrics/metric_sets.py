@@ -30,19 +30,21 @@ from holodeck_action.record.evaluation import MISSING_INPUT, Polarity
 
 _NAMES = frozenset(param.value for param in EvalParam)
 _INHERENT = frozenset(("criteria", "auto_generated_steps", "strict_mode", "error"))
-"""Metadata of a part that says nothing about the answer, or what its explanation says."""
+"""Keys of a part's metadata that are left out, because they do not describe the answer or repeat the explanation."""
 
 
 class Member(Struct, frozen=True):
-    """One metric of a set.
+    """A metric of a set.
 
     Attributes:
-        name: its name in the result.
-        evaluator: what grades; its result has the verdict.
-        neutral: shown only: it takes no part in success and score, and the others count even if it fails.
-        weight: its share in the aggregate score.
-        asserts: whether it is to have a verdict.
-        of_conversation: whether it looks at the tool calls of the whole conversation where a trajectory is expected.
+        name: name of the metric in the result.
+        evaluator: evaluator of the metric; its result contains the verdict.
+        neutral: whether the metric is only reported: it does not affect score and verdict, even if it cannot be
+            evaluated.
+        weight: weight of the metric in the aggregate score.
+        asserts: whether the metric is expected to give a verdict.
+        of_conversation: whether the metric grades the tool calls of the whole conversation, if a trajectory is
+            expected.
     """
 
     name: str
@@ -54,7 +56,7 @@ class Member(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What came of a member: a result, or the error that kept it from one."""
+    """The result of a member of a set, or its error."""
 
     member: Member
     result: EvaluationResult | None
@@ -62,16 +64,16 @@ class Outcome(Struct, frozen=True):
 
     @property
     def part(self) -> Part:
-        """The member as a part of the whole."""
+        """The outcome as a part of the aggregation."""
         name, result = self.member.name, self.result
         if result is None:
-            explanation = _words(self.error)
+            explanation = _error_text(self.error)
             polarity: Polarity = "neutral" if self.member.neutral else "maximize"
             return Part(name, None, None, polarity, None, explanation)
         score = result.score
         number = float(score) if isinstance(score, bool | int | float) else None
         passed = bool(score) if isinstance(score, bool) and result.passed is None else result.passed
-        # What has neither number nor verdict, such as a category, is an answer, not a lack of one.
+        # A result with neither number nor verdict, such as a category, is not missing.
         neutral = self.member.neutral or (number is None and passed is None)
         return Part(
             name,
@@ -83,10 +85,15 @@ class Outcome(Struct, frozen=True):
         )
 
     def data(self) -> dict[str, Any]:
-        """Return it as JSON values, as records keep it."""
+        """Return the outcome as JSON values, in the form of records."""
         if self.result is None:
-            failed = {"score": None, "passed": None, "explanation": _words(self.error), "error": _code(self.error)}
-            # What the judges of a panel said that were too few.
+            failed = {
+                "score": None,
+                "passed": None,
+                "explanation": _error_text(self.error),
+                "error": _error_code(self.error),
+            }
+            # Too few judges of a panel gave a verdict; their verdicts are kept.
             verdicts = self.error.context.get("verdicts") if isinstance(self.error, EvaluationError) else None
             return failed if verdicts is None else failed | {"verdicts": verdicts}
         result = self.result
@@ -102,7 +109,9 @@ class Outcome(Struct, frozen=True):
 
 
 class PresetResult(EvaluationResult):
-    """The result of several metrics; also read under the names `aggregate_score`, `_success` and `_explanation`."""
+    """The result of several metrics, which also has the keys `aggregate_score`, `aggregate_success` and
+    `aggregate_explanation`.
+    """
 
     __slots__ = ()
 
@@ -116,9 +125,9 @@ _AGGREGATES = {"aggregate_score": "score", "aggregate_success": "passed", "aggre
 class PresetEvaluator(BaseEvaluator):
     """Grades an answer by several metrics at once.
 
-    The score is the mean of their qualities (score, or 1 − score where low is good), weighted if weights are given;
-    the verdict is that all of them pass. A metric that could not be evaluated makes the whole one that could not: what
-    the others found stands in the error's context, and no score is made of a part of them.
+    The score is the mean of their qualities (score, or 1 − score if low is good), weighted if weights are given. The
+    verdict is whether all of them pass. If a metric cannot be evaluated, the whole evaluation fails, because no score
+    is computed from only some of the metrics; the error's context contains the other results.
     """
 
     def __init__(
@@ -130,32 +139,33 @@ class PresetEvaluator(BaseEvaluator):
         threshold: float | None = None,
         timeout: float | None = 60.0,
     ) -> None:
-        """Configure; nothing is asked.
+        """Create the evaluator; no model is called.
 
         Args:
             name: the evaluator's name.
-            members: the metrics; their evaluators retry by themselves.
-            parallel: whether they are evaluated at the same time, else one after the other.
-            threshold: lowest aggregate score with which the whole may pass, besides that all of them pass.
-            timeout: seconds one evaluation may take, all metrics together.
+            members: the metrics; their evaluators retry on their own.
+            parallel: whether to evaluate them concurrently, otherwise one after the other.
+            threshold: lowest passing aggregate score; all metrics must pass as well.
+            timeout: maximum seconds of one evaluation, all metrics together.
 
         Raises:
-            ValueError: no metrics, two of one name, weights below 0 or none above, or a threshold outside 0..1.
+            ValueError: there are no metrics, two have the same name, a weight is negative, all weights are 0, or the
+                threshold is outside 0..1.
         """
         super().__init__(timeout=timeout, retry_config=RetryConfig(max_retries=0))
         names = [member.name for member in members]
         if not members:
             raise ValueError(f"{name} has no metrics")
         if len(set(names)) < len(names):
-            raise ValueError(f"{name}: the names of its metrics must differ: {', '.join(names)}")
+            raise ValueError(f"{name}: the names of its metrics must be unique: {', '.join(names)}")
         weights = [member.weight for member in members]
         if not all(math.isfinite(weight) and weight >= 0 for weight in weights) or not any(weights):
-            raise ValueError(f"{name}: weights must not be below 0, and one must be above")
+            raise ValueError(f"{name}: weights must not be negative, and at least one must be positive")
         self._name = name
         self._members = tuple(members)
         self._parallel = parallel
         self._threshold = check_threshold(threshold)
-        self.PARAM_SPEC = united(member.evaluator.PARAM_SPEC for member in members)
+        self.PARAM_SPEC = combine_specs(member.evaluator.PARAM_SPEC for member in members)
 
     @property
     def name(self) -> str:
@@ -169,7 +179,7 @@ class PresetEvaluator(BaseEvaluator):
 
     @property
     def threshold(self) -> float | None:
-        """Lowest aggregate score with which the whole may pass; None without one."""
+        """Lowest passing aggregate score; None if there is no threshold."""
         return self._threshold
 
     @property
@@ -189,16 +199,16 @@ class PresetEvaluator(BaseEvaluator):
         """Evaluate one item or several.
 
         Args:
-            data: the inputs of one item by name, or a list of them; None when they are given by keyword.
-            **kwargs: inputs by keyword; with `data`, those that all items share.
+            data: the inputs of one item by name, or a list of them; None if they are given by keyword.
+            **kwargs: inputs by keyword; with `data`, inputs that all items share.
 
         Returns:
-            One result, or for a list one per item in its order.
+            One result; for a list, one result per item in the same order.
 
         Raises:
-            TimeoutError: an item took longer than `timeout`.
-            EvaluationError: see `BaseEvaluator.evaluate`; for a list, the error of the first item in its order that
-                has one, once all are done.
+            TimeoutError: the evaluation of an item took longer than `timeout`.
+            EvaluationError: see `BaseEvaluator.evaluate`; for a list, the error of the first failed item, raised after
+                all items were evaluated.
         """
         if data is None or isinstance(data, Mapping):
             return await super().evaluate(**{**kwargs, **(data or {})})
@@ -211,47 +221,48 @@ class PresetEvaluator(BaseEvaluator):
         return [outcome for outcome in found if isinstance(outcome, EvaluationResult)]
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        return self._whole(await self._outcomes(kwargs))
+        return self._combine(await self._evaluate_members(kwargs))
 
-    async def _outcomes(self, given: Mapping[str, Any]) -> list[Outcome]:
-        """Evaluate every metric; one that fails keeps none of the others from being evaluated."""
+    async def _evaluate_members(self, given: Mapping[str, Any]) -> list[Outcome]:
+        """Evaluate every metric; the failure of one does not stop the others."""
         if self._parallel:
-            return list(await asyncio.gather(*(self._outcome(member, given) for member in self._members)))
-        return [await self._outcome(member, given) for member in self._members]
+            return list(await asyncio.gather(*(self._evaluate_member(member, given) for member in self._members)))
+        return [await self._evaluate_member(member, given) for member in self._members]
 
-    async def _outcome(self, member: Member, given: Mapping[str, Any]) -> Outcome:
+    async def _evaluate_member(self, member: Member, given: Mapping[str, Any]) -> Outcome:
         try:
             return Outcome(member, await member.evaluator.evaluate(**self._inputs(member, given)), None)
         except Exception as error:  # noqa: BLE001 - one metric's trouble is not the others'
             return Outcome(member, None, error)
 
     def _inputs(self, member: Member, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what a metric is given: one that computes knows the names in `EvalParam` alone."""
+        """Return the inputs of a metric; computed metrics only accept the names in `EvalParam`."""
         if not isinstance(member.evaluator, DeterministicEvaluator):
             return given
         return {name: value for name, value in given.items() if name in _NAMES}
 
-    def _whole(self, outcomes: Sequence[Outcome], facts: Mapping[str, Any] | None = None) -> EvaluationResult:
-        """Make one result of all.
+    def _combine(self, outcomes: Sequence[Outcome], facts: Mapping[str, Any] | None = None) -> EvaluationResult:
+        """Combine the outcomes to one result.
 
         Args:
             outcomes: one per metric.
-            facts: further metadata.
+            facts: further metadata of the result.
 
         Raises:
-            EvaluationError: a metric that counts could not be evaluated (its code, or `parts_failed` for several).
+            EvaluationError: a metric that is not neutral could not be evaluated (the code of its error, or
+                `parts_failed` if there are several).
         """
         parts = [outcome.part for outcome in outcomes]
         told = aggregate_explanation(parts)
-        failed = [outcome for outcome in outcomes if outcome.part.missing]
+        failed = [outcome for outcome in outcomes if outcome.part.is_missing]
         if failed:
-            codes = {_code(outcome.error) for outcome in failed}
+            codes = {_error_code(outcome.error) for outcome in failed}
             raise EvaluationError(
                 f"{self.name}: {told}",
                 code=MISSING_INPUT if MISSING_INPUT in codes else codes.pop() if len(codes) == 1 else "parts_failed",
                 context={"metrics": {outcome.member.name: outcome.data() for outcome in outcomes}},
             ) from failed[0].error
-        score, passed = self._score(parts), aggregate_success(parts)
+        score, passed = self._aggregate_score(parts), aggregate_success(parts)
         if self._threshold is not None:
             enough = score is not None and score >= self._threshold
             if not enough:
@@ -259,11 +270,11 @@ class PresetEvaluator(BaseEvaluator):
                 told = f"{figure} is below its threshold {self._threshold:.4g}. {told}"
             passed = enough and passed is not False
         if passed is None and any(member.asserts for member in self._members if not member.neutral):
-            # Nobody shall take a number for a verdict that there is not.
+            # A number must not hide a missing verdict.
             score = None
         elif score is None and passed is not None:
             score = float(passed)
-        judges = {label for outcome in outcomes if (label := _judge(outcome)) is not None}
+        judges = {label for outcome in outcomes if (label := _judge_label(outcome)) is not None}
         return PresetResult(
             score=score,
             passed=passed,
@@ -272,11 +283,11 @@ class PresetEvaluator(BaseEvaluator):
             metadata={
                 **({"judge": judges.pop()} if len(judges) == 1 else {}),
                 **(facts or {}),
-                **self._shown({outcome.member.name: outcome.data() for outcome in outcomes}),
+                **self._result_metadata({outcome.member.name: outcome.data() for outcome in outcomes}),
             },
         )
 
-    def _score(self, parts: Sequence[Part]) -> float | None:
+    def _aggregate_score(self, parts: Sequence[Part]) -> float | None:
         weights = {member.name: member.weight for member in self._members}
         if len(set(weights.values())) == 1:
             return aggregate_score(parts)
@@ -288,13 +299,13 @@ class PresetEvaluator(BaseEvaluator):
         total = math.fsum(weight for weight, _ in counted)
         return min(1.0, math.fsum(weight * found for weight, found in counted) / total) if total else None
 
-    def _shown(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Return the results of the metrics as metadata; names that are ours are beside the other metadata."""
+    def _result_metadata(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        """Return the metrics' results as metadata of the combined result; subclasses may nest them under a key."""
         return metrics
 
 
 class TextEvaluator(PresetEvaluator):
-    """A text by several metrics; an empty one gets a 0, and no model is called: no statement of it could be wrong."""
+    """Grades a text by several metrics; an empty text scores 0 without a model call."""
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         if not str(kwargs[EvalParam.ACTUAL_OUTPUT.value]).strip():
@@ -303,23 +314,24 @@ class TextEvaluator(PresetEvaluator):
 
 
 class EitherEvaluator(BaseEvaluator):
-    """One metric in two forms: with retrieved texts where there are any, without them where there are none.
+    """A metric in two variants: one for items with retrieved texts, the other for items without.
 
-    In a run it must be known which; whoever evaluates by it directly and gives no texts has none.
+    In a run it is an error if it is unknown which texts were retrieved; in direct use, missing texts mean that nothing
+    was retrieved.
     """
 
     def __init__(self, with_texts: BaseEvaluator, without: BaseEvaluator) -> None:
-        """Configure.
+        """Create the evaluator.
 
         Args:
-            with_texts: the form that needs `retrieval_context`.
-            without: the form that does not.
+            with_texts: the evaluator for items with `retrieval_context`.
+            without: the evaluator for items without `retrieval_context`.
         """
         super().__init__(timeout=None, retry_config=RetryConfig(max_retries=0))
         self._with_texts = with_texts
         self._without = without
         texts = frozenset({EvalParam.RETRIEVAL_CONTEXT})
-        first, second = united([with_texts.PARAM_SPEC]), united([without.PARAM_SPEC])
+        first, second = combine_specs([with_texts.PARAM_SPEC]), combine_specs([without.PARAM_SPEC])
         self.PARAM_SPEC = ParamSpec(
             required=(first.required - texts) & second.required,
             optional=first.required | first.optional | second.required | second.optional,
@@ -340,8 +352,8 @@ class EitherEvaluator(BaseEvaluator):
         return await self._without.evaluate(**{**kwargs, "retrieval_context": None})
 
 
-def united(specs: Iterable[ParamSpec]) -> ParamSpec:
-    """Return what several evaluators need together, each input under its DeepEval name."""
+def combine_specs(specs: Iterable[ParamSpec]) -> ParamSpec:
+    """Return the combined inputs of several evaluators, each under its DeepEval name."""
     listed = list(specs)
     required = frozenset(_deepeval_name(param) for spec in listed for param in spec.required)
     optional = frozenset(_deepeval_name(param) for spec in listed for param in spec.optional)
@@ -359,18 +371,18 @@ def _deepeval_name(param: EvalParam) -> EvalParam:
     return other if other in DEEPEVAL_PARAMS else param
 
 
-def _judge(outcome: Outcome) -> str | None:
+def _judge_label(outcome: Outcome) -> str | None:
     label = None if outcome.result is None else outcome.result.metadata.get("judge")
     return label if isinstance(label, str) else None
 
 
-def _words(error: Exception | None) -> str:
+def _error_text(error: Exception | None) -> str:
     if isinstance(error, EvaluationError):
         return error.message or describe(error)
-    return "nothing came of it" if error is None else str(error) or describe(error)
+    return "it gave no result" if error is None else str(error) or describe(error)
 
 
-def _code(error: Exception | None) -> str:
+def _error_code(error: Exception | None) -> str:
     if isinstance(error, EvaluationError):
         return error.code
     return "timeout" if isinstance(error, TimeoutError) else "evaluator_error"

@@ -1,4 +1,4 @@
-"""Evaluation parameters: their names in both conventions, and what an evaluator declares about them.
+"""Evaluation parameters: their names in both conventions, and the parameters that an evaluator declares.
 
 Source: HoloDeck evaluation API, Parameter Specification.
 """
@@ -16,8 +16,8 @@ Choice = TypeVar("Choice", bound=str)
 class EvalParam(StrEnum):
     """Names of evaluation parameters.
 
-    The first three are the Azure AI and NLP convention, the next three the DeepEval names of the same things; both
-    share `context` and `retrieval_context`. The rest are ours.
+    The first three are the names in the convention of Azure AI and NLP metrics; the next three are DeepEval's names for
+    the same parameters. Both conventions share `context` and `retrieval_context`. The other names are ours.
     """
 
     RESPONSE = "response"
@@ -35,13 +35,13 @@ class EvalParam(StrEnum):
     GROUND_TRUTH_CHUNK_IDS = "ground_truth_chunk_ids"
 
 
-REPORT_CALLS = "give tool_invocations with the reply, an empty list where no tool was called"
-UNREPORTED = f"the target says nothing of tool calls: {REPORT_CALLS}"
-"""Why what was expected of tool calls cannot be judged, and the way out."""
+REPORT_CALLS = "give tool_invocations with the reply, an empty list if no tool was called"
+UNREPORTED = f"the target does not report tool calls: {REPORT_CALLS}"
+"""Message about expectations on tool calls that cannot be checked because the calls are unknown."""
 CONVERSATION = "conversation_invocations"
-"""Name under which composites are given the tool calls of the whole conversation beside those of the turn."""
+"""Parameter of composites with the tool calls of the whole conversation, in addition to the tool calls of the turn."""
 UNKNOWN = "unknown"
-"""Stands for those calls where the target said nothing of them in one of the turns."""
+"""Value of that parameter if the target reported no tool calls in one of the turns."""
 
 DEEPEVAL_PARAMS = frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT})
 
@@ -51,18 +51,19 @@ _SAME = {
     EvalParam.GROUND_TRUTH: EvalParam.EXPECTED_OUTPUT,
 }
 OTHER_NAME: Mapping[EvalParam, EvalParam] = _SAME | {deepeval: nlp for nlp, deepeval in _SAME.items()}
-"""The name of the same parameter in the other convention."""
+"""The name of each parameter in the other convention."""
 
 
 class ParamSpec(NamedTuple):
-    """What an evaluator needs.
+    """The parameters of an evaluator.
 
     Attributes:
-        required: parameters without which it cannot be evaluated.
-        optional: parameters it uses when they are given.
-        uses_context: the text of the case's files is passed as `context`.
-        uses_retrieval_context: the retrieved context is passed as `retrieval_context`.
-        known: optional parameters that may be none, but not unknown: what is graded depends on which.
+        required: parameters without which the evaluator cannot evaluate.
+        optional: parameters that the evaluator uses if they are given.
+        uses_context: whether the evaluator receives the text of the case's files as `context`.
+        uses_retrieval_context: whether the evaluator receives the retrieved context as `retrieval_context`.
+        known: optional parameters that may be empty, but must not be unknown, because the judge's question depends on
+            them.
     """
 
     required: frozenset[EvalParam] = frozenset()
@@ -72,7 +73,7 @@ class ParamSpec(NamedTuple):
     known: frozenset[EvalParam] = frozenset()
 
     def uses_deepeval_params(self) -> bool:
-        """Tell whether any declared parameter has a DeepEval name."""
+        """Return whether a declared parameter has a DeepEval name."""
         return bool((self.required | self.optional) & DEEPEVAL_PARAMS)
 
 
@@ -84,7 +85,7 @@ def aggregate_fields(required: Iterable[set[str]], mode: str) -> set[str]:
         mode: `union` (needed by any), `intersection` (needed by all), or `any` (the empty set: nothing is checked).
 
     Raises:
-        ValueError: another mode.
+        ValueError: the mode is unknown.
     """
     sets = list(required)
     if mode == "any" or (not sets and mode in ("union", "intersection")):
@@ -98,7 +99,7 @@ def aggregate_fields(required: Iterable[set[str]], mode: str) -> set[str]:
 
 @lru_cache(maxsize=256)
 def declared_names(spec: ParamSpec) -> Mapping[str, str]:
-    """Return, for every name under which a declared parameter may be given, the name the evaluator declares."""
+    """Return a mapping from every name under which a parameter may be given to its declared name."""
     declared = spec.required | spec.optional
     names = {param.value: param.value for param in declared}
     for param in declared:
@@ -108,11 +109,11 @@ def declared_names(spec: ParamSpec) -> Mapping[str, str]:
     return names
 
 
-def one_of(name: str, value: Choice, allowed: Sequence[str]) -> Choice:
-    """Return an option that is one of the allowed ones.
+def require_choice(name: str, value: Choice, allowed: Sequence[str]) -> Choice:
+    """Return `value` after checking that it is one of the allowed options.
 
     Raises:
-        ValueError: it is not.
+        ValueError: the value is not allowed.
     """
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {value!r:.80}")

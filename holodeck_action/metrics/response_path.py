@@ -1,4 +1,4 @@
-"""`response_path`: the part of a JSON answer that a metric compares."""
+"""The setting `response_path`: extraction of the part of a JSON answer that a metric compares."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.result import count, excerpt
+from holodeck_action.metrics.result import excerpt, format_count
 from holodeck_action.suite.model.patterns import RESPONSE_PATH
 from holodeck_action.text.json_values import JsonSyntaxError, parse_json
 
@@ -19,7 +19,7 @@ _SHOWN_KEY = 40
 
 
 class ResponsePathError(EvaluationError):
-    """The answer has no text or number at the path: a fault of the answer, scored 0."""
+    """The answer has no scalar value at the path. This is the agent's fault, so that the answer scores 0."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="response_path")
@@ -27,13 +27,13 @@ class ResponsePathError(EvaluationError):
 
 @lru_cache(maxsize=256)
 def parse_path(path: str) -> tuple[str | int, ...]:
-    """Return the steps of a path: keys as text, list positions as numbers.
+    """Parse a path to its steps: object keys as strings, list positions as integers.
 
-    A path is segments joined by `.`; a segment is a key (a letter or `_`, then letters, digits, `_`, `-`) and any
-    number of positions `[n]`, counted from 0.
+    A path consists of segments joined by `.`. A segment is a key (a letter or `_`, then letters, digits, `_`, `-`),
+    followed by any number of positions `[n]`, counted from 0.
 
     Raises:
-        ValueError: the text is no such path.
+        ValueError: the path is invalid.
     """
     if not _PATH.fullmatch(path):
         raise ValueError(
@@ -44,36 +44,36 @@ def parse_path(path: str) -> tuple[str | int, ...]:
 
 
 def extract(response: str, path: str) -> str:
-    """Return the text at a path of a JSON answer.
+    """Return the value at a path in a JSON answer as a string.
 
-    The answer must be JSON as a whole. A text is returned as it is, another scalar as Python writes it (`True`, `None`,
-    `100.0`); of equal keys the last counts.
+    The whole answer must be JSON. A string is returned unchanged, another scalar as Python formats it (`True`, `None`,
+    `100.0`). If an object contains a key twice, the last value counts.
 
     Args:
-        response: the answer.
+        response: text of the answer.
         path: see `parse_path`.
 
     Raises:
-        ValueError: the path is not a path.
-        ResponsePathError: the answer is not JSON, or has an object, a list or nothing there.
+        ValueError: the path is invalid.
+        ResponsePathError: the answer is not JSON, or the value at the path is missing, an object or a list.
     """
-    value = _parsed(response)
+    value = _parse_answer(response)
     where = ""
     for step in parse_path(path):
         if isinstance(step, int):
-            value = _item(value, step, where)
+            value = _get_item(value, step, where)
             where += f"[{step}]"
         else:
-            value = _member(value, step, where)
+            value = _get_member(value, step, where)
             where += f".{step}" if where else step
     if isinstance(value, dict):
-        raise ResponsePathError(f"{where} is an object, not a text or number ({_keys_of(value)})")
+        raise ResponsePathError(f"{where} is an object, not a text or number ({_list_keys(value)})")
     if isinstance(value, list):
-        raise ResponsePathError(f"{where} is a list of {count(len(value), 'items')}, not a text or number")
+        raise ResponsePathError(f"{where} is a list of {format_count(len(value), 'items')}, not a text or number")
     return str(value)
 
 
-def _parsed(response: str) -> Any:
+def _parse_answer(response: str) -> Any:
     try:
         return parse_json(response, constants=True)
     except JsonSyntaxError as error:
@@ -84,31 +84,33 @@ def _parsed(response: str) -> Any:
         raise ResponsePathError(f"the answer is JSON {why}") from None
 
 
-def _member(value: Any, key: str, where: str) -> Any:
+def _get_member(value: Any, key: str, where: str) -> Any:
     if not isinstance(value, dict):
-        raise ResponsePathError(f"{where or 'the answer'} is {_kind(value)}, so it has no key {key}")
+        raise ResponsePathError(f"{where or 'the answer'} is {_describe_kind(value)}, so it has no key {key}")
     if key not in value:
-        raise ResponsePathError(f"{where or 'the answer'} has no key {key} ({_keys_of(value)})")
+        raise ResponsePathError(f"{where or 'the answer'} has no key {key} ({_list_keys(value)})")
     return value[key]
 
 
-def _item(value: Any, position: int, where: str) -> Any:
+def _get_item(value: Any, position: int, where: str) -> Any:
     if not isinstance(value, list):
-        raise ResponsePathError(f"{where} is {_kind(value)}, so it has no item [{position}]")
+        raise ResponsePathError(f"{where} is {_describe_kind(value)}, so it has no item [{position}]")
     if position >= len(value):
-        raise ResponsePathError(f"{where} is a list of {count(len(value), 'items')}, so it has no item [{position}]")
+        raise ResponsePathError(
+            f"{where} is a list of {format_count(len(value), 'items')}, so it has no item [{position}]"
+        )
     return value[position]
 
 
-def _kind(value: Any) -> str:
+def _describe_kind(value: Any) -> str:
     if isinstance(value, dict):
-        return f"an object ({_keys_of(value)})"
+        return f"an object ({_list_keys(value)})"
     if isinstance(value, list):
-        return f"a list of {count(len(value), 'items')}"
+        return f"a list of {format_count(len(value), 'items')}"
     return {str: "a text", bool: "true or false", type(None): "null"}.get(type(value), "a number")
 
 
-def _keys_of(value: dict[str, Any]) -> str:
+def _list_keys(value: dict[str, Any]) -> str:
     if not value:
         return "it has no keys"
     names = [excerpt(key, _SHOWN_KEY) for key in islice(value, _SHOWN_KEYS)]

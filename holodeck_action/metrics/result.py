@@ -1,4 +1,4 @@
-"""`EvaluationResult`: what an evaluator returns.
+"""`EvaluationResult`, the result of an evaluator.
 
 Source: HoloDeck DeepEval data model, EvaluationResult and its invariants.
 """
@@ -16,26 +16,26 @@ from holodeck_action.text.plain import cut
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EvaluationResult(dict[str, Any]):
-    """One score with its reason: a dict of its fields, its extra scores, and its score under its metric's name.
+    """A score with its reason: a dict of its fields, its extra scores, and its score under the metric's name.
 
-    `json.dumps` takes it; the fields are attributes, too.
+    It can be serialised with `json.dumps`; the fields are also attributes.
 
     Attributes:
-        score: a number from 0 to 1, a boolean, a category, or None when there is only an explanation.
-        passed: the verdict; computed from `threshold` when there is one, else the evaluator's own; None when it has
-            none.
-        reasoning: never empty; a sentence is made when none is given.
-        metric_name: such as `bleu`; `result["bleu"]` is the score.
-        threshold: the threshold that decides `passed`; None when it does not depend on one.
-        raw_score: the score on its own scale, where that is not 0..1.
-        evaluation_steps: the steps a judge followed.
-        metadata: further scores and facts, JSON values only; `result["rouge1"]` reads them.
+        score: a number from 0 to 1, a boolean, a category, or None if there is only an explanation.
+        passed: the verdict: computed from `threshold` if there is one, otherwise given by the evaluator; None if there
+            is no verdict.
+        reasoning: the reason; never empty, because an empty reason is replaced by a default.
+        metric_name: the metric's name, such as `bleu`; `result["bleu"]` is the score.
+        threshold: the threshold that decides `passed`; None if there is no threshold.
+        raw_score: the score on its original scale, if this is not 0..1.
+        evaluation_steps: the steps that a judge followed.
+        metadata: further scores and data, JSON values only; each is also an item such as `result["rouge1"]`.
         polarity: whether high or low scores are good.
-        confidence: how sure a judge says it is, 0..1; None when it says nothing.
+        confidence: the judge's confidence from 0 to 1; None if not given.
 
     Raises:
-        EvaluationError: the number is not a finite one from 0 to 1 (code `invalid_score`), or `passed` contradicts
-            score and threshold or the confidence is no number from 0 to 1 (code `invalid_result`).
+        EvaluationError: a score is not a finite number from 0 to 1 (code `invalid_score`); `passed` contradicts score
+            and threshold, or the confidence is not a number from 0 to 1 (code `invalid_result`).
     """
 
     score: Score
@@ -54,7 +54,7 @@ class EvaluationResult(dict[str, Any]):
         if isinstance(score, int | float) and not isinstance(score, bool):
             check_score(score, self.metric_name)
             if self.threshold is not None:
-                self._settle(score, self.threshold)
+                self._apply_threshold(score, self.threshold)
         if self.confidence is not None:
             self._check_confidence(self.confidence)
         if not self.reasoning.strip():
@@ -62,18 +62,20 @@ class EvaluationResult(dict[str, Any]):
         self.update(self._items())
 
     def _items(self) -> dict[str, Any]:
-        """Return what the dict holds; where names are equal, a field goes first, then the score by metric name."""
+        """Return the items of the dict. If keys collide, fields take precedence over the score under the metric's name,
+        and this score over metadata.
+        """
         steps = None if self.evaluation_steps is None else list(self.evaluation_steps)
         own = {name: getattr(self, name) for name in _FIELDS}
         own |= {"evaluation_steps": steps, "metadata": dict(self.metadata)}
         return {**own, **self.metadata, self.metric_name: self.score, **own}
 
-    def _settle(self, score: float, threshold: float) -> None:
+    def _apply_threshold(self, score: float, threshold: float) -> None:
         passed = score <= threshold if self.polarity == "minimize" else score >= threshold
         if self.passed not in (None, passed):
             raise EvaluationError(
-                f"{self.metric_name} says passed={self.passed}, but its score {score:g} and threshold {threshold:g} "
-                f"say {passed}",
+                f"{self.metric_name} gave passed={self.passed}, but its score {score:g} and threshold "
+                f"{threshold:g} mean {passed}",
                 code="invalid_result",
             )
         object.__setattr__(self, "passed", passed)
@@ -97,10 +99,10 @@ _FIELDS = tuple(item.name for item in fields(EvaluationResult))
 
 
 def check_score(score: float, metric_name: str) -> None:
-    """Refuse a number that is not a score.
+    """Check that a number is a valid score.
 
     Raises:
-        EvaluationError: NaN, infinite, or outside 0..1; code `invalid_score`.
+        EvaluationError: the number is NaN, infinite, or outside 0..1 (code `invalid_score`).
     """
     if not 0.0 <= score <= 1.0:
         try:
@@ -115,10 +117,10 @@ def check_score(score: float, metric_name: str) -> None:
 
 
 def check_threshold(threshold: float | None) -> float | None:
-    """Return a threshold that a score from 0 to 1 can meet.
+    """Return a threshold after checking that it is in the range of scores.
 
     Raises:
-        ValueError: it is NaN or outside 0..1.
+        ValueError: the threshold is NaN or outside 0..1.
     """
     if threshold is None or 0.0 <= threshold <= 1.0:
         return threshold
@@ -126,17 +128,17 @@ def check_threshold(threshold: float | None) -> float | None:
 
 
 EXCERPT = 200
-"""Characters of foreign text that a reason may quote."""
+"""Maximum characters of untrusted text that a reason quotes."""
 
 
 def excerpt(text: str, limit: int = EXCERPT) -> str:
-    """Quote a text: escaped as in Python, at most `limit` of its characters, with an ellipsis where it was cut."""
+    """Return a text in quotes, escaped as in Python; if it is longer than `limit` characters, dots replace the rest."""
     if len(text) <= limit:
         return repr(text)
     # Three dots, not an ellipsis: one character beyond ASCII doubles the memory of the whole reason.
     return repr(text[:limit]) + "..."
 
 
-def count(number: int, unit: str) -> str:
+def format_count(number: int, unit: str) -> str:
     """Return a number with its unit, such as `1 word` or `2 words`; `unit` is the plural."""
     return f"{number} {unit[:-1] if number == 1 else unit}"

@@ -1,7 +1,7 @@
-"""`type: standard`: comparison of texts, and the legacy Azure AI metrics; text metrics as evaluators.
+"""`type: standard`: text comparison metrics, also as evaluators for Python code, and the legacy Azure AI metrics.
 
-The formulas of BLEU, ROUGE, METEOR and token F1 are in `holodeck_action.metrics.text`. Source of names and
-defaults: HoloDeck evaluation API, Standard NLP Metrics.
+The formulas of BLEU, ROUGE, METEOR and token F1 are in `holodeck_action.metrics.text`. Source of names and defaults:
+HoloDeck evaluation API, Standard NLP Metrics.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.metrics.computed import ComputedMetric, PythonEvaluator, compared_texts
+from holodeck_action.metrics.computed import ComputedMetric, PythonEvaluator, require_texts
 from holodeck_action.metrics.errors import NLPMetricsError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.seam import registry
-from holodeck_action.suite.model.base import Flag, Integer, NonBlank, Number, given
+from holodeck_action.suite.model.base import Flag, Integer, NonBlank, Number, with_values
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, JudgedMetric, Metric, Role
 from holodeck_action.suite.model.patterns import RESPONSE_PATH
 from holodeck_action.suite.model.providers import LLMProvider
@@ -35,8 +35,9 @@ _OWN = {
     "equality": f"{_HERE}.deterministic:EqualityMetric",
     "numeric": f"{_HERE}.deterministic:NumericMetric",
 }
+_NAMES = {to: name for name, to in _OWN.items()}
 _CLASSES = _OF_EXTENSIONS | _OWN
-"""The class of every metric, by name."""
+"""The classes of the metrics by name, each as `module:name`."""
 _USED_BY = {
     **dict.fromkeys(("case_insensitive", "strip_whitespace", "strip_punctuation"), ("equality",)),
     **dict.fromkeys(
@@ -59,7 +60,7 @@ class StandardMetric(JudgedMetric):
 
     PLACE = 1
     TOLD_BY = "metric"
-    SCHEMA_RULES = ({"if": given("scale"), "else": {"properties": {"threshold": {"maximum": 1}}}},)
+    SCHEMA_RULES = ({"if": with_values("scale"), "else": {"properties": {"threshold": {"maximum": 1}}}},)
     SCORE_IS_THRESHOLD_FREE = True
 
     type: Annotated[Literal["standard"], Role.KIND] = "standard"
@@ -96,68 +97,79 @@ class StandardMetric(JudgedMetric):
     """Of `rouge`: use the Porter stemmer."""
 
     @model_validator(mode="after")
-    def _threshold_within_scale(self) -> StandardMetric:
+    def _check_threshold(self) -> StandardMetric:
         top = self.scale or 1
         if self.threshold is not None and self.threshold > top:
             raise PydanticCustomError(
-                "threshold", "can never be reached: scores end at {top} (allowed: 0 to {top})", {"top": top}
+                "threshold", "can never be reached: the highest score is {top} (allowed: 0 to {top})", {"top": top}
             )
         return self
 
     @model_validator(mode="after")
-    def _panels_are_of_models(self) -> StandardMetric:
+    def _check_judges(self) -> StandardMetric:
         if self.judges is not None and not self.needs_judge:
             raise PydanticCustomError(
-                "judges", "grade nothing here: no model is asked for {metric}", {"metric": self.metric}
+                "judges", "have no effect here: no model is called for {metric}", {"metric": self.metric}
             )
         return self
 
+    @model_validator(mode="before")
+    @classmethod
+    def _set_metric(cls, value: Any) -> Any:
+        # Not a default of the field, because criteria omit defaults, and different metrics must not look equal.
+        name = _NAMES.get(f"{cls.__module__}:{cls.__qualname__}")
+        if name is None or not isinstance(value, Mapping) or value.get("metric") == name:
+            return value
+        if "metric" in value:
+            raise PydanticCustomError("metric", "is not {name}, the metric of this class", {"name": name})
+        return {**value, "metric": name}
+
     def __new__(cls, **settings: Any) -> StandardMetric:
-        """Return an instance of the subclass for `metric`."""
+        """Return an instance of the subclass for the setting `metric`."""
         return super().__new__(cls.of(settings))
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> builtins.type[StandardMetric]:
-        """Return the subclass for `metric`."""
+        """Return the subclass for the setting `metric` in `value`."""
         to = _CLASSES.get(name) if isinstance(name := value.get("metric"), str) else None
         return cls if to is None or cls is not StandardMetric else registry.resolve(to)
 
     @property
     def needs(self) -> frozenset[str]:
-        """The text to compare with."""
+        """The inputs: the reference text."""
         return GROUND_TRUTH
 
     @property
     def pass_mark(self) -> float | None:
-        """The threshold from 0 to 1."""
+        """The threshold on the 0..1 scale."""
         return None if self.threshold is None else self.threshold / (self.scale or 1)
 
     @property
     def measure(self) -> str:
-        """The metric."""
+        """The metric's name."""
         return self.metric
 
     @property
     def answer_path(self) -> str | None:
-        """The part of a JSON answer that is compared."""
+        """The path of the compared part of a JSON answer."""
         return self.response_path
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
-        """Yield nothing: no model grades."""
+        """Yield nothing, because no judge grades."""
         yield from ()
 
     def notices(self, place: str) -> Iterator[str]:
-        """Yield which settings have no effect."""
+        """Yield a notice for each setting without effect."""
         for name, metrics in _USED_BY.items():
             if name in self.model_fields_set and self.metric not in metrics and getattr(self, name) is not None:
                 yield f"{place}: {name} has no effect on {self.metric}"
 
 
 class _TextMetric(StandardMetric, ComputedMetric):
-    """A score of the response against the reference text.
+    """Base class of metrics that compare the response with the reference text.
 
-    Without a threshold it has no verdict: `passed` is None. `VERSION` names the release of the library that gives the
-    same score bit for bit, and the settings that decide it: the signature, as sacreBLEU calls it.
+    If there is no threshold, `passed` is None. `VERSION` names the library release that gives bit-identical scores, and
+    the settings that determine them (sacreBLEU calls this the signature).
     """
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
@@ -166,17 +178,17 @@ class _TextMetric(StandardMetric, ComputedMetric):
 
     @property
     def title(self) -> str | None:
-        """The title."""
+        """The metric's title for reports; None if the name is shown."""
         return self.TITLE
 
     def compute(self, **given: Any) -> EvaluationResult:
-        """Score `response` against `ground_truth`, both texts.
+        """Score `response` against `ground_truth`, both strings.
 
         Raises:
-            NLPMetricsError: one of them is not a text (code `invalid_input`).
+            NLPMetricsError: one of them is not a string (code `invalid_input`).
         """
-        score, extras = self._score(*compared_texts(self.evaluator_name, given, NLPMetricsError))
-        # Both texts are beside it in every report.
+        score, extras = self._score(*require_texts(self.evaluator_name, given, NLPMetricsError))
+        # The texts are not quoted, because every report shows them next to this.
         found = f"{self.TITLE} of the response against the ground truth is {score:.4f}"
         if extras:
             found += f" ({', '.join(f'{name} {value:.4f}' for name, value in extras.items())})"
@@ -184,7 +196,7 @@ class _TextMetric(StandardMetric, ComputedMetric):
 
     @abstractmethod
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
-        """Return the score and the extra scores."""
+        """Return the score and extra scores by name."""
 
 
 class BLEUMetric(_TextMetric):
@@ -192,6 +204,9 @@ class BLEUMetric(_TextMetric):
 
     Papineni et al. 2002; Post 2018; smoothing method 3 of Chen and Cherry 2014.
     """
+
+    if TYPE_CHECKING:
+        metric: Literal["bleu"] = "bleu"
 
     TITLE = "BLEU"
     VERSION = "sacrebleu 2.6.0 nrefs:1|case:mixed|eff:yes|tok:13a|smooth:exp"
@@ -203,17 +218,20 @@ class BLEUMetric(_TextMetric):
 
 
 class ROUGEMetric(_TextMetric):
-    """ROUGE-1, ROUGE-2 and ROUGE-L F-measures as rouge-score computes them; `variant` is the score.
+    """ROUGE-1, ROUGE-2 and ROUGE-L F-measures as rouge-score computes them; `variant` selects the score.
 
     Lin 2004.
     """
+
+    if TYPE_CHECKING:
+        metric: Literal["rouge"] = "rouge"
 
     TITLE = "ROUGE"
     VERSION = "rouge-score 0.1.2 nrefs:1"
 
     @property
     def version(self) -> str:
-        """The library that gives the same score, and the settings it gives it with."""
+        """The library release that gives identical scores, and its settings."""
         return f"{self.VERSION}|type:{self.variant}|score:fmeasure|stem:{'porter' if self.use_stemmer else 'no'}"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
@@ -228,6 +246,9 @@ class METEORMetric(_TextMetric):
 
     Banerjee and Lavie 2005.
     """
+
+    if TYPE_CHECKING:
+        metric: Literal["meteor"] = "meteor"
 
     TITLE = "METEOR"
     VERSION = "nltk 3.10.4 nrefs:1|case:lower|tok:word_tokenize|stem:porter|wordnet:3.0|alpha:0.9|beta:3|gamma:0.5"
@@ -244,6 +265,9 @@ class F1Metric(_TextMetric):
     Rajpurkar et al. 2016.
     """
 
+    if TYPE_CHECKING:
+        metric: Literal["f1_score"] = "f1_score"
+
     TITLE = "Token F1"
 
     def _score(self, response: str, reference: str) -> tuple[float, Mapping[str, float]]:
@@ -253,12 +277,12 @@ class F1Metric(_TextMetric):
 
 
 class BLEUEvaluator(PythonEvaluator, of=BLEUMetric, metric="bleu", takes="threshold"):
-    """BLEU, in Python."""
+    """The evaluator of BLEU for Python code."""
 
 
 class ROUGEEvaluator(PythonEvaluator, of=ROUGEMetric, metric="rouge", takes="threshold variant timeout use_stemmer"):
-    """ROUGE, in Python."""
+    """The evaluator of ROUGE for Python code."""
 
 
 class METEOREvaluator(PythonEvaluator, of=METEORMetric, metric="meteor", takes="threshold"):
-    """METEOR, in Python."""
+    """The evaluator of METEOR for Python code."""

@@ -1,4 +1,4 @@
-"""Assertions that decide nothing: they pass whatever is answered, or fail whatever is answered."""
+"""Detection of assertions that always pass or always fail, whatever the answer."""
 
 from __future__ import annotations
 
@@ -6,32 +6,35 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 from holodeck_action.suite.applicability import case_asserts, skip_reason
-from holodeck_action.suite.errors import masked, quoted
+from holodeck_action.suite.errors import mask_quotations, quoted
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.values import Case, MetricSpec, Suite
 
 _SHOWN = 20
-"""Cases of one kind that are told one by one; the others are counted."""
+"""Maximum number of cases of one kind that get their own sentence; further cases are only counted."""
 
 
 def weak_assertions(suite: Suite) -> tuple[str, ...]:
-    """Tell, one sentence each with its place: thresholds below which nothing is, cases that cannot fail or not pass."""
-    # Where all of them are, bounds on the means of metrics are what can fail.
+    """Return one sentence, with its location, for each threshold that cannot fail and each case that cannot fail or
+    cannot pass.
+    """
+    # If no case can fail, the suite relies on gates about the means of metrics.
     silent_cases = [case for case in suite.cases if not case_asserts(case)]
-    silent = (_silent(case) for case in silent_cases if len(silent_cases) < len(suite.cases))
-    found = [*_thresholds(suite.cases), *_bounded(silent, "cases in which nothing can fail")]
-    found += _bounded(_no_numbers(suite.cases), "expected values that are no numbers")
-    return tuple(masked(sentence, suite.secrets) for sentence in found)
+    silent = (_silent_case_notice(case) for case in silent_cases if len(silent_cases) < len(suite.cases))
+    found = [*_powerless_threshold_notices(suite.cases), *_first_sentences(silent, "cases in which nothing can fail")]
+    found += _first_sentences(_non_numeric_value_notices(suite.cases), "expected values that are not numbers")
+    found += _first_sentences(_forbidding_case_notices(suite.cases), "cases that say only what an answer must not be")
+    return tuple(mask_quotations(sentence, suite.secrets) for sentence in found)
 
 
-def _bounded(sentences: Iterator[str], what: str) -> Iterator[str]:
+def _first_sentences(sentences: Iterator[str], what: str) -> Iterator[str]:
     yield from islice(sentences, _SHOWN)
     left = sum(1 for _ in sentences)
     if left:
         yield f"{left} more {what}"
 
 
-def _silent(case: Case) -> str:
+def _silent_case_notice(case: Case) -> str:
     reasons = {
         f"{spec.label}: {reason}"
         for turn in case.turns
@@ -40,43 +43,59 @@ def _silent(case: Case) -> str:
     }
     why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
     return (
-        f"{case.mark}: nothing in case {quoted(case.name or case.id)} can fail{why}: it counts neither as passed nor "
-        "as failed; give it a ground_truth or expected_tools, or a metric that asserts"
+        f"{case.mark}: nothing in case {quoted(case.name or case.id)} can fail{why}; it counts neither as "
+        "passed nor as failed; give it a ground_truth or expected_tools, or a metric that asserts"
     )
 
 
-def _thresholds(cases: tuple[Case, ...]) -> Iterator[str]:
+def _forbidding_case_notices(cases: tuple[Case, ...]) -> Iterator[str]:
+    for case in cases:
+        found = [
+            spec.config
+            for turn in case.turns
+            for spec in turn.metrics
+            if spec.config.asserts and skip_reason(spec, turn) is None
+        ]
+        expects = any(turn.expected_tools is not None for turn in case.turns)
+        if found and not expects and all(config.ONLY_FORBIDS for config in found):
+            yield (
+                f"{case.mark}: the checks of case {quoted(case.name or case.id)} say only what an answer must not be, "
+                "so that nearly any answer passes; add one that says what it must be, such as contains"
+            )
+
+
+def _powerless_threshold_notices(cases: tuple[Case, ...]) -> Iterator[str]:
     found: dict[str, None] = {}
     for spec in _evaluated_metrics(cases):
-        for name, config in _named(spec):
+        for name, config in _named_metrics(spec):
             bound = config.powerless_threshold
             if bound is not None:
                 side = "above" if config.polarity == "minimize" else "below"
-                problem = f"no score is {side} the threshold {bound:g}, so that it fails nothing"
+                problem = f"no score is {side} the threshold {bound:g}, so it cannot fail"
                 found[f"{spec.mark}: {quoted(name)}: {problem}"] = None
     yield from found
 
 
-def _named(spec: MetricSpec) -> list[tuple[str, Metric]]:
+def _named_metrics(spec: MetricSpec) -> list[tuple[str, Metric]]:
     members = [(f"{spec.label}: {member.name}", member.config) for member in spec.config.members()]
     return members or [(spec.label, spec.config)]
 
 
-def _no_numbers(cases: tuple[Case, ...]) -> Iterator[str]:
+def _non_numeric_value_notices(cases: tuple[Case, ...]) -> Iterator[str]:
     for turn in chain.from_iterable(case.turns for case in cases):
         expected = turn.ground_truth
         if expected is None:
             continue
         for spec in turn.metrics:
-            for name, config in _named(spec):
+            for name, config in _named_metrics(spec):
                 problem = config.expected_value_problem(expected)
                 if problem is not None and skip_reason(spec, turn) is None:
                     value = f"the expected value {quoted(expected)}"
-                    yield f"{turn.mark}: {quoted(name)}: {value} {problem}, so that no answer passes"
+                    yield f"{turn.mark}: {quoted(name)}: {value} {problem}, so no answer passes"
 
 
 def _evaluated_metrics(cases: tuple[Case, ...]) -> Iterable[MetricSpec]:
-    """Return the entries that are evaluated somewhere, each once: most cases share those of the suite."""
+    """Return the distinct metrics that are evaluated in some case; most cases share the metrics of the suite."""
     found: dict[int, MetricSpec] = {}
     for case in cases:
         for turn in case.turns:

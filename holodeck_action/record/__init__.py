@@ -1,1 +1,1 @@
-"""What came out: what a run keeps of each case, its canonical form, and its files."""
+"""Results: the record of a run, its canonical form, and its files."""

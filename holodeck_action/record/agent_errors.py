@@ -1,4 +1,4 @@
-"""Errors of agents; nothing heavy is imported here, as processes with limits raise them, too."""
+"""Errors of agents. Workers with memory limits raise them, so this module imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class AgentError(Exception):
     """The agent could not answer: infrastructure trouble or a broken answer, never a low score.
 
     Attributes:
-        message: one sentence a person can act on.
+        message: one sentence that tells a user what to do.
         code: stable snake_case code, such as `timeout`, `missing_transcript`, `bad_reply`, `too_large`, `crashed`.
-        context: further facts as JSON values (captured stderr, HTTP status, …).
+        context: further data as JSON values (captured stderr, HTTP status, …).
     """
 
     def __init__(self, message: str, code: str, context: dict[str, object] | None = None) -> None:
@@ -26,9 +26,9 @@ class AgentError(Exception):
 
 
 class TargetError(ValueError):
-    """The target cannot be used at all (a configuration error): no file, no such command, a pattern that is none.
+    """The target cannot be used (a configuration error): a missing file or command, or an invalid pattern.
 
-    `problems` are the lines of agent.yaml that are wrong, such as those of tools; empty where the target as a whole is.
+    `problems` are defects at lines of agent.yaml, such as in its tools; empty if no line is known.
     """
 
     def __init__(self, message: str, problems: Sequence[Problem] = ()) -> None:

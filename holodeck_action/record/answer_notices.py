@@ -1,4 +1,4 @@
-"""What a reader of a verdict must know about answers that are not what the suite's model would have said in full."""
+"""Notices about answers that were cut off or came from a fallback model."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 from holodeck_action.record.record import CaseRecord, TrialRecord
 
 
-def about_answers(cases: Iterable[CaseRecord], max_tokens: int | None) -> Iterator[str]:
-    """Yield one sentence each on answers that are not what the suite's model would have said in full.
+def answer_notices(cases: Iterable[CaseRecord], max_tokens: int | None) -> Iterator[str]:
+    """Yield a sentence about answers that were cut off, if there are any, and one for each fallback model that
+    answered.
 
     Args:
-        cases: what was run.
-        max_tokens: the model's limit; None for its own.
+        cases: the cases that ran.
+        max_tokens: maximum tokens of an answer; None if the model's default applies.
     """
     cut, others = 0, Counter[str]()
     for turn in (turn for case in cases for turn in case.turns):
@@ -21,16 +22,16 @@ def about_answers(cases: Iterable[CaseRecord], max_tokens: int | None) -> Iterat
         if turn.fallback_model is not None:
             others[turn.fallback_model] += 1
     if cut:
-        limit = "the model's limit of tokens" if max_tokens is None else f"max_tokens {max_tokens}"
-        yield f"{_answers(cut)} {'stops' if cut == 1 else 'stop'} at {limit}; raise model.max_tokens"
+        limit = "the model's token limit" if max_tokens is None else f"max_tokens {max_tokens}"
+        yield f"{_number_of(cut)} {'stops' if cut == 1 else 'stop'} at {limit}; raise model.max_tokens"
     for name, number in sorted(others.items()):
-        yield f"{_answers(number)} came from the fallback model {name}, because the suite's model could not answer"
+        yield f"{_number_of(number)} came from the fallback model {name}, because the suite's model could not answer"
 
 
-def is_about(trial: TrialRecord) -> bool:
-    """Tell whether one of these sentences is about an answer of a trial."""
+def has_answer_notice(trial: TrialRecord) -> bool:
+    """Return whether an answer of a trial was cut off or came from a fallback model."""
     return any(turn.finish_reason == "length" or turn.fallback_model is not None for turn in trial.turns)
 
 
-def _answers(number: int) -> str:
+def _number_of(number: int) -> str:
     return f"{number} {'answer' if number == 1 else 'answers'}"

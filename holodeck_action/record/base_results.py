@@ -1,4 +1,4 @@
-"""The results that a run is compared with: read so that their file can be copied, without holding a large one."""
+"""The results of a run's base, in a form that can be copied without loading a large file."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ from holodeck_action.record.result_files import (
     RESULTS_FILE,
     BaseResults,
     Results,
-    opened_results,
+    open_results,
     parse_results,
     results_place,
     sealed_record,
 )
-from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError, StoredCases, indexed
+from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError, StoredCases, index_cases
 from holodeck_action.text.given_paths import GivenPath
 
 
 def results_of(record: Record) -> BaseResults:
-    """Return the results of a run, with their file as `write_results` would write it."""
+    """Return the results of a run together with the content of its results file, which need not exist yet."""
     sealed = sealed_record(record, record_digest(record))
     if isinstance(record.cases, tuple):
         content = b"".join(sealed)
         return BaseResults((content,), Results(record, sealed.digest, sealed.record_digest))
     for _ in sealed:
-        # At the end its digest is known.
+        # The digest is known after the last piece.
         pass
     return BaseResults(sealed, Results(record, sealed.digest, sealed.record_digest))
 
 
 def results_at(path: Path | GivenPath) -> BaseResults:
-    """Read results whose file may be copied.
+    """Read a results file, or the results in a run's folder, in a form that can be copied.
 
     Raises:
         RecordError: as for `read_results`.
     """
     path = results_place(path)
-    with opened_results(path) as file:
+    with open_results(path) as file:
         return results_from(file, os.fspath(path))
 
 
 def results_from(file: BinaryIO, name: str) -> BaseResults:
-    """Read an open results file, which may be closed, replaced and deleted afterwards.
+    """Read an open results file. The file may be closed, replaced and deleted afterwards.
 
     Args:
-        file: on disk, at its beginning.
-        name: what to call it.
+        file: the file, positioned at its beginning.
+        name: the name of the file in messages.
 
     Raises:
         RecordError: as for `parse_results`.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     if os.fstat(file.fileno()).st_size >= INDEXED_FROM:
-        found = indexed(file, name)
+        found = index_cases(file, name)
         if found is not None and isinstance(found[0].cases, StoredCases):
             return BaseResults(found[0].cases.file, Results(*found))
         file.seek(0)
@@ -67,7 +67,7 @@ def results_from(file: BinaryIO, name: str) -> BaseResults:
 
 
 def results_in(content: bytes, name: str) -> BaseResults:
-    """Read the content of a results file; of a large one a file without a name keeps it.
+    """Parse the content of a results file; large content is kept in an anonymous temporary file.
 
     Raises:
         RecordError: as for `parse_results`.
@@ -81,28 +81,30 @@ def results_in(content: bytes, name: str) -> BaseResults:
 
 
 def read_base_results(path: Path | GivenPath, record: Record) -> BaseResults | None:
-    """Read the results that a run was compared with.
+    """Read the results with which a run was compared.
 
     Args:
         path: the results file of the run.
-        record: what it holds.
+        record: the content of that file.
 
     Returns:
-        Those of the base; None where the run was compared with nothing.
+        The results of the base; None if the run has no base.
 
     Raises:
-        RecordError: the base's results are not beside the run's, or are others.
+        RecordError: the base's results are missing from the run's folder, or have another digest.
     """
     if record.baseline is None or record.baseline.base is None:
         return None
     name = Path(results_place(path)).parent / BASE_FOLDER / RESULTS_FILE
     base = results_at(name)
     if record.run.base_digest is None or base.results.digest != record.run.base_digest:
-        raise RecordError(f"{name}: is not what {path} was compared with; keep the folder of the run whole")
+        raise RecordError(
+            f"{name}: does not match the base that {path} was compared with; keep the folder of the run complete"
+        )
     return base
 
 
 def read_base(path: Path | GivenPath, record: Record) -> Results | None:
-    """Read what a run was compared with, see `read_base_results`."""
+    """Read the record of the base of a run, see `read_base_results`."""
     base = read_base_results(path, record)
     return None if base is None else base.results

@@ -1,7 +1,7 @@
-"""The canonical form of a record: what is left when times, durations and random ids are taken out.
+"""The canonical form of a record: the record without times, durations and random ids.
 
-The same inputs give the same canonical bytes on any machine at any concurrency. Scores are rounded to
-12 significant digits, because Python 3.12 sums floats more exactly than 3.11, and the libraries' scores follow it.
+The same inputs give the same canonical bytes on any machine at any concurrency. Scores are rounded to 12 significant
+digits, because Python 3.12 sums floats more exactly than 3.11, which changes the libraries' scores.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VOLATILE_EVALUATION = ("evaluation_id", "target_event_id", "timestamp", "duratio
 
 
 def canonical_json(record: Record) -> bytes:
-    """Serialise a record without its volatile fields: sorted keys, no white space, UTF-8, one trailing newline."""
+    """Serialise a record without its volatile fields: keys sorted, no spaces, UTF-8, one case per line."""
     cases = b",".join(b"\n" + _canonical_case(case) for case in record.cases)
     return _BEGINNING + cases + _canonical_end(record)
 
@@ -38,7 +38,7 @@ def record_digest(record: Record) -> str:
 
 
 class RecordHash:
-    """The SHA-256 of the canonical form of a record, from its cases one by one."""
+    """The SHA-256 of the canonical form of a record whose cases are added one by one."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256(_BEGINNING)
@@ -50,14 +50,14 @@ class RecordHash:
         self._first = False
 
     def hexdigest(self, record: Record) -> str:
-        """Return the digest, once all cases of the record were added."""
+        """Return the digest, after all cases of the record have been added."""
         whole = self._hash.copy()
         whole.update(_canonical_end(record))
         return whole.hexdigest()
 
 
 def chosen_cases(ids: Iterable[str]) -> Chosen:
-    """Return what a record says of its cases, so that none can be lost unseen."""
+    """Return the number and digest of the ids of the selected cases, by which a missing case is detected."""
     hashed = IdsHash()
     for each in ids:
         hashed.add(each)
@@ -65,26 +65,26 @@ def chosen_cases(ids: Iterable[str]) -> Chosen:
 
 
 class IdsHash:
-    """The SHA-256 of the ids of cases, one a line, from ids one by one."""
+    """The SHA-256 of case ids, one a line, added one by one."""
 
     def __init__(self) -> None:
         self._hash, self._count = hashlib.sha256(), 0
 
     def add(self, case_id: str) -> None:
-        """Add the next one."""
+        """Add the next id."""
         self._hash.update(("\n" * bool(self._count) + case_id).encode("utf-8", "surrogatepass"))
         self._count += 1
 
     @property
     def chosen(self) -> Chosen:
-        """What a record says of its cases."""
+        """The number of the ids added so far, and their digest."""
         return Chosen(self._count, self._hash.hexdigest())
 
 
 def head_of(record: Record) -> dict[str, Any]:
-    """Return the record as JSON values without its cases, and without what only a comparison adds where there is none.
+    """Return the record without its cases as JSON values; the fields about the base are omitted if there is no base.
 
-    Records of runs that are compared with nothing have the same bytes in every version.
+    Therefore records of runs without a base have the same bytes in every version.
     """
     head: dict[str, Any] = to_plain(replace(record, cases=()))
     del head["cases"]
@@ -99,35 +99,35 @@ _BEGINNING = b'{"cases":['
 
 
 def _canonical_end(record: Record) -> bytes:
-    return b'],"head":' + _dumps(_without(head_of(record), VOLATILE_RECORD)) + b"}\n"
+    return b'],"head":' + _dumps(_drop_keys(head_of(record), VOLATILE_RECORD)) + b"}\n"
 
 
 def _canonical_case(case: CaseRecord) -> bytes:
     values = to_plain(case)
     for trial in values["trials"]:
-        _without(trial, VOLATILE_TRIAL)
+        _drop_keys(trial, VOLATILE_TRIAL)
         for turn in trial["turns"]:
-            _without(turn, VOLATILE_TURN)
+            _drop_keys(turn, VOLATILE_TURN)
             for call in turn["tool_invocations"] or ():
-                _without(call, VOLATILE_TOOL_INVOCATION)
+                _drop_keys(call, VOLATILE_TOOL_INVOCATION)
             for evaluation in turn["evaluations"]:
-                _without(evaluation, VOLATILE_EVALUATION)
-                evaluation["score"] = _rounded(evaluation["score"])
-                evaluation["metadata"] = _rounded(evaluation["metadata"])
+                _drop_keys(evaluation, VOLATILE_EVALUATION)
+                evaluation["score"] = _round_floats(evaluation["score"])
+                evaluation["metadata"] = _round_floats(evaluation["metadata"])
     return _dumps(values)
 
 
-def _rounded(value: Any) -> Any:
+def _round_floats(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.12g}")
     if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
+        return {key: _round_floats(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_rounded(item) for item in value]
+        return [_round_floats(item) for item in value]
     return value
 
 
-def _without(mapping: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+def _drop_keys(mapping: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     for key in keys:
         mapping.pop(key, None)
     return mapping

@@ -1,4 +1,4 @@
-"""What is done to the disk where nothing may be lost or half-written: one value, which tests replace to let it fail."""
+"""Disk operations that lose no data and leave no file half-written. Tests replace `Disk` to make operations fail."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from holodeck_action.text.foreign import open_descriptor, regular_file
 
 
 class Disk:
-    """The system's own files; every change that can fail or be cut short is one of these calls."""
+    """The file system. Every change that can fail or be interrupted is one of these calls."""
 
     def write(self, file: BinaryIO, data: bytes) -> None:
         """Write all of `data` to an unbuffered file.
 
         Raises:
-            OSError: the disk is full, or the like; part of it may be written.
+            OSError: such as a full disk; part of the data may have been written.
         """
         rest = memoryview(data)
         while rest:
             rest = rest[file.write(rest) :]
 
     def sync(self, file: BinaryIO) -> None:
-        """Wait until what was written is on the disk."""
+        """Wait until the written data is on the disk."""
         os.fsync(file.fileno())
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file or folder another name, replacing one that has it.
+        """Rename a file or folder, replacing an existing one.
 
-        Files are replaced in one step; for folders no system has one.
+        Files are replaced atomically, folders are not.
         """
         if source.is_dir() and target.is_dir():
             self.remove_folder(target)
         os.replace(source, target)
 
     def replace(self, *renamed: tuple[Path, Path]) -> None:
-        """Rename files or folders, each given with its new place, one after the other.
+        """Rename files or folders, given as pairs of source and target, in order.
 
-        Wait once for each folder of a new place, until its names are on the disk.
+        Then wait until the new names are on the disk, once for each target folder.
         """
         for source, target in renamed:
             self.rename(source, target)
@@ -54,14 +54,14 @@ class Disk:
         path.unlink(missing_ok=True)
 
     def remove_folder(self, path: Path) -> None:
-        """Delete a folder with all that is in it; a link to one is not followed."""
+        """Delete a folder with its content; if the path is a link, only the link is deleted."""
         if path.is_symlink():
             path.unlink()
         else:
             shutil.rmtree(path)
 
     def sync_folder(self, folder: Path) -> None:
-        """Wait until the names in a folder are on the disk."""
+        """Wait until the entries of a folder are on the disk."""
         with open_folder(folder) as handle:
             os.fsync(handle)
 
@@ -76,17 +76,17 @@ class _Unsynced(Disk):
 
 DISK = Disk()
 UNSYNCED_DISK = _Unsynced()
-"""Leaves it to the system when files reach the disk: for what can be had again."""
+"""Does not wait for the disk: for data that can be restored."""
 
 _BLOCK = 1 << 20
 
 
 @contextmanager
-def staged(path: Path, chunks: Iterable[bytes], disk: Disk = DISK) -> Iterator[Path]:
-    """Write a file beside `path` and flush it to disk; it is there while the context lasts, to be moved into place.
+def stage_file(path: Path, chunks: Iterable[bytes], disk: Disk = DISK) -> Iterator[Path]:
+    """Write a temporary file next to `path`, flush it to disk and yield its path; it is deleted when the context ends.
 
     Raises:
-        OSError: it cannot be written; nothing is left of it.
+        OSError: the file cannot be written; nothing is left of it.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     temporary = Path(name)
@@ -95,27 +95,27 @@ def staged(path: Path, chunks: Iterable[bytes], disk: Disk = DISK) -> Iterator[P
             for block in _blocks(chunks):
                 disk.write(file, block)
             disk.sync(file)
-        share(temporary)
+        make_readable(temporary)
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def write_atomically(path: Path, chunks: Iterable[bytes], *, disk: Disk = DISK) -> None:
-    """Write `chunks` beside `path`, flush them to disk and move them into place.
+    """Write `chunks` to a temporary file, flush it to disk and move it to `path`.
 
     Raises:
-        OSError: nothing was replaced.
+        OSError: the file could not be written; the old one is untouched.
     """
-    with staged(path, chunks, disk) as temporary:
+    with stage_file(path, chunks, disk) as temporary:
         disk.replace((temporary, path))
 
 
 def write_new(path: Path, chunks: Iterable[bytes], disk: Disk = DISK) -> None:
-    """Write a file that is not there yet, and flush it to disk.
+    """Write a new file, and flush it to disk.
 
     Raises:
-        OSError: it is there, or cannot be written.
+        OSError: the file exists, or cannot be written.
     """
     with open(path, "xb", buffering=0) as file:
         for chunk in chunks:
@@ -129,34 +129,34 @@ _APPENDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY
 
 
 def open_new(path: Path) -> BinaryIO:
-    """Open a file to read and write it, unbuffered, in the place of any other one; a link is replaced, not followed.
+    """Create a file, unbuffered, for reading and writing. An existing file or link is replaced.
 
     Raises:
-        OSError: it cannot be replaced, or not be written.
+        OSError: an existing file cannot be replaced, or the new one cannot be created.
     """
     path.unlink(missing_ok=True)
     return cast(BinaryIO, open(path, "x+b", buffering=0))
 
 
-def open_kept(path: Path, *, create: bool = False) -> BinaryIO:
-    """Open a file of ours to go on writing it, unbuffered.
+def open_existing(path: Path, *, create: bool = False) -> BinaryIO:
+    """Open a file of an earlier run of this program, unbuffered, to continue writing it.
 
     Args:
         path: the file.
-        create: whether it is made if it is missing.
+        create: whether to create a missing file.
 
     Raises:
-        RefusedFileError: it is a link or no regular file.
+        RefusedFileError: it is a link or not a regular file.
         OSError: it is missing, or cannot be opened.
     """
     return regular_file(open_descriptor(path, _KEPT | (os.O_CREAT if create else 0)), None, write=True)
 
 
 def append(path: Path, data: bytes) -> None:
-    """Write at the end of a file or to a device that a program outside names; a pipe is not waited for.
+    """Append to a file or device that another program names, without waiting for a pipe.
 
     Raises:
-        RefusedFileError: it is a pipe that nobody reads.
+        RefusedFileError: it is a pipe without a reader.
         OSError: it cannot be written.
     """
     with os.fdopen(open_descriptor(path, _APPENDED), "ab") as file:
@@ -164,7 +164,7 @@ def append(path: Path, data: bytes) -> None:
 
 
 def write_through(path: Path, chunks: Iterable[bytes]) -> None:
-    """Write to a device or a pipe that a person names; this may wait for its reader.
+    """Write to a device or pipe that the user names; this may wait for its reader.
 
     Raises:
         OSError: it cannot be written.
@@ -175,7 +175,7 @@ def write_through(path: Path, chunks: Iterable[bytes]) -> None:
 
 @contextmanager
 def open_folder(path: Path) -> Iterator[int]:
-    """Yield the descriptor of a folder, to flush or to lock it.
+    """Yield the descriptor of a folder, to flush or lock it.
 
     Raises:
         OSError: there is no such folder, or it cannot be opened.
@@ -188,7 +188,7 @@ def open_folder(path: Path) -> Iterator[int]:
 
 
 def open_lock(path: Path) -> int:
-    """Return the descriptor of a file to lock, which is made if it is missing; a link is not followed.
+    """Open a file to lock, creating it if it is missing; a link is not followed. Return its descriptor.
 
     Raises:
         OSError: it cannot be opened.
@@ -196,15 +196,15 @@ def open_lock(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
 
-def share(path: Path, mode: int = 0o666) -> None:
-    """Let everyone read a file or folder who may read the folder around it: `tempfile` makes it private to its user."""
+def make_readable(path: Path, mode: int = 0o666) -> None:
+    """Give a file or folder created by `tempfile`, which is private to its user, the usual permissions."""
     umask = os.umask(0)
     os.umask(umask)
     path.chmod(mode & ~umask)
 
 
 def _blocks(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield chunks together, so that small ones are not written one by one."""
+    """Yield chunks joined into larger blocks."""
     gathered: list[bytes] = []
     size = 0
     for chunk in chunks:

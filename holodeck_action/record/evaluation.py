@@ -20,17 +20,17 @@ Status = Literal["completed", "failed", "skipped", "pending"]
 
 
 MISSING_INPUT = "missing_input"
-"""Code of the error of a metric that needs what nobody told."""
+"""Code of the error of a metric whose input was not reported."""
 
 
 class ErrorInfo(Struct, frozen=True):
-    """Why something could not be done.
+    """The error of a trial, a turn or an evaluation.
 
     Attributes:
         type: class of the error, such as `AgentTimeout`.
-        message: one sentence a person can act on.
+        message: one sentence that tells a user what to do.
         code: stable snake_case code, such as `missing_input`.
-        context: further facts (captured output, the missing field's name), JSON values only.
+        context: further data (captured output, name of the missing field), JSON values only.
     """
 
     type: str
@@ -40,20 +40,21 @@ class ErrorInfo(Struct, frozen=True):
 
 
 class Criteria(Struct, frozen=True, omit_defaults=True):
-    """What was asked of the metric: everything a verdict needs besides the score.
+    """The criteria of a metric: everything besides the score that decides whether it passes.
 
     Attributes:
-        kind: the metric's `type` in the suite.
-        metric: the metric of that kind, such as `rouge`, `faithfulness` or a grader's reference.
-        threshold: on the 0..1 scale of the score (code graders: on the grader's scale); None when none was given.
-        asserts: False for an informational metric: shown, never failing.
+        kind: `type` of the metric in the suite.
+        metric: name of the measure within that type, such as `rouge`, `faithfulness` or a grader's reference.
+        threshold: threshold on the 0..1 scale of the score (code graders: on the grader's scale); None if there is
+            none.
+        asserts: False if the metric is informational: it is reported but cannot fail a case.
         polarity: whether high or low scores are good.
         fail_on_error: whether a failed evaluation fails the case.
         settings: the settings that differ from their defaults.
         pass_values: passing categories of a categorical score.
-        source: where the metric stands in the suite.
-        title: what sentences call a metric whose number says all there is to say, such as `METEOR`; None: the name is
-            used, and the explanation is told, too.
+        source: position of the metric in the suite.
+        title: name of the metric in sentences if its number says everything, such as `METEOR`; None if sentences use
+            the name and add the explanation.
     """
 
     kind: str
@@ -71,11 +72,11 @@ class Criteria(Struct, frozen=True, omit_defaults=True):
 class Evaluation(Struct, frozen=True):
     """One metric's result on one turn.
 
-    `status` `failed` means that the evaluation failed, never that the score was low; `skipped` says in `explanation`
-    why the metric does not apply; `pending` is planned work that did not happen. `metadata["passed"]` holds the
-    evaluator's own verdict where it has one (code graders, equality, numeric).
+    `status` `failed` means that the evaluation failed, never that the score was low; `skipped` that the metric does not
+    apply, with the reason in `explanation`; `pending` that the planned evaluation did not run. `metadata["passed"]`
+    holds the evaluator's own verdict if it has one (code graders, equality, numeric).
 
-    `cached`: an earlier run got this verdict on the same inputs, and no model was called; duration and cost are its.
+    `cached` means that the verdict, duration and cost are from an earlier run on the same inputs, without a model call.
 
     Volatile fields: see `holodeck_action.record.canonical`.
     """
@@ -98,6 +99,6 @@ class Evaluation(Struct, frozen=True):
 
     @property
     def lacks_fact(self) -> bool:
-        """Whether it did not happen because a fact that it asserts something of is unknown."""
+        """Whether an asserting metric could not be evaluated because an input is unknown."""
         missing = self.status == "failed" and self.error is not None and self.error.code == MISSING_INPUT
         return missing and self.criteria.asserts

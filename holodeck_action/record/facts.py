@@ -1,9 +1,8 @@
-"""A fact of a run: a value, known to be none, or unknown. The one place that tells the three apart.
+"""A fact of a run: a known value, known to be absent (`Nothing`), or unknown.
 
-Unknown is never a pass: whatever judges takes a `Fact`, and must say what it does for each of the three. None of them
-has a truth value, a length or items, so that neither `if fact` nor `fact or ()` can take unknown for none.
-
-In a record, `null` is unknown and an empty list is known to be none.
+Unknown is never a pass: code that decides takes a `Fact` and must handle all three. None of them has a truth value, a
+length or items, so that neither `if fact` nor `fact or ()` can confuse unknown with absent. In a record, `null` is
+unknown and an empty list is known to be empty.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 
 LARGEST = 2**53
-"""Largest number of any kind that enters: count, size, milliseconds, US dollars, score of a retriever, without sign.
+"""Largest absolute value of a number from outside: count, size, milliseconds, US dollars, score of a retriever.
 
-Up to here every JSON reader keeps whole numbers exact, and no sum over a run can overflow.
+Up to this value every JSON reader keeps whole numbers exact, and no sum over a run can overflow.
 """
 Sum = TypeVar("Sum", int, float)
 Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 Amount = Annotated[float, Meta(ge=0, le=LARGEST)]
 """Milliseconds or US dollars."""
 Rating = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
-"""A number on somebody else's scale."""
+"""A number on another tool's scale."""
 
 
 class _NoTruth(Struct, frozen=True):
     def __bool__(self) -> NoReturn:
-        raise TypeError("a fact is neither true nor false: say what happens when it is unknown")
+        raise TypeError("a fact is neither true nor false; say what happens if it is unknown")
 
 
 class Known(_NoTruth, Generic[T], frozen=True):
@@ -40,11 +39,11 @@ class Known(_NoTruth, Generic[T], frozen=True):
 
 
 class Nothing(_NoTruth, frozen=True):
-    """Known to be none: no tool was called, nothing was retrieved, there is no partner."""
+    """Known to be absent: no tool was called, nothing was retrieved, or no case of the other run corresponds."""
 
 
 class Unknown(_NoTruth, frozen=True):
-    """Not known; `because` is one sentence, empty where nothing is known of that either."""
+    """Not known; `because` is the reason in one sentence, or empty."""
 
     because: str = ""
 
@@ -55,25 +54,25 @@ Measured: TypeAlias = Known[T] | Unknown
 """A number, which is zero rather than none."""
 
 
-def bounded(number: Sum | None) -> Sum | None:
-    """Return a count or an amount that enters; one below 0, beyond `LARGEST`, or no number at all is unknown, None."""
+def within_bounds(number: Sum | None) -> Sum | None:
+    """Return a number from outside if it is between 0 and `LARGEST`, else None."""
     return number if number is not None and 0 <= number <= LARGEST else None
 
 
-def measured(value: T | None, because: str = "") -> Measured[T]:
-    """Return a number as a record has it; None is unknown."""
+def measured_fact(value: T | None, because: str = "") -> Measured[T]:
+    """Return a number of a record as a fact, in which None becomes unknown."""
     return Unknown(because) if value is None else Known(value)
 
 
-def listed(items: tuple[Item, ...] | None, because: str = "") -> Fact[tuple[Item, ...]]:
-    """Return a list as a record has it; None is unknown, an empty one known to be none."""
+def list_fact(items: tuple[Item, ...] | None, because: str = "") -> Fact[tuple[Item, ...]]:
+    """Return a list of a record as a fact, in which None becomes unknown and an empty list becomes `Nothing`."""
     if items is None:
         return Unknown(because)
     return Known(items) if items else Nothing()
 
 
 def items_of(fact: Fact[tuple[Item, ...]]) -> tuple[Item, ...] | Unknown:
-    """Return the items, none of them where that is known."""
+    """Return the items of a fact, an empty tuple if it is `Nothing`, or the fact itself if it is unknown."""
     match fact:
         case Known(value):
             return value
@@ -83,20 +82,20 @@ def items_of(fact: Fact[tuple[Item, ...]]) -> tuple[Item, ...] | Unknown:
             return fact
 
 
-def stored(fact: Fact[tuple[Item, ...]]) -> tuple[Item, ...] | None:
-    """Return a list as a record has it; for what keeps or shows it, not for what judges it."""
+def items_or_none(fact: Fact[tuple[Item, ...]]) -> tuple[Item, ...] | None:
+    """Return the items as a record stores them, None if unknown; for storage and display, not for decisions."""
     found = items_of(fact)
     return None if isinstance(found, Unknown) else found
 
 
 def value_or_none(fact: Measured[T]) -> T | None:
-    """Return a number as a record has it; for what keeps or shows it, not for what judges it."""
+    """Return a number as a record stores it, None if unknown; for storage and display, not for decisions."""
     return fact.value if isinstance(fact, Known) else None
 
 
-def joined(before: Fact[tuple[Item, ...]], more: Fact[tuple[Item, ...]]) -> Fact[tuple[Item, ...]]:
-    """Add the items of a turn to those of the conversation before it; unknown where either is."""
+def join_facts(before: Fact[tuple[Item, ...]], more: Fact[tuple[Item, ...]]) -> Fact[tuple[Item, ...]]:
+    """Return a fact with the items of both facts; unknown if one of them is unknown."""
     first, second = items_of(before), items_of(more)
     if isinstance(first, Unknown):
         return first
-    return second if isinstance(second, Unknown) else listed(first + second)
+    return second if isinstance(second, Unknown) else list_fact(first + second)

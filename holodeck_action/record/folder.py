@@ -1,4 +1,4 @@
-"""The folder that a run writes into: one writer at a time, and nothing of an earlier run is taken for this one's."""
+"""The output folder of a run. Only one run writes to it at a time, and files of earlier runs are moved away first."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from holodeck_action.text.given_paths import GivenPath
 PREVIOUS_FOLDER = "previous"
 LOCK_FILE = ".lock"
 _LEFT = (VERDICT_FILE, RESULTS_FILE, TABLES_FOLDER, EARLIER_FILE, "junit.xml", "report.*")
-"""What runs and `report` leave, in the order in which it is moved: what claims most goes first."""
+"""Files of runs and of `report`, in the order in which they are moved: the verdict first."""
 _WRITTEN = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md", "report.html")
 _CUT_SHORT = tuple(f".{name}.*" for name in _LEFT)
-"""Files that a killed run was writing."""
+"""Temporary files of a killed run."""
 
 
 class FolderError(ConfigurationError):
-    """An output folder cannot be used; the message is one sentence naming it and the way out."""
+    """An output folder cannot be used; the message is one sentence with its name and what to do."""
 
     def __init__(self, message: str) -> None:
         super().__init__([message])
 
 
 class Claims:
-    """Output folders that this run alone writes into, until the context ends or the process dies."""
+    """Locks on output folders, so that only this run writes to them until the context ends or the process dies."""
 
     def __init__(self, disk: Disk = DISK) -> None:
         self._disk = disk
@@ -52,51 +52,52 @@ class Claims:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._locks.close()
 
-    def hold(self, folder: GivenPath) -> None:
-        """Keep others from writing into a folder that exists.
+    def claim(self, folder: GivenPath) -> None:
+        """Lock an existing folder against other writers.
 
         Raises:
-            FolderError: another run writes into it, or it cannot be locked.
+            FolderError: another run has locked it, or it cannot be locked.
         """
         where = folder.path.resolve()
         if where in self._held:
             return
         try:
-            handle = _locked(where / LOCK_FILE)
+            handle = _lock(where / LOCK_FILE)
         except BlockingIOError as error:
             raise FolderError(
-                f"{folder}: another run is writing into this folder; wait for its end, or give another --output-dir"
+                f"{folder}: another run is writing into this folder; wait until it ends, or choose another --output-dir"
             ) from error
         except OSError as error:
-            raise _unusable(error.filename or folder, error) from error
+            raise _folder_error(error.filename or folder, error) from error
         self._locks.callback(_unlock, where / LOCK_FILE, handle)
         self._held.add(where)
 
     def clear(self, folder: GivenPath | None) -> None:
-        """Hold a folder, and move what an earlier run left there to `previous`; once, and only if there is the folder.
+        """Lock an existing folder, and move the files of an earlier run to `previous`. Later calls do nothing.
 
-        An earlier run of several suites left files in folders of theirs as well. A journal stays: it can be continued.
+        The folders that an earlier run of several suites wrote are cleared, too. A journal stays, since it can be
+            continued.
 
         Raises:
-            FolderError: another run writes into it, or something cannot be moved.
+            FolderError: another run has locked it, or a file cannot be moved.
         """
         if folder is None or not folder.path.is_dir() or folder.path.resolve() in self._cleared:
             return
-        self.hold(folder)
+        self.claim(folder)
         try:
             for each in (*_suite_folders(folder.path), folder.path):
-                _set_aside(each, self._disk)
+                _move_to_previous(each, self._disk)
         except OSError as error:
-            raise _unusable(folder.below(error.filename) if error.filename else folder, error) from error
+            raise _folder_error(folder.below(error.filename) if error.filename else folder, error) from error
         self._cleared.add(folder.path.resolve())
 
 
 def suite_folders(suites: Sequence[tuple[str, str]], root: GivenPath | None) -> list[GivenPath | None]:
-    """Give each suite its folder: the root itself for one suite, a folder named after its place for several.
+    """Return the output folder of each suite: the root if there is one suite, else a folder below it for each.
 
     Args:
-        suites: of each its folder as the reader would type it, and the name of its file.
-        root: the output folder; None for none.
+        suites: for each suite, its folder as the user would type it, and the name of its file.
+        root: the output folder of the run; None if it writes no files.
     """
     if root is None or len(suites) == 1:
         return [root for _ in suites]
@@ -113,21 +114,21 @@ def suite_folders(suites: Sequence[tuple[str, str]], root: GivenPath | None) -> 
 
 
 def is_inside(file: GivenPath, folder: GivenPath | None) -> bool:
-    """Tell whether a file stands in a folder or below it."""
+    """Return whether a file is in a folder or below it."""
     return folder is not None and file.path.resolve().is_relative_to(folder.path.resolve())
 
 
-def _set_aside(folder: Path, disk: Disk) -> None:
+def _move_to_previous(folder: Path, disk: Disk) -> None:
     for pattern in _CUT_SHORT:
         for file in folder.glob(pattern):
             _remove(file, disk)
     if not (folder / BASE_FOLDER).is_symlink() and (folder / BASE_FOLDER).is_dir():
-        # What an earlier run was compared with says nothing without its results.
+        # The base of an earlier run is of no use without its results.
         disk.remove(folder / BASE_FOLDER / RESULTS_FILE)
     for name in _WRITTEN:
         if (folder / name).is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(folder / name))
-    # Links that lead nowhere, too, which a path's `glob` passes over.
+    # `listdir` includes broken links, which `Path.glob` skips.
     there = sorted(os.listdir(folder))
     found = (folder / name for pattern in _LEFT for name in fnmatch.filter(there, pattern))
     files = [file for file in found if file.is_symlink() or not file.is_dir() or file.name == TABLES_FOLDER]
@@ -135,7 +136,7 @@ def _set_aside(folder: Path, disk: Disk) -> None:
         return
     previous = folder / PREVIOUS_FOLDER
     if previous.is_symlink():
-        raise NotADirectoryError(errno.ENOTDIR, "a link is in the way", str(previous))
+        raise NotADirectoryError(errno.ENOTDIR, "a symbolic link is in the way", str(previous))
     previous.mkdir(exist_ok=True)
     for pattern in _LEFT:
         for file in previous.glob(pattern):
@@ -151,7 +152,7 @@ def _remove(path: Path, disk: Disk) -> None:
 
 
 def combined_suites(folder: Path | GivenPath) -> tuple[str, ...]:
-    """Return the suites that the combined verdict in a folder names by their folders; none if it cannot be read."""
+    """Return the folders of the suites that a folder's combined verdict names; empty if the verdict cannot be read."""
     try:
         content = read_file(folder / VERDICT_FILE, follow=False)
         return tuple(suite.folder for suite in content.parse(partial(from_json, kind=_Combined)).suites)
@@ -164,13 +165,13 @@ class _Suite(Struct):
 
 
 class _Combined(Struct):
-    """What is read of a combined verdict, whichever version wrote it."""
+    """The fields of a combined verdict that are read, from any version."""
 
     suites: tuple[_Suite, ...]
 
 
 def _suite_folders(folder: Path) -> Iterator[Path]:
-    """Yield the folders of suites that the combined verdict of an earlier run names."""
+    """Yield the folders of the suites that the combined verdict of an earlier run names, if they exist."""
     for name in combined_suites(folder):
         if name not in ("", ".", "..") and os.sep not in name and "\0" not in name:
             inner = folder / name
@@ -178,11 +179,11 @@ def _suite_folders(folder: Path) -> Iterator[Path]:
                 yield inner
 
 
-def _locked(path: Path) -> int:
+def _lock(path: Path) -> int:
     """Open and lock a file; the kernel releases it when the process dies.
 
     Raises:
-        BlockingIOError: somebody else has it.
+        BlockingIOError: another process has locked it.
         OSError: it cannot be opened.
     """
     while True:
@@ -193,14 +194,14 @@ def _locked(path: Path) -> int:
             os.close(handle)
             raise
         except OSError:
-            # Some network file systems have no locks: better a run without one than none.
+            # Some network file systems have no locks: run without one.
             return handle
         try:
             if os.path.samestat(os.fstat(handle), os.stat(path)):
                 return handle
         except FileNotFoundError:
             pass
-        # Whoever had it deleted it in between.
+        # The previous owner deleted the file in between.
         os.close(handle)
 
 
@@ -209,5 +210,5 @@ def _unlock(path: Path, handle: int) -> None:
     os.close(handle)
 
 
-def _unusable(place: str | GivenPath, error: OSError) -> FolderError:
+def _folder_error(place: str | GivenPath, error: OSError) -> FolderError:
     return FolderError(f"{place}: cannot be replaced: {error.strerror}; remove it or give another --output-dir")

@@ -1,18 +1,18 @@
-"""JSON whose long lists are written item by item, as if the whole had been made at once."""
+"""Writing JSON with long lists item by item, with the same bytes as if it were written at once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
 
-def with_items(text: str, lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield JSON piece by piece, some of its empty lists filled.
+def fill_lists(text: str, lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Yield a JSON document piece by piece, with some of its empty lists filled.
 
     Args:
-        text: JSON with an indent of 1.
-        lists: by the line that an empty list stands on, with its indent and without a comma behind it, such as
-            `  "evaluations": []`; the items as JSON with an indent of 1. No text of a value looks like that line:
-            JSON has no line ends in texts.
+        text: the document, with an indent of 1.
+        lists: for each empty list to fill, its items as JSON with an indent of 1. The key is the line of the list with
+            its indent and without a comma, such as `  "evaluations": []`; no value can contain such a line, because
+            JSON strings have no line breaks.
     """
     for number, line in enumerate(text.split("\n")):
         start = "\n" if number else ""

@@ -1,4 +1,4 @@
-"""The judge card: what a judge's verdicts are worth, and what of it a record keeps."""
+"""The judge card: the measured quality of a judge's verdicts, and its summary in a record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CARD_FILE = "judge-card.json"
 
 
 class Estimate(Struct, frozen=True):
-    """A number with its two-sided 95 % interval; None where the labels cannot tell it."""
+    """A number with its two-sided 95 % interval; None if the labels do not determine it."""
 
     value: float | None
     low: float | None = None
@@ -20,13 +20,13 @@ NOTHING = Estimate(None)
 
 
 class Confusion(Struct, frozen=True):
-    """Answers by what the humans and the judge said.
+    """Numbers of answers by the verdicts of human labels and judge.
 
     Attributes:
-        true_pass: both say pass.
-        false_pass: the judge passes what the humans fail.
-        false_fail: the judge fails what the humans pass.
-        true_fail: both say fail.
+        true_pass: labelled as passing, and the judge agrees.
+        false_pass: labelled as failing, but the judge's verdict is a pass.
+        false_fail: labelled as passing, but the judge's verdict is a fail.
+        true_fail: labelled as failing, and the judge agrees.
     """
 
     true_pass: int
@@ -36,42 +36,43 @@ class Confusion(Struct, frozen=True):
 
     @property
     def n(self) -> int:
-        """All answers."""
+        """Number of all answers."""
         return self.true_pass + self.false_pass + self.false_fail + self.true_fail
 
     @property
     def human_passes(self) -> int:
-        """Answers that the humans pass."""
+        """Number of answers that human labels mark as passing."""
         return self.true_pass + self.false_fail
 
     @property
     def judge_passes(self) -> int:
-        """Answers that the judge passes."""
+        """Number of answers with a passing verdict of the judge."""
         return self.true_pass + self.false_pass
 
     @property
     def human_fails(self) -> int:
-        """Answers that the humans fail."""
+        """Number of answers that human labels mark as failing."""
         return self.false_pass + self.true_fail
 
     @property
     def agreed(self) -> int:
-        """Answers on which they say the same."""
+        """Number of answers for which label and verdict agree."""
         return self.true_pass + self.true_fail
 
 
 class Configuration(Struct, frozen=True):
-    """What decides the scores of a metric that models grade; thresholds only decide what becomes of scores.
+    """Everything that decides the scores of a judged metric. The threshold is excluded: it only decides which scores
+    pass.
 
-    Settings can hold texts and addresses of the suite: only their digests (SHA-256, hex) are kept, free of secrets.
+    Settings can contain texts and URLs of the suite, so only their digests (SHA-256, hex) are stored, without secrets.
 
     Attributes:
-        judges: the models that grade, as `provider/name`; those of a panel in its order, then those that stand in.
-        addresses: digest of where and by which version of their API they are asked.
-        model_settings: digest of what they are asked with: temperature, limits, reasoning.
-        panel: digest of how several verdicts become one.
+        judges: the models that grade, as `provider/name`; the panel in its order, then the fallback models.
+        addresses: digest of the URLs and API versions of the models.
+        model_settings: digest of the models' settings: temperature, limits, reasoning.
+        panel: digest of how several verdicts are combined.
         metric: digest of the metric's own settings, its threshold excluded.
-        version: of the metric's formula, then of the package whose prompts the judges get.
+        version: version of the metric's formula, then of the package with the judges' prompts.
     """
 
     judges: tuple[str, ...]
@@ -83,7 +84,8 @@ class Configuration(Struct, frozen=True):
 
 
 class Agreement(Struct, frozen=True):
-    """How two raters agree on verdicts: share of equal ones, Cohen's κ and Krippendorff's nominal α, over n answers."""
+    """How two raters agree on verdicts over n answers: proportion of equal verdicts, Cohen's κ and Krippendorff's
+    nominal α."""
 
     n: int
     agreement: Estimate
@@ -92,7 +94,7 @@ class Agreement(Struct, frozen=True):
 
 
 class Scores(Struct, frozen=True):
-    """How the judge's scores follow the humans': correlations, Krippendorff's interval α, mean absolute error."""
+    """How the judge's scores agree with the humans': correlations, Krippendorff's interval α, mean absolute error."""
 
     n: int
     pearson: float | None
@@ -102,9 +104,9 @@ class Scores(Struct, frozen=True):
 
 
 class Humans(Struct, frozen=True):
-    """How the humans agree with each other, which is the most that can be asked of a judge.
+    """How the human raters agree with each other, which limits how well a judge can agree with them.
 
-    `first_two` compares the first two of them over the answers that both labelled; `alpha` is Krippendorff's of all.
+    `first_two` compares the first two raters over the answers that both labelled; `alpha` is Krippendorff's α of all.
     """
 
     raters: int
@@ -113,11 +115,11 @@ class Humans(Struct, frozen=True):
 
 
 class PassRates(Struct, frozen=True):
-    """Shares of answers that pass.
+    """Pass rates of answers.
 
-    `human` and `judge` are those of the labelled answers; `judged` is how many answers the judge graded in all,
-    `of_judged` the share of them that it passes, and `corrected` what humans would pass of them. `corrected` has no
-    value where all judged answers are labelled: `human` is the rate then.
+    `human` and `judge` are the pass rates of the labelled answers by label and by verdict. `judged` is the number of
+    all answers that the judge graded, `of_judged` their pass rate, and `corrected` the estimated pass rate if humans
+    had labelled them. `corrected` has no value if all of them are labelled, because `human` is then the exact rate.
     """
 
     human: Estimate
@@ -135,7 +137,7 @@ class Missing(Struct, frozen=True):
 
 
 class Disagreement(Struct, frozen=True):
-    """A labelled answer on which human and judge differ; verdicts are True for a pass."""
+    """A labelled answer whose label and verdict differ; True is a pass."""
 
     line: int
     human: bool
@@ -143,29 +145,29 @@ class Disagreement(Struct, frozen=True):
 
 
 class JudgeCard(Struct, frozen=True):
-    """What a judge's verdicts are worth. It holds no text of cases or answers.
+    """The quality of a judge's verdicts. It holds no text of cases or answers.
 
     Attributes:
-        schema_version: of this document.
+        schema_version: version of this document's schema.
         metric: the metric's name.
         judges: the models that graded.
-        configuration: what decides its scores; None where the record did not say, or no model grades.
-        threshold: what decides whether a score passes; None where verdicts come without one, or it differs by case.
+        configuration: everything that decides the scores; None if the record lacks it, or no model grades.
+        threshold: threshold of the scores; None if verdicts do not depend on one, or it differs by case.
         source: `live`, or the digest of the record that held the verdicts.
         labels: SHA-256 of the file of labels.
-        n: labelled answers that were compared.
-        verdicts: answers by what both said.
-        judge: how the judge agrees with the first human.
-        sensitivity: share of the answers the human passes that the judge passes.
-        specificity: share of the answers the human fails that the judge fails.
-        pass_rates: shares of answers that pass.
-        scores: where the labels are scores.
-        humans: where several humans labelled.
+        n: number of labelled answers that were compared.
+        verdicts: numbers of answers by label and verdict.
+        judge: how the judge agrees with the first human rater.
+        sensitivity: proportion of the answers labelled as passing whose verdict is a pass.
+        specificity: proportion of the answers labelled as failing whose verdict is a fail.
+        pass_rates: pass rates by label and by verdict.
+        scores: agreement of the scores, if the labels are scores.
+        humans: agreement of the human raters, if there are several.
         missing: labelled answers without a verdict of the judge.
-        disagreements: in the order of the file.
-        notices: what the reader should know, each one sentence.
+        disagreements: answers whose label and verdict differ, in the order of the file.
+        notices: warnings for the reader, each one sentence.
         tool_version: version of holodeck-action.
-        created_at: ISO 8601, UTC.
+        created_at: time of creation, ISO 8601, UTC.
     """
 
     schema_version: int
@@ -191,23 +193,23 @@ class JudgeCard(Struct, frozen=True):
 
 
 class CardSummary(Struct, frozen=True):
-    """What a record keeps of a judge card, and what it makes of the run's verdicts.
+    """The part of a judge card in a record, and its estimate for the run's verdicts.
 
     Attributes:
         metric: the metric's name.
         made_on: day of the card, ISO 8601, UTC.
-        labels: labelled answers that the judge graded.
-        missing: labelled answers that it could not grade.
-        agreement: share of equal verdicts of judge and human.
-        kappa: Cohen's κ of the same.
-        alpha: Krippendorff's nominal α of the same.
-        sensitivity: share of the answers the human passes that the judge passes.
-        specificity: share of the answers the human fails that the judge fails.
-        judged: answers of this run with a verdict of the judge, over all finished trials.
-        pass_rate: share of them that it passes.
-        corrected: share of them that humans would pass (Rogan & Gladen); no value where the card is stale, where
-            nothing was judged, or where the labels cannot tell.
-        stale: what is not as it was when the card was made, one phrase each; empty where all is.
+        labels: number of labelled answers that the judge graded.
+        missing: number of labelled answers that it could not grade.
+        agreement: proportion of labelled answers whose label and verdict are equal.
+        kappa: Cohen's κ of the verdicts.
+        alpha: Krippendorff's nominal α of the verdicts.
+        sensitivity: proportion of the answers labelled as passing whose verdict is a pass.
+        specificity: proportion of the answers labelled as failing whose verdict is a fail.
+        judged: number of answers of this run with a verdict of the judge, over all finished trials.
+        pass_rate: pass rate of these answers.
+        corrected: estimated pass rate of these answers if humans had labelled them (Rogan & Gladen); no value if the
+            card is stale, if the judge graded no answer, or if the labels do not determine it.
+        stale: changes since the card was made, one phrase each; empty if there are none.
     """
 
     metric: str

@@ -1,4 +1,4 @@
-"""The records of all shards of a run put together: the record that the run would have written in one piece."""
+"""Merging the records of all shards into the record of the whole run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.record.answer_notices import about_answers
+from holodeck_action.record.answer_notices import answer_notices
 from holodeck_action.record.base_results import results_of
 from holodeck_action.record.record import CaseRecord, ModelCalls, Record, RunInfo, Shard
 from holodeck_action.record.result_files import BaseResults
@@ -21,11 +21,11 @@ from holodeck_action.text.plain import one_line
 
 _SHOWN = 5
 _AGAIN = "run all shards of one run"
-_SILENT = "The shards do not say which code and files they were run with."
+_SILENT = "The shards do not record which code and files they were run with."
 
 
 class MergeError(Exception):
-    """Records are not the shards of one run; `reasons` name each difference, one sentence each with the way out."""
+    """The records are not the shards of one run; `reasons` has one sentence for each difference, with what to do."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__("; ".join(reasons))
@@ -33,7 +33,7 @@ class MergeError(Exception):
 
 
 class ShardResults(Struct, frozen=True):
-    """The results of one shard: what to call their file, what it holds and what that was compared with."""
+    """The results of one shard: the name of its file, its record, and the results of its base."""
 
     name: str
     record: Record
@@ -41,40 +41,41 @@ class ShardResults(Struct, frozen=True):
 
     @property
     def shard(self) -> Shard:
-        """Which part it is; only for those that are one."""
+        """The shard that the record holds; only for records of shards."""
         assert self.record.run.shard is not None
         return self.record.run.shard
 
 
 def merge_shards(parts: Sequence[ShardResults]) -> tuple[Record, BaseResults | None]:
-    """Put the shards of one run of one suite together.
+    """Merge the shards of one run of one suite.
 
     Args:
-        parts: one or more results, in any order.
+        parts: the results of the shards, one or more in any order.
 
     Returns:
-        The record of the whole run, with its shards' sums and extremes where it tells of the run, and the results that
-        it is compared with. Its canonical form is that of the same run in one piece.
+        The record of the whole run, and the results of its base. In the record, `run` has the sums, the earliest start
+        and the latest end of the shards. Its canonical form is the same as if the run had not been split.
 
     Raises:
-        MergeError: they are not all shards of one run.
+        MergeError: the results are not all shards of one run.
     """
     _check_set(parts)
     ordered = sorted(parts, key=lambda part: part.shard.number)
-    record, base = _merged(ordered, all_run=True), _base(ordered)
+    record, base = _merge_records(ordered, all_run=True), _merge_bases(ordered)
     if base is not None:
         record = replace(record, run=replace(record.run, base_digest=base.results.digest))
     return record, base
 
 
 def _check_set(parts: Sequence[ShardResults]) -> None:
-    """Refuse what is no shard, and shards that are missing, doubled, or of another number.
+    """Refuse results that are not shards, and shards that are missing, duplicated, or of a run split into another
+    number.
 
     Raises:
-        MergeError: with all of these.
+        MergeError: with a sentence for each.
     """
     whole = [
-        f"{part.name}: is no shard, but a whole run; leave it out" for part in parts if part.record.run.shard is None
+        f"{part.name}: is not a shard but a whole run; leave it out" for part in parts if part.record.run.shard is None
     ]
     if whole:
         raise MergeError(whole)
@@ -89,7 +90,9 @@ def _check_set(parts: Sequence[ShardResults]) -> None:
     first: dict[int, str] = {}
     for part in parts:
         if part.shard.number in first:
-            problems.append(f"{part.name}: is shard {part.shard}, as is {first[part.shard.number]}; give one of them")
+            problems.append(
+                f"{part.name}: is shard {part.shard}, as is {first[part.shard.number]}; give only one of them"
+            )
         first.setdefault(part.shard.number, part.name)
     missing = [number for number in range(1, count + 1) if number not in first]
     if missing:
@@ -114,21 +117,21 @@ _SAME: tuple[tuple[str, Callable[[Record], Any]], ...] = (
         "settings of the comparison are",
         lambda record: None if record.baseline is None else record.baseline.settings,
     ),
-    ("base is", lambda record: None if record.baseline is None else _base_of(record)),
+    ("base is", lambda record: None if record.baseline is None else _base_identity(record)),
 )
-"""What the shards of one run have in common, and what to say of it."""
+"""The facts that all shards of one run share, with their names for messages."""
 
 
-def _base_of(record: Record) -> Any:
+def _base_identity(record: Record) -> Any:
     base = None if record.baseline is None else record.baseline.base
     return None if base is None else {"source": base.source, "commit": base.commit}
 
 
 def _check_same(parts: Sequence[ShardResults]) -> None:
-    """Refuse shards that differ in what all of one run have in common.
+    """Refuse shards that differ in a value that all shards of a run share.
 
     Raises:
-        MergeError: with each difference to the first shard.
+        MergeError: with a sentence for each difference from the first shard.
     """
     first = parts[0]
     problems = [
@@ -144,11 +147,11 @@ def _check_same(parts: Sequence[ShardResults]) -> None:
 
 
 def _difference(found: Any, wanted: Any) -> str:
-    """Say where two values differ: `3, not 2`, or of each part that differs `max_flaky is 3, not none`."""
+    """Return a phrase with the differences of two values: `3, not 2`, or `max_flaky is 3, not none` for each part."""
     ours, theirs = dict(_leaves(to_plain(found))), dict(_leaves(to_plain(wanted)))
     places = [place for place in {**theirs, **ours} if ours.get(place) != theirs.get(place)]
     said = [
-        f"{one_line(place, 80) + ' is ' if place else ''}{_told(ours.get(place))}, not {_told(theirs.get(place))}"
+        f"{one_line(place, 80) + ' is ' if place else ''}{_as_text(ours.get(place))}, not {_as_text(theirs.get(place))}"
         for place in places
     ]
     more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
@@ -156,7 +159,7 @@ def _difference(found: Any, wanted: Any) -> str:
 
 
 def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield what is in a plain value with its place, such as `metrics.rouge.min_mean`."""
+    """Yield (path, leaf) for each leaf of plain data, with paths such as `metrics.rouge.min_mean`."""
     if isinstance(value, Mapping):
         items = ((str(name), item) for name, item in value.items())
     elif isinstance(value, list):
@@ -168,7 +171,7 @@ def _leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         yield from _leaves(item, f"{place}.{name}" if place else name)
 
 
-def _told(value: object) -> str:
+def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, float):
@@ -177,10 +180,10 @@ def _told(value: object) -> str:
 
 
 def _differing_files(parts: Sequence[ShardResults]) -> Iterator[str]:
-    """Yield files and settings of which two shards had different ones."""
+    """Yield a sentence for each file or setting that differed between two shards."""
     silent = [part for part in parts if not part.shard.depends]
     if silent and len(silent) < len(parts):
-        yield f"{silent[0].name}: does not say which code and files it was run with, as others do; {_AGAIN}"
+        yield f"{silent[0].name}: does not record which code and files it was run with, but other shards do; {_AGAIN}"
     seen: dict[str, tuple[str, str]] = {}
     for part in parts:
         for what, digest in part.shard.depends.items():
@@ -200,7 +203,8 @@ def _differing_judges(parts: Sequence[ShardResults]) -> Iterator[str]:
 
 
 class _Winners:
-    """Each case with the trials of the shard that ran it; what does not fit is known once all were gone through."""
+    """The merged cases, each taken from the shard that ran it. Iteration collects problems, which `cases` then
+    raises."""
 
     def __init__(self, parts: Sequence[ShardResults], *, all_run: bool) -> None:
         self._parts = parts
@@ -210,9 +214,9 @@ class _Winners:
         self._differing = 0
 
     def __iter__(self) -> Iterator[CaseRecord]:
-        """Yield the cases; only once."""
+        """Yield the merged cases. Iterate only once."""
         for place in range(len(self._parts[0].record.cases)):
-            column = _column(self._parts, place)
+            column = _cases_at(self._parts, place)
             winner = self._winner(column)
             self._winners.append(winner)
             yield column[winner]
@@ -240,10 +244,10 @@ class _Winners:
 
     @property
     def cases(self) -> Sequence[CaseRecord]:
-        """The cases, once all were gone through; of large shards read one by one.
+        """The merged cases, available after the iteration; cases of large shards are read on demand.
 
         Raises:
-            MergeError: a case is another one in another shard, was run by two, or by none though all were done.
+            MergeError: a case differs between shards, or was run by two shards, or by none although all finished.
         """
         if self._problems:
             more = self._differing - _SHOWN
@@ -253,13 +257,13 @@ class _Winners:
 
 
 class _MergedCases(LazyCases):
-    """Cases of which each is that of one of several parts."""
+    """The cases of a run, each taken from the shard that ran it."""
 
     def __init__(self, parts: Sequence[Sequence[CaseRecord]], winners: Sequence[int]) -> None:
         super().__init__(len(winners))
         self.parts, self._winners = parts, winners
 
-    def made(self, place: int) -> CaseRecord:
+    def make(self, place: int) -> CaseRecord:
         return self.parts[self._winners[place]][place]
 
     def id(self, place: int) -> str:
@@ -269,8 +273,8 @@ class _MergedCases(LazyCases):
         return case_line(self.parts[self._winners[place]], place)
 
 
-def _column(parts: Sequence[ShardResults], place: int) -> list[CaseRecord]:
-    """Return the case that each part has at a place; those that are written alike are read once."""
+def _cases_at(parts: Sequence[ShardResults], place: int) -> list[CaseRecord]:
+    """Return the case at a position in each shard; cases with equal lines are parsed once."""
     known: dict[bytes, CaseRecord] = {}
     column = []
     for part in parts:
@@ -288,27 +292,27 @@ def _column(parts: Sequence[ShardResults], place: int) -> list[CaseRecord]:
 _SPLIT = "the shards were cut differently, as their bases or versions differ; run all of them again"
 
 
-def _merged(parts: Sequence[ShardResults], *, all_run: bool) -> Record:
+def _merge_records(parts: Sequence[ShardResults], *, all_run: bool) -> Record:
     _check_same(parts)
     records, winners = [part.record for part in parts], _Winners(parts, all_run=all_run)
     first = min(records, key=lambda record: record.run.started_at)
     shard = first.run.shard
     assert shard is not None
-    answers = tuple(about_answers(winners, shard.max_tokens))
+    answers = tuple(answer_notices(winners, shard.max_tokens))
     before, after = first.notices[: shard.conditions], first.notices[shard.conditions :]
     ended = [f"shard {record.run.shard}: {record.ended_early}" for record in records if record.ended_early is not None]
     found = {name: value for record in records for name, value in record.configurations.items()}
     return replace(
         first,
         cases=winners.cases,
-        run=_run([record.run for record in records], first.run),
+        run=_merge_runs([record.run for record in records], first.run),
         stopped="; ".join(ended) or None,
         notices=(*before, *answers, *after, *([] if shard.depends else [_SILENT])),
         configurations={name: found[name] for name in sorted(found)},
     )
 
 
-def _run(runs: Sequence[RunInfo], first: RunInfo) -> RunInfo:
+def _merge_runs(runs: Sequence[RunInfo], first: RunInfo) -> RunInfo:
     started, finished = min(run.started_at for run in runs), max(run.finished_at for run in runs)
     lasted = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
     calls = [run.model_calls for run in runs if run.model_calls is not None]
@@ -317,12 +321,12 @@ def _run(runs: Sequence[RunInfo], first: RunInfo) -> RunInfo:
         finished_at=finished,
         duration_ms=1000 * lasted.total_seconds(),
         resumed_trials=sum(run.resumed_trials for run in runs),
-        model_calls=_calls(calls) if calls else None,
+        model_calls=_sum_calls(calls) if calls else None,
         shard=None,
     )
 
 
-def _calls(parts: Sequence[ModelCalls]) -> ModelCalls:
+def _sum_calls(parts: Sequence[ModelCalls]) -> ModelCalls:
     tokens = [part.tokens for part in parts if part.tokens is not None]
     costs = [part.cost_usd for part in parts if part.cost_usd is not None]
     return ModelCalls(
@@ -336,22 +340,22 @@ def _calls(parts: Sequence[ModelCalls]) -> ModelCalls:
     )
 
 
-def _base(parts: Sequence[ShardResults]) -> BaseResults | None:
-    """Return what the run is compared with: the results that all shards found, or those that each ran a part of.
+def _merge_bases(parts: Sequence[ShardResults]) -> BaseResults | None:
+    """Return the base of the run, whole or merged from the bases of the shards; None if the run has no base.
 
     Raises:
-        MergeError: they are not those of one run.
+        MergeError: the shards were not compared with the same base.
     """
     bases = [(part, part.base) for part in parts if part.base is not None]
     if not bases:
         return None
     if len(bases) < len(parts):
         without = next(part.name for part in parts if part.base is None)
-        raise MergeError([f"{without}: was compared with nothing, but {bases[0][0].name} was; {_AGAIN}"])
+        raise MergeError([f"{without}: was not compared, but {bases[0][0].name} was; {_AGAIN}"])
     if len({base.results.digest for _, base in bases}) == 1 and bases[0][1].results.record.run.shard is None:
         return bases[0][1]
     if any(base.results.record.run.shard is None for _, base in bases):
         raise MergeError([f"{bases[1][0].name}: was compared with other results than {bases[0][0].name}; {_AGAIN}"])
     run = [ShardResults(f"{part.name}, its base", base.results.record) for part, base in bases]
-    # Cases that only the base has are run by no shard.
-    return results_of(_merged(run, all_run=False))
+    # No shard runs cases that only the base has.
+    return results_of(_merge_records(run, all_run=False))

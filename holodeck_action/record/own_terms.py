@@ -1,6 +1,6 @@
-"""`OwnTerms`: what a suite asks for that was run by the terms of another one, beside which it ran.
+"""`OwnTerms`: a base suite's own terms (metrics, expectations, gates), stored if the head's terms replaced them.
 
-Cases, metrics and gates of such a record are those of the other suite. These are its own.
+Cases, metrics and gates in such a record are the head's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DIGITS = 16
 
 
 class OwnPlan(Struct, frozen=True):
-    """What would be in force if the suite ran by itself: its cases with their trials, gates and `baseline`."""
+    """The plan of the suite without the head's terms: its cases with their trials, gates and `baseline`."""
 
     cases: Sequence[Case]
     gates: Gates
@@ -28,13 +28,13 @@ class OwnPlan(Struct, frozen=True):
 
 
 class OwnTurn(Struct, frozen=True, omit_defaults=True):
-    """What a turn asks for.
+    """The terms of a turn.
 
     Attributes:
-        question: `text_digest` of what is asked.
-        ground_truth: that of the expected answer; None for none.
-        tools: the expected tool calls in readable form, as in `ToolAssertion`; empty for none.
-        metrics: name of each metric, and the place of its criteria in `OwnTerms.criteria`.
+        question: `text_digest` of the input.
+        ground_truth: `text_digest` of the expected answer; None if there is none.
+        tools: the expected tool calls in readable form, as in `ToolAssertion`; empty if there are none.
+        metrics: name of each metric, and the index of its criteria in `OwnTerms.criteria`.
     """
 
     question: str
@@ -44,7 +44,7 @@ class OwnTurn(Struct, frozen=True, omit_defaults=True):
 
 
 class OwnCase(Struct, frozen=True):
-    """What a case asks for; fields as in `CaseRecord`."""
+    """The terms of a case; fields as in `CaseRecord`."""
 
     id: str
     name: str | None
@@ -58,15 +58,15 @@ class OwnCase(Struct, frozen=True):
 
 
 class OwnTerms(Struct, frozen=True):
-    """The terms of a suite, as far as its record has those of another one.
+    """A suite's own terms, which the record otherwise has only from the head's suite.
 
     Attributes:
-        gates: its gates.
-        baseline: what a loss does.
-        stop_when_decided: which trials count.
-        configurations: what decides the scores of its judged metrics, by name.
-        criteria: those of its metrics, each once.
-        cases: its cases.
+        gates: gates of the suite.
+        baseline: settings of the comparison.
+        stop_when_decided: whether trials end when their case is decided.
+        configurations: judge configuration of each judged metric, by name.
+        criteria: criteria of the metrics, each once.
+        cases: terms of the cases.
     """
 
     gates: Gates
@@ -78,5 +78,5 @@ class OwnTerms(Struct, frozen=True):
 
 
 def text_digest(text: str) -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of a text, by which two texts are told apart."""
+    """Return the first 16 hexadecimal digits of a text's SHA-256, by which texts are compared."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

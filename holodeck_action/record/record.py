@@ -1,4 +1,4 @@
-"""`Record`: everything a run did and found, complete enough to decide and report without another call.
+"""`Record`: everything that a run did and measured, enough to decide and report without further calls.
 
 Serialised by `holodeck_action.record.result_files`. Mappings hold JSON values only.
 """
@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation
-from holodeck_action.record.facts import Amount, Count, Fact, Known, Measured, Rating, Unknown, listed, measured
+from holodeck_action.record.facts import Amount, Count, Fact, Known, Measured, Rating, Unknown, list_fact, measured_fact
 from holodeck_action.record.judge_card import CardSummary, Configuration
 from holodeck_action.record.own_terms import OwnTerms
 from holodeck_action.record.sequences import OneByOne
@@ -23,13 +23,12 @@ from holodeck_action.suite.model.policy import Baseline, Gates, QuarantineEntry
 
 SCHEMA_VERSION = 2
 FIRST_VERSION = 1
-"""Still read, though it does not tell a target that called no tool from one that says nothing about tools, which cases
-were chosen, and whether it is whole.
-"""
+"""Still read. It does not distinguish targets that called no tool from those that report none, and lacks the chosen
+cases and a digest."""
 
 
 class ToolInvocation(Struct, frozen=True):
-    """One tool call of the agent; `bytes` is the size of the result's text, `duration_ms` its working time."""
+    """One tool call of the agent. `bytes` is the size of the result's text, `duration_ms` the time of the call."""
 
     name: str
     args: Mapping[str, Any] = field(default_factory=dict)
@@ -40,7 +39,7 @@ class ToolInvocation(Struct, frozen=True):
 
 
 class RetrievedChunk(Struct, frozen=True):
-    """One chunk that retrieval returned, in rank order; `score` is the retriever's, on its own scale."""
+    """One retrieved chunk, in rank order; `score` is on the retriever's own scale."""
 
     id: str
     text: str | None = None
@@ -52,9 +51,9 @@ class ToolAssertion(Struct, frozen=True):
 
     Attributes:
         expected: readable form, such as `subtract(a=60.94)`.
-        matched: whether it holds; None when that is not known, because the target says nothing of tool calls.
-        matched_call_index: index of the first matching call in the turn, -1 without one.
-        reason: why it does not hold or is not known; None when it holds, unless by calls alone that ended in an error.
+        matched: whether the expectation holds; None if the target does not report tool calls.
+        matched_call_index: index of the first matching call in the turn; -1 if there is none.
+        reason: why it does not hold or is unknown, or that only failed calls match; None otherwise.
     """
 
     expected: str
@@ -64,12 +63,12 @@ class ToolAssertion(Struct, frozen=True):
 
     @property
     def problem(self) -> str:
-        """Why it does not hold, as a sentence."""
+        """The reason why the expectation does not hold, as a sentence."""
         return self.reason or f"expected {self.expected}"
 
 
 class ModelUsage(Struct, frozen=True, omit_defaults=True):
-    """What one of several models took for a turn; None where unknown, which is not zero; `estimated` as in `Usage`."""
+    """The usage of one of several models in a turn. None means unknown, not zero; `estimated` is as in `Usage`."""
 
     model: str | None = written(None)
     prompt_tokens: Count | None = written(None)
@@ -81,11 +80,11 @@ class ModelUsage(Struct, frozen=True, omit_defaults=True):
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
-    """Model usage of a turn; None where unknown, which is not zero.
+    """Model usage of a turn. None means unknown, not zero.
 
-    `cached_tokens` are part of `prompt_tokens`, `reasoning_tokens` of `completion_tokens`. `models` holds the parts of
-    several models, of which the rest is the sum. `estimated` tells that the cost, or a part of it, is a list price, not
-    what the agent reports.
+    `cached_tokens` are part of `prompt_tokens`, `reasoning_tokens` of `completion_tokens`. `models` holds the usage of
+    each of several models; the other fields are the sums. `estimated` means that the cost, or a part of it, is computed
+    from list prices and not reported by the agent.
     """
 
     prompt_tokens: Count | None = written(None)
@@ -98,11 +97,11 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Timing(Struct, frozen=True, omit_defaults=True):
-    """When (ISO 8601, UTC) and how long; volatile.
+    """Start and end (ISO 8601, UTC) and durations; volatile.
 
-    `model_ms` is how long the models of a turn worked, waiting excluded, or what an agent of another target says of its
-    own work; that of the original calls where they were recorded or cached. `first_token_ms` is the time until the
-    answer began. None where it is not known: `duration_ms` is that of the answers of a transcript.
+    `model_ms` is the working time of a turn's models without waiting, or as reported by another agent; recorded and
+    cached calls keep their original time. `first_token_ms` is the time until the answer began. None means unknown, such
+    as the duration of an answer from a transcript.
     """
 
     started_at: str
@@ -112,15 +111,15 @@ class Timing(Struct, frozen=True, omit_defaults=True):
 
 
 class TurnRecord(Struct, frozen=True, omit_defaults=True):
-    """One exchange: what was asked, what came back, how it was graded.
+    """One exchange: the question, the answer and its evaluations.
 
-    `error` is set when the agent could not answer; `skipped` (a reason) when the turn was not run because an earlier
-    one failed. `tool_invocations` is None when the target says nothing of tool calls, empty when none was made.
-    `retrieval_context` is the context the metrics saw (accumulated over the conversation), `context` the
-    texts of the turn's files, one each, images excluded; None where it has none or nobody looked at them.
+    `error` is set if the agent could not answer; `skipped` is the reason if the turn was not run because an earlier one
+    failed. `tool_invocations` is None if the target does not report tool calls, and empty if none was made.
+    `retrieval_context` is the context that the metrics received (accumulated over the conversation), `context` the
+    texts of the turn's files, one each, without images; None if there are no files or they were not read.
     `finish_reason` says why the suite's own model stopped: `stop`, `length` (at `max_tokens`) or `refusal`;
-    `fallback_model` names the model that answered in its place. `model`, `messages` (what the turn adds to the
-    conversation) and `metadata` are what an agent of another target says. They are None where nothing is known.
+    `fallback_model` names the model that answered in its place. `model`, `messages` (the messages that the turn adds to
+    the conversation) and `metadata` are reported by agents of other targets; None if unknown.
     """
 
     index: int
@@ -147,49 +146,50 @@ class TurnRecord(Struct, frozen=True, omit_defaults=True):
     @property
     def calls(self) -> Fact[tuple[ToolInvocation, ...]]:
         """The tool calls of the turn."""
-        return listed(self.tool_invocations, "the target says nothing of tool calls")
+        return list_fact(self.tool_invocations, "the target does not report tool calls")
 
     @property
     def chunks(self) -> Fact[tuple[RetrievedChunk, ...]]:
-        """What was retrieved in the conversation so far."""
-        return listed(self.retrieved_chunks, "the target says nothing of what it retrieved")
+        """The chunks retrieved in the conversation so far."""
+        return list_fact(self.retrieved_chunks, "the target does not report retrieved chunks")
 
     @property
     def texts(self) -> Fact[tuple[str, ...]]:
-        """The retrieved texts that metrics are given."""
-        return listed(self.retrieval_context, "the target says nothing of what it retrieved")
+        """The retrieved texts that metrics receive."""
+        return list_fact(self.retrieval_context, "the target does not report retrieved chunks")
 
     @property
     def took_ms(self) -> Measured[float]:
-        """How long the answer took: the working time of the models, else the time from the question to the answer."""
+        """Milliseconds that the answer took: the working time of the models if known, else the time from question to
+        answer."""
         timing = self.timing
         if self.response is None or timing is None:
-            return Unknown("there is no answer" if self.response is None else "nobody measured it")
-        return measured(timing.duration_ms if timing.model_ms is None else timing.model_ms, "nobody measured it")
+            return Unknown("there is no answer" if self.response is None else "it was not measured")
+        return measured_fact(timing.duration_ms if timing.model_ms is None else timing.model_ms, "it was not measured")
 
     @property
     def began_ms(self) -> Measured[float]:
-        """How long it took until the answer began."""
+        """Milliseconds until the answer began."""
         if self.response is None or self.timing is None:
-            return Unknown("there is no answer" if self.response is None else "nobody measured it")
-        return measured(self.timing.first_token_ms, "nobody measured it")
+            return Unknown("there is no answer" if self.response is None else "it was not measured")
+        return measured_fact(self.timing.first_token_ms, "it was not measured")
 
     @property
     def tokens(self) -> Measured[int]:
-        """Tokens of prompts and answers of the agent's models."""
+        """Number of tokens in the prompts and answers of the agent's models."""
         used = self.usage or Usage()
         if used.prompt_tokens is None or used.completion_tokens is None:
-            return Unknown("the target does not tell its tokens")
+            return Unknown("the target does not report its tokens")
         return Known(used.prompt_tokens + used.completion_tokens)
 
     @property
     def cost_usd(self) -> Measured[float]:
-        """US dollars of the agent's models."""
-        return measured((self.usage or Usage()).cost_usd, "the target does not tell its cost")
+        """Cost of the agent's models in US dollars."""
+        return measured_fact((self.usage or Usage()).cost_usd, "the target does not report its cost")
 
 
 class TrialRecord(Struct, frozen=True):
-    """One repetition of a case; `error` is set when the trial as a whole failed (its session, its deadline)."""
+    """One repetition of a case; `error` is set if the whole trial failed, such as at its deadline."""
 
     index: int
     turns: tuple[TurnRecord, ...]
@@ -198,17 +198,17 @@ class TrialRecord(Struct, frozen=True):
 
     @property
     def took_ms(self) -> Measured[float]:
-        """How long the agent worked on the trial: the sum of its turns, the start of its program left out."""
+        """Milliseconds that the agent worked on the trial: the sum over its turns, without the start of its program."""
         return _sum_of(turn.took_ms for turn in self.turns if turn.skipped is None)
 
 
 class CaseRecord(Struct, frozen=True):
     """One case with its finished trials.
 
-    `planned_evaluations` is the number of evaluations one trial should yield, a turn's tool assertions counted as
-    one, disabled metrics and skips by construction excluded; `not_applicable` counts those. `asserting` is False when
-    nothing in the case asserts. `source` is where the case begins, `last` where the last of
-    its values does; None where that is not known.
+    `planned_evaluations` is the number of evaluations that one trial should yield: a turn's tool assertions count as
+    one, and disabled or inapplicable metrics are excluded; `not_applicable` counts those. `asserting` is False if
+    nothing in the case asserts. `source` is the position at which the case begins, and `last` that of its last
+    value; None if unknown.
     """
 
     id: str
@@ -233,18 +233,18 @@ class CaseRecord(Struct, frozen=True):
 
     @property
     def took_ms(self) -> Measured[float]:
-        """How long the agent worked on all trials: the time of a case, wherever it is shown."""
+        """Milliseconds that the agent worked on all trials; reports show this as the time of a case."""
         return _sum_of(trial.took_ms for trial in self.trials)
 
 
 def _sum_of(times: Iterable[Measured[float]]) -> Measured[float]:
     found = list(times)
     known = [each.value for each in found if isinstance(each, Known)]
-    return Known(math.fsum(known)) if found and len(known) == len(found) else Unknown("nobody measured all of it")
+    return Known(math.fsum(known)) if found and len(known) == len(found) else Unknown("it was not measured completely")
 
 
 class SuiteIdentity(Struct, frozen=True):
-    """Which suite was asked."""
+    """The suite that ran."""
 
     name: str
     file: str
@@ -252,23 +252,24 @@ class SuiteIdentity(Struct, frozen=True):
 
 
 class Chosen(Struct, frozen=True):
-    """Which cases were to be run: how many, and the SHA-256 of their ids, one a line, in order."""
+    """The selected cases: their number, and the SHA-256 of their ids, one a line, in order."""
 
     cases: int
     digest: str
 
 
 class Provenance(Struct, frozen=True):
-    """What produced the record.
+    """The origin of the record.
 
     Attributes:
         tool_version: version of holodeck-action.
-        target: kind and address of who answered, without secrets.
-        commit: the commit that was checked out; None where it is not known.
+        target: kind of the target and its path, command or URL, without secrets.
+        commit: the commit that was checked out; None if unknown.
         filters: the case filters in force.
-        folder: the suite's folder in its repository, with `/`, empty for the root; None outside of a repository.
-        rejudged: digest of the canonical form of the record whose answers were graded again, with its target and
-            commit; None where the answers are the run's own.
+        folder: path of the suite's folder in its repository, with `/`; empty if it is the root, None if it is not in a
+            repository.
+        rejudged: digest of the canonical form of the record whose answers, target and commit were taken over and graded
+            again; None if the answers are the run's own.
     """
 
     tool_version: str
@@ -280,16 +281,16 @@ class Provenance(Struct, frozen=True):
 
 
 class ModelCalls(Struct, frozen=True):
-    """What a run's model calls came to.
+    """The totals of a run's model calls.
 
     Attributes:
-        calls: all of them.
-        cached: those answered from a recording, a cache, or the same call at the same moment.
-        failed: those that got no answer.
-        requests: how often something was sent, further attempts included.
-        tokens: of prompts and answers that were paid for; None when one of them is not known.
-        cost_usd: of the same; None when one of them is not known.
-        reused: evaluations for which no judge was asked, since an earlier run kept their verdicts.
+        calls: number of all calls.
+        cached: calls answered from a recording, a cache, or an identical concurrent call.
+        failed: calls without an answer.
+        requests: requests that were sent, retries included.
+        tokens: tokens of prompts and answers that were paid for; None if one number is unknown.
+        cost_usd: cost of these tokens; None if one cost is unknown.
+        reused: evaluations that reuse the verdict of an earlier run, without a call.
     """
 
     calls: int
@@ -302,18 +303,19 @@ class ModelCalls(Struct, frozen=True):
 
 
 class Shard(Struct, frozen=True, omit_defaults=True):
-    """Which part of a run a record is: its other cases have no trials here.
+    """The part of a run that a record holds; its other cases have no trials here.
 
     Attributes:
-        number: 1 to `count`.
-        count: the parts of the whole run.
-        cases: those of this part.
-        split: digest of what the cases were balanced by; empty for their trials alone.
-        conditions: notices of the record that come before those about answers, which `merge` makes of all answers.
-        max_tokens: the limit of the suite's own model, for these; None for its own.
-        stopped: why this part ended before it was done; None when it was.
-        depends: digests of what its trials depended on besides the suite's files, by what to call each, such as
-            `the transcript answers.jsonl`; empty where an earlier version wrote it.
+        number: number of the shard, 1 to `count`.
+        count: number of parts of the whole run.
+        cases: number of cases of this part.
+        split: digest of the weights by which cases were distributed; empty if only the numbers of trials were used.
+        conditions: number of the record's notices that come before the notices about answers; `merge` renews the
+            latter.
+        max_tokens: token limit of the suite's own model, for the notices about answers; None if its default applies.
+        stopped: why this part ended early; None if it finished.
+        depends: digests of the inputs of its trials other than the suite's files, by name, such as `the transcript
+            answers.jsonl`; empty if an earlier version wrote the record.
     """
 
     number: int
@@ -326,17 +328,16 @@ class Shard(Struct, frozen=True, omit_defaults=True):
     depends: Mapping[str, str] = {}
 
     def __str__(self) -> str:
-        """Show it as the command line has it."""
+        """Return the shard as on the command line, such as `1/4`."""
         return f"{self.number}/{self.count}"
 
 
 class RunInfo(Struct, frozen=True, omit_defaults=True):
-    """The volatile facts of a run.
+    """The volatile data of a run.
 
-    `model_calls` is None where no calls of ours were made. `base_digest` is the digest of the base's
-    results file; None where there is no base. `shard` is the part of the run that this is; None for a whole run.
-    `workflow` is the path of the workflow's file, `job` the id of the job, with the `comment-id` that tells parts of a
-    matrix apart; empty where they are not known.
+    `model_calls` is None if we made no calls. `base_digest` is the digest of the base's results file; None if there is
+    no base. `shard` is None if the run is whole. `workflow` is the path of the workflow's file, `job` the id of the
+    job, followed by the `comment-id` of a matrix job; empty if unknown.
     """
 
     run_id: str
@@ -353,11 +354,11 @@ class RunInfo(Struct, frozen=True, omit_defaults=True):
 
 
 class CustomSummary(Struct, frozen=True):
-    """What the suite's own callable made of the means of its metrics (`gates.summary` with method custom).
+    """The result of the suite's own function over the means of its metrics (`gates.summary` with method custom).
 
     Attributes:
-        function: its reference, `module.path:callable`.
-        score: 0..1; None where it gave no such number.
+        function: reference to the function, `module.path:callable`.
+        score: score from 0 to 1; None if the function returned no such number.
         reason: why there is no score; empty otherwise.
     """
 
@@ -367,15 +368,16 @@ class CustomSummary(Struct, frozen=True):
 
 
 class BaseRun(Struct, frozen=True):
-    """The run that a run is compared with; its results are in the folder `base` beside the run's own.
+    """The base of a run; its results are in the folder `base` of the run's folder.
 
     Attributes:
-        source: where it comes from, as in `baseline.source`.
-        commit: what was checked out for it; None where it is not known.
-        wanted: the commit that was looked for: the merge base of a pull request, or the commit before; None for a file.
-        distance: commits from `commit` to `wanted`; None where it is not known.
-        notices: what the reader should know of it, each one sentence.
-        name: what to call it, such as the base branch; empty where nothing is known.
+        source: the origin of the results, as in `baseline.source`.
+        commit: the commit that was checked out for it; None if unknown.
+        wanted: the commit that was looked for: the merge base of a pull request, or the previous commit; None if the
+            source is a file.
+        distance: commits from `commit` to `wanted`; None if unknown.
+        notices: notices about the base, one sentence each.
+        name: name of the base in messages, such as the base branch; empty if unknown.
     """
 
     source: str
@@ -390,9 +392,9 @@ class RecordedBaseline(Struct, frozen=True):
     """How a run is compared with its base.
 
     Attributes:
-        settings: those in force.
-        base: the run it is compared with; None where there is none.
-        missing: why there is none and how to get one, in one sentence; empty where there is one.
+        settings: the settings in force.
+        base: the run it is compared with; None if there is no base.
+        missing: why there is no base and how to get one, in one sentence; empty if there is one.
     """
 
     settings: Baseline
@@ -403,12 +405,13 @@ class RecordedBaseline(Struct, frozen=True):
 class Record(Struct, frozen=True, omit_defaults=True):
     """A whole run.
 
-    `stopped` says why the run ended before its plan was done (signal, deadline); None for a run that ended by itself.
-    `stop_when_decided` tells which trials count. `summary` is None where no callable of
-    the suite summarises it. `configurations` says what decided the scores of the metrics that models graded, by name;
-    `cards` what their judge cards tell, in order of name. `chosen` says which cases there must be; None in a record of
-    the first version. `marks` says where the policy file sets gates, `baseline`, `trials` and quarantine, by names such
-    as `gates.min_pass_rate` and `quarantine.CASE`. `own` holds the terms of a suite that was run by those of another.
+    `stopped` is the reason why the run ended before its plan was done (signal, deadline); None if it finished. With
+    `stop_when_decided`, only trials up to the deciding one count. `summary` is None if no function of the suite
+    summarises the run. `configurations` are the judge configurations of the judged metrics, by name; `cards` are
+    the summaries of their judge cards, in order of name. `chosen` identifies the selected cases; None in a record of
+    the first version. `marks` are the positions of gates, `baseline`, `trials` and quarantine in the policy file, by
+    names such as `gates.min_pass_rate` and `quarantine.CASE`. `own` holds the own terms of a base suite that was
+    evaluated by the terms of the head's suite.
     """
 
     schema_version: int
@@ -431,11 +434,11 @@ class Record(Struct, frozen=True, omit_defaults=True):
 
     @property
     def ended_early(self) -> str | None:
-        """Why the run ended before its own plan was done, which is a part of the cases for a shard; None if not."""
+        """The reason why the run, or the shard, ended before its plan was done; None if it finished."""
         return self.stopped if self.run.shard is None else self.run.shard.stopped
 
     def with_end(self, reason: str) -> Record:
-        """Return the record of the same run, ended early."""
+        """Return the same record, ended early for a reason."""
         if self.run.shard is None:
             return replace(self, stopped=reason)
         return replace(self, run=replace(self.run, shard=replace(self.run.shard, stopped=reason)))

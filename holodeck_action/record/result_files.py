@@ -1,7 +1,7 @@
 """`results.json` and `verdict.json`: read strictly, and bound to each other by digests.
 
-The last line of results.json is the SHA-256 of everything before it, which verdict.json repeats. It tells what was cut
-short, edited or mixed up; it is no signature.
+The last line of results.json is the SHA-256 of everything before it, and verdict.json repeats it. It detects files that
+were truncated, edited or mixed up. It is not a signature.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.record.canonical import chosen_cases, head_of
-from holodeck_action.record.parsed_record import examined, parsed_once
+from holodeck_action.record.parsed_record import parse_any_version, parse_current
 from holodeck_action.record.record import FIRST_VERSION, Record
 from holodeck_action.record.sealing import DIGEST, RECORD_DIGEST, Sealed, lines_of
 from holodeck_action.record.stored_cases import (
@@ -26,31 +26,31 @@ from holodeck_action.record.stored_cases import (
     RecordError,
     case_lines,
     check_weight,
-    indexed,
+    index_cases,
 )
 from holodeck_action.text.foreign import ForeignError, open_file, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 RESULTS_FILE = "results.json"
 TABLES_FOLDER, _MANIFEST_FILE = "results.parquet", "manifest.json"
-"""The record of a run as an earlier version could write it, and the file in it that names the others."""
+"""The folder of a record in Parquet tables, written by earlier versions, and the file that lists the tables."""
 VERDICT_FILE = "verdict.json"
 BASE_FOLDER = "base"
-"""Where the results of the base are, beside those of the run that is compared with it."""
+"""The folder with the results of the base, inside the folder of the run."""
 EARLIER_FILE = "earlier-runs.jsonl"
-"""The earlier runs of a history, beside the results of the run that was added to it or only read it."""
+"""The earlier runs of a history, next to the results of a run."""
 _LINE_BYTES = 128
 _LARGEST_VERDICT = 1 << 30
 _AGAIN = "use the file as the run wrote it"
 
 
 class Results(Struct, frozen=True):
-    """What a results file holds.
+    """The content of a results file.
 
     Attributes:
         record: the run.
-        digest: of the file; None where a version before digests wrote it.
-        record_digest: of the canonical record; None where a version wrote it that did not tell it.
+        digest: digest of the file; None if a version without digests wrote it.
+        record_digest: digest of the canonical record; None if the file does not have it.
     """
 
     record: Record
@@ -59,7 +59,7 @@ class Results(Struct, frozen=True):
 
 
 class BaseResults(Struct, frozen=True):
-    """The results of a base: the pieces of its file, each time they are asked for, and what it holds."""
+    """The results of a base: the pieces of its file, which can be iterated several times, and their parsed content."""
 
     content: Iterable[bytes]
     results: Results
@@ -74,9 +74,10 @@ def results_place(path: GivenPath) -> GivenPath: ...
 
 
 def results_place(path: Path | GivenPath) -> Path | GivenPath:
-    """Return where the results are that a path names: a results file, or the folder of a run that holds one.
+    """Return the path of the results file for a results file or the folder of a run.
 
-    Tables of an earlier version are found, too, so that opening them says what to do with them.
+    If the folder has only tables of an earlier version, their path is returned, so that opening it fails with a helpful
+    error.
     """
     if os.path.isfile(path):
         return path
@@ -100,16 +101,16 @@ def read_results(path: Path | GivenPath, indexed_from: int = INDEXED_FROM) -> Re
     """Read and validate a record.
 
     Args:
-        path: as `results_place` takes it.
-        indexed_from: bytes from which on cases of a results file are read one by one.
+        path: a results file, or the folder of a run.
+        indexed_from: size in bytes from which cases are read one by one.
 
     Raises:
-        RecordError: it is missing, of another schema version, not a record, or not whole.
+        RecordError: the file is missing, of another schema version, not a record, or not whole.
     """
     path = results_place(path)
-    with opened_results(path) as file:
+    with open_results(path) as file:
         large = os.fstat(file.fileno()).st_size >= indexed_from
-        found = indexed(file, os.fspath(path)) if large else None
+        found = index_cases(file, os.fspath(path)) if large else None
         if found is not None:
             return Results(*found)
         file.seek(0)
@@ -117,11 +118,11 @@ def read_results(path: Path | GivenPath, indexed_from: int = INDEXED_FROM) -> Re
 
 
 @contextmanager
-def opened_results(path: os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a results file: the only way to its bytes, so that no command waits for a pipe.
+def open_results(path: os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a results file without waiting for a pipe; all commands open results here.
 
     Raises:
-        RecordError: it is missing, no regular file, or cannot be read.
+        RecordError: the file is missing, is not a regular file, or cannot be read.
     """
     try:
         with open_file(path, None) as file:
@@ -138,7 +139,7 @@ def opened_results(path: os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def verdict_values(folder: os.PathLike[str]) -> dict[str, Any]:
-    """Return what the verdict.json of a folder says, unchecked; nothing if it is none."""
+    """Return the content of a folder's verdict.json, unchecked; empty if it is missing or invalid."""
     try:
         return read_file(Path(folder) / VERDICT_FILE, _LARGEST_VERDICT).json_object()
     except (OSError, ForeignError):
@@ -150,59 +151,61 @@ def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
 
     Args:
         content: the file's bytes.
-        path: what to call it.
+        path: the file's name in messages.
 
     Raises:
         RecordError: it is not JSON, of another schema version, not a record, or not whole.
     """
-    record = parsed_once(content)
+    record = parse_current(content)
     unsealed = False
     if record is None:
-        record, unsealed = examined(content, path)
+        record, unsealed = parse_any_version(content, path)
     if len({case.id for case in record.cases}) < len(record.cases):
         raise RecordError(f"{path}: not a results file: two of its cases have the same id")
     for case in record.cases:
         check_weight(case, str(path))
     if unsealed:
-        return _without_digest(path, record)
-    # Line ends may have been changed by a checkout.
+        return _accept_without_digest(path, record)
+    # A checkout may have changed the line ends.
     written = content.replace(b"\r\n", b"\n") if b"\r\n" in content else content
     found = DIGEST.search(written)
-    missing = _missing(record, written, found)
+    missing = _integrity_problem(record, written, found)
     if missing is not None or found is None:
-        raise RecordError(f"{path}: is not whole: {missing}; {_AGAIN}")
+        raise RecordError(f"{path}: is incomplete: {missing}; {_AGAIN}")
     known = RECORD_DIGEST.search(written[max(0, found.start() - _LINE_BYTES) : found.start()])
     return Results(record, found[1].decode(), None if known is None else known[1].decode())
 
 
-def _without_digest(path: os.PathLike[str] | str, record: Record) -> Results:
-    """Accept a record of the first version, which cannot show that it is whole, with a notice."""
+def _accept_without_digest(path: os.PathLike[str] | str, record: Record) -> Results:
+    """Accept a record of the first version, which has no digest, and add a notice."""
     if not record.cases:
-        raise RecordError(f"{path}: is not whole: it holds no case, and no digest that would show that it held none")
-    notice = f"the results are of schema version {FIRST_VERSION}, without a digest: nothing shows that they are whole"
+        raise RecordError(f"{path}: is incomplete: it contains no case and no digest")
+    notice = (
+        f"the results are of schema version {FIRST_VERSION}, without a digest, so their completeness cannot be checked"
+    )
     return Results(replace(record, notices=(*record.notices, notice)), None)
 
 
-def _missing(record: Record, written: bytes, digest: re.Match[bytes] | None) -> str | None:
-    """Say what shows that a record is not as it was written; None when nothing does."""
+def _integrity_problem(record: Record, written: bytes, digest: re.Match[bytes] | None) -> str | None:
+    """Return a clause with the reason why a record is incomplete or was changed; None if it is intact."""
     if record.chosen is None:
-        return "it does not say which cases were chosen"
+        return "it does not record which cases were chosen"
     if len(record.cases) != record.chosen.cases:
-        return f"it holds {len(record.cases)} of the {record.chosen.cases} cases that were chosen"
+        return f"it holds {len(record.cases)} of the {record.chosen.cases} chosen cases"
     if record.chosen != chosen_cases(case.id for case in record.cases):
-        return "its cases are not those that were chosen"
+        return "its cases differ from the chosen ones"
     if digest is None:
         return "it has no digest at its end"
     if hashlib.sha256(memoryview(written)[: digest.start()]).hexdigest() != digest[1].decode():
-        return "its content is not that of its digest: it was edited or cut short"
+        return "its content does not match its digest: it was edited or truncated"
     return None
 
 
 def sealed_record(record: Record, record_digest: str) -> Sealed:
-    """Return the pieces of the results file of a record.
+    """Return the pieces of the results file for a record.
 
     Args:
-        record: what a run did.
-        record_digest: of its canonical form.
+        record: the record to write.
+        record_digest: digest of its canonical form.
     """
     return Sealed(lambda: lines_of(head_of(record), case_lines(record.cases)), record_digest)

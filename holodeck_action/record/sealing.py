@@ -1,4 +1,4 @@
-"""What the files of a record end with: the SHA-256 of everything before."""
+"""The last line of a record's files: the SHA-256 of everything before it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ END = b"\n}\n"
 
 
 class Sealed:
-    """The pieces of a file whose last line is the digest of what comes before, made each time they are asked for.
+    """The pieces of a file whose last line is the digest of everything before it. Each iteration produces them again.
 
-    `digest` is known at their end.
+    `digest` is set after the last piece.
     """
 
     def __init__(self, pieces: Callable[[], Iterable[bytes]], record_digest: str) -> None:
@@ -35,12 +35,12 @@ class Sealed:
 
 
 def lines_of(head: Mapping[str, Any], items: Iterable[bytes], name: str = "cases") -> Iterator[bytes]:
-    """Yield one JSON object with one item per line, all but its end: large files stream, and diff well.
+    """Yield one JSON object with one item per line, without its end, so that large files can be streamed and diffed.
 
     Args:
-        head: what comes before the items.
-        items: as JSON.
-        name: of their list.
+        head: the fields before the items.
+        items: items of the list, each as JSON.
+        name: key of the list.
     """
     yield json.dumps(head, ensure_ascii=False, allow_nan=False, indent=1).removesuffix("\n}").encode()
     yield f',\n "{name}": ['.encode()

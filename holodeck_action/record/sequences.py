@@ -1,4 +1,4 @@
-"""Sequences whose values are made when they are asked for, so that a large run is never in memory as a whole."""
+"""Sequences whose values are created on demand, so that a large run is never in memory as a whole."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ OneByOne: TypeAlias = Sequence[T]
 """A field that holds a tuple, or for a large run a sequence of this module."""
 
 
-class Made(Sequence[T], Generic[T]):
-    """So many values, each made by its place from 0; the last one is remembered, as pairs of passes meet at it."""
+class LazySequence(Sequence[T], Generic[T]):
+    """A sequence whose values are created by index on demand; the last one is kept for repeated access."""
 
     def __init__(self, length: int, make: Callable[[int], T] | None = None) -> None:
-        """Take what makes a value; None where a subclass has a `made` of its own."""
+        """Set the function that creates the value at an index; None if a subclass overrides `make`."""
         self._length, self._make = length, make
         self._last: tuple[int, T] | None = None
 
@@ -31,21 +31,21 @@ class Made(Sequence[T], Generic[T]):
 
     def __getitem__(self, at: int | slice) -> T | Sequence[T]:
         if isinstance(at, slice):
-            return tuple(self._one(place) for place in range(self._length)[at])
-        return self._one(range(self._length)[at])
+            return tuple(self._get(place) for place in range(self._length)[at])
+        return self._get(range(self._length)[at])
 
     def __iter__(self) -> Iterator[T]:
-        return map(self._one, range(self._length))
+        return map(self._get, range(self._length))
 
-    def made(self, place: int) -> T:
-        """Make the value at a place."""
+    def make(self, place: int) -> T:
+        """Create the value at an index."""
         assert self._make is not None
         return self._make(place)
 
-    def _one(self, place: int) -> T:
+    def _get(self, place: int) -> T:
         last = self._last
         if last is not None and last[0] == place:
             return last[1]
-        value = self.made(place)
+        value = self.make(place)
         self._last = (place, value)
         return value

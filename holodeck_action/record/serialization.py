@@ -1,4 +1,4 @@
-"""Values as JSON: how everything that a file holds is written and read."""
+"""Conversion of values to JSON and back."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from pydantic import BaseModel
 T = TypeVar("T")
 
 JSON_ERRORS = (DecodeError, RecursionError)
-"""What reading raises: a text is not JSON, or not that of such a value."""
+"""Exceptions of reading: the text is not JSON, or does not fit the type."""
 
 
 def written(default: T) -> T:
-    """Declare a field of a class that omits defaults, which is written with its default, too.
+    """Declare a field that is written even if it has its default, in a class that omits defaults.
 
-    Classes get fields over time. Those that came later are left out of files where they have their default, so that
-    records without them have the same bytes in every version.
+    Other fields of such a class were added later, and are left out of files if they have their default, so that older
+    records keep the same bytes.
     """
     factory = default.copy if isinstance(default, dict) else lambda: default
     return cast(T, field(default_factory=factory))
 
 
-def omitted(kind: type[Struct]) -> frozenset[str]:
-    """Return the names of the fields that are left out where they have their defaults."""
+def omitted_fields(kind: type[Struct]) -> frozenset[str]:
+    """Return the names of the fields that are left out if they have their defaults."""
     if not kind.__struct_config__.omit_defaults:
         return frozenset()
     return frozenset(each.name for each in msgspec.structs.fields(kind) if each.default is not msgspec.NODEFAULT)
 
 
 def to_json(value: object, indent: int = 0) -> bytes:
-    """Return a value as JSON, with null for a number that is not finite.
+    """Return a value as JSON, with null for numbers that are not finite.
 
     Args:
         value: a value, or lists and mappings of values.
@@ -47,31 +47,27 @@ def to_json(value: object, indent: int = 0) -> bytes:
 
 
 def to_plain(value: object) -> Any:
-    """Return a value as what JSON holds: dictionaries, lists or tuples, texts, numbers."""
-    return msgspec.to_builtins(value, enc_hook=_plain, str_keys=True)
+    """Return a value as dictionaries, lists or tuples, strings and numbers."""
+    return msgspec.to_builtins(value, enc_hook=_to_known_type, str_keys=True)
 
 
 def from_json(content: bytes | str, kind: type[T]) -> T:
-    """Read a value of a kind.
-
-    Raises:
-        JSON_ERRORS: it is none.
-    """
+    """Parse JSON as a value of a type. Raises: JSON_ERRORS: the content is not JSON, or does not fit."""
     found: T = _decoder(cast(Hashable, kind)).decode(content)
     return found
 
 
 def from_plain(value: object, kind: type[T]) -> T:
-    """Return what plain values of JSON are as a value of a kind.
+    """Convert plain JSON values to a value of a type.
 
     Raises:
-        JSON_ERRORS: they are none.
+        JSON_ERRORS: they do not fit.
     """
-    return msgspec.convert(value, kind, dec_hook=_model)
+    return msgspec.convert(value, kind, dec_hook=_validate_model)
 
 
-def problem_of(error: Exception) -> str:
-    """Say what does not fit, and where, such as `suite.name: expected str, got int`."""
+def decode_problem(error: Exception) -> str:
+    """Return the path of the invalid part and the reason, such as `suite.name: expected str, got int`."""
     said, _, place = str(error).partition(" - at `$")
     where = re.sub(r"\[(\d+)\]", r".\1", place.rstrip("`")).lstrip(".")
     what = said.replace("`", "").removeprefix("Object ")
@@ -81,10 +77,10 @@ def problem_of(error: Exception) -> str:
     return f"{where}: {what}" if where else what
 
 
-def _plain(value: Any) -> Any:
-    """Return a value that msgspec does not know as one that it knows."""
+def _to_known_type(value: Any) -> Any:
+    """Convert a value to a type that msgspec can encode."""
     if isinstance(value, BaseModel):
-        # Its own `model_dump` would first build a schema, of which a run has no other use.
+        # `model_dump` would first build a schema that a run does not need otherwise.
         later = getattr(value, "OMITTED", ())
         return {
             name: item for name, item in value if name not in later or item != type(value).model_fields[name].default
@@ -99,8 +95,8 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"no JSON for {type(value).__name__}")
 
 
-def _model(kind: type, value: Any) -> Any:
-    """Read a part of the suite, which pydantic checks."""
+def _validate_model(kind: type, value: Any) -> Any:
+    """Validate a part of the suite with pydantic."""
     if not issubclass(kind, BaseModel):
         raise TypeError(f"no {kind.__name__} in JSON")
     return kind.model_validate_json(json.dumps(value))
@@ -108,7 +104,7 @@ def _model(kind: type, value: Any) -> Any:
 
 @cache
 def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind, dec_hook=_model)
+    return msgspec.json.Decoder(kind, dec_hook=_validate_model)
 
 
-_ENCODER = msgspec.json.Encoder(enc_hook=_plain)
+_ENCODER = msgspec.json.Encoder(enc_hook=_to_known_type)

@@ -1,4 +1,4 @@
-"""The cases of a large results file, read one by one: in memory is where each of them stands."""
+"""The cases of a large results file, read one by one; only their positions are in memory."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from holodeck_action.record.canonical import IdsHash
 from holodeck_action.record.record import SCHEMA_VERSION, CaseRecord, Record
-from holodeck_action.record.sequences import Made
-from holodeck_action.record.serialization import JSON_ERRORS, from_json, problem_of, to_json
+from holodeck_action.record.sequences import LazySequence
+from holodeck_action.record.serialization import JSON_ERRORS, decode_problem, from_json, to_json
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.json_values import parse_json
 
 INDEXED_FROM = 16 * 1024 * 1024
-"""Bytes from which on a file is not read as a whole."""
+"""Size in bytes from which a file is not read as a whole."""
 _BLOCK = 1 << 20
 LIGHTEST, HEAVIEST = 1e-9, 1e9
-"""Weights of cases with which every sum is a number."""
+"""Bounds of case weights within which every sum is finite."""
 
 _START = b'{\n "schema_version": %d,\n' % SCHEMA_VERSION
 _CASES = b' "cases": [\n'
@@ -36,25 +36,25 @@ _DIGEST = re.compile(rb' "digest": "([0-9a-f]{64})"\n')
 
 
 class RecordError(ConfigurationError):
-    """A results file cannot be used; the message is one sentence naming the file and the way out."""
+    """A results file cannot be used; the message is one sentence with the name of the file and what to do."""
 
     def __init__(self, message: str) -> None:
         super().__init__([message])
 
 
-class LazyCases(Made[CaseRecord]):
-    """Cases that are read when they are asked for."""
+class LazyCases(LazySequence[CaseRecord]):
+    """Cases that are read on demand."""
 
     @abstractmethod
-    def made(self, place: int) -> CaseRecord:
-        """Read the case at a place, from 0."""
+    def make(self, place: int) -> CaseRecord:
+        """Return the case at an index."""
 
     def line(self, place: int) -> bytes:
-        """Return the case as the JSON of a results file."""
+        """Return the case at an index as JSON, as in a results file."""
         return to_json(self[place])
 
     def id(self, place: int) -> str:
-        """Return the id of the case at a place."""
+        """Return the id of the case at an index."""
         return self[place].id
 
 
@@ -64,42 +64,42 @@ def case_ids(cases: Sequence[CaseRecord]) -> Iterator[str]:
 
 
 def case_id(cases: Sequence[CaseRecord], place: int) -> str:
-    """Return the id of the case at a place, of which nothing else is read."""
+    """Return the id of the case at an index, without parsing the rest of a stored case."""
     return cases.id(place) if isinstance(cases, LazyCases) else cases[place].id
 
 
 def case_line(cases: Sequence[CaseRecord], place: int) -> bytes:
-    """Return the case at a place as the JSON of a results file."""
+    """Return the case at an index as JSON, as in a results file."""
     return cases.line(place) if isinstance(cases, LazyCases) else to_json(cases[place])
 
 
 class MappedCases(LazyCases):
-    """Other cases, each changed when it is read."""
+    """A sequence of cases, each passed through a function when it is read."""
 
     def __init__(self, cases: Sequence[CaseRecord], change: Callable[[CaseRecord], CaseRecord]) -> None:
         super().__init__(len(cases))
         self._cases, self._change = cases, change
 
-    def made(self, place: int) -> CaseRecord:
-        """Return the case as it is changed."""
+    def make(self, place: int) -> CaseRecord:
+        """Return the result of the function for the case at an index."""
         return self._change(self._cases[place])
 
 
 def case_lines(cases: Sequence[CaseRecord]) -> Iterator[bytes]:
-    """Yield cases as the JSON of a results file."""
+    """Yield each case as JSON, as in a results file."""
     return (case_line(cases, place) for place in range(len(cases)))
 
 
 class StoredFile:
-    """A file that may be closed, replaced and deleted, and is still read."""
+    """An open file that can be read even after it is closed, replaced or deleted elsewhere."""
 
     def __init__(self, file: BinaryIO) -> None:
-        """Take an open one."""
+        """Duplicate the descriptor of an open file."""
         self._handle = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._handle)
 
     def read(self, start: int, length: int) -> bytes:
-        """Return so many bytes, fewer at the end of the file."""
+        """Return `length` bytes from `start`, fewer at the end of the file."""
         return os.pread(self._handle, length, start)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -114,50 +114,46 @@ class StoredCases(LazyCases):
     """The cases of a results file."""
 
     def __init__(self, file: StoredFile, starts: array[int], lengths: array[int], name: str) -> None:
-        """Take the file.
+        """Set the file and the positions of its cases.
 
         Args:
             file: the file.
-            starts: where each case begins, in bytes.
-            lengths: how many bytes each has.
-            name: what to call the file.
+            starts: offset of each case in bytes.
+            lengths: length of each case in bytes.
+            name: the file's name in messages.
         """
         super().__init__(len(starts))
         self.file = file
         self._starts, self._lengths, self._name = starts, lengths, name
 
     def line(self, place: int) -> bytes:
-        """Return the case as the file has it."""
+        """Return the case at an index as it is written in the file."""
         return self.file.read(self._starts[place], self._lengths[place])
 
     def id(self, place: int) -> str:
-        """Return the id of the case, of which nothing else is read."""
+        """Return the id of the case at an index, without parsing the rest of the case."""
         found = _ID.match(self.line(place))
         return self[place].id if found is None else str(parse_json(found[1].decode()))
 
-    def made(self, place: int) -> CaseRecord:
-        """Read the case.
-
-        Raises:
-            RecordError: it is no case.
-        """
-        return parsed_case(self.line(place), self._name)
+    def make(self, place: int) -> CaseRecord:
+        """Parse the case. Raises: RecordError: it is not a case."""
+        return parse_case(self.line(place), self._name)
 
 
-def parsed_case(line: bytes, name: str) -> CaseRecord:
-    """Read a case of a results file.
+def parse_case(line: bytes, name: str) -> CaseRecord:
+    """Parse a case of a results file.
 
     Args:
         line: the case as JSON.
-        name: what to call the file.
+        name: the file's name in messages.
 
     Raises:
-        RecordError: it is no case.
+        RecordError: the line is not a case.
     """
     try:
         case = from_json(line, CaseRecord)
     except ValidationError as error:
-        raise RecordError(f"{name}: not a results file: cases: {problem_of(error)}") from error
+        raise RecordError(f"{name}: not a results file: cases: {decode_problem(error)}") from error
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{name}: not a results file: {error}") from error
     check_weight(case, name)
@@ -165,28 +161,29 @@ def parsed_case(line: bytes, name: str) -> CaseRecord:
 
 
 def check_weight(case: CaseRecord, name: str) -> None:
-    """Refuse a weight that sums could not bear.
+    """Refuse a weight that is too small or too large for sums.
 
     Raises:
-        RecordError: naming the file.
+        RecordError: the weight is out of range; the message names the file.
     """
     if not LIGHTEST <= case.weight <= HEAVIEST:
         raise RecordError(f"{name}: not a results file: the weight of a case is {case.weight:g}")
 
 
-def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
-    """Find the cases of a results file as this version writes it, and check that it is whole.
+def index_cases(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
+    """Index the cases of a results file in the layout of this version, and check that it is complete.
 
     Args:
-        file: opened for reading, at its beginning.
-        name: what to call it.
+        file: the file, opened for reading and positioned at its beginning.
+        name: the file's name in messages.
 
     Returns:
-        The record, the digest of the file and that of the canonical record (None: it does not tell); None where the
-        file is written otherwise or not whole, which a closer look explains.
+        The record, the digest of the file, and the digest of the canonical record, which is None if the file lacks it.
+        None instead of all three if the file has another layout or is incomplete; `parse_results` then gives the
+        reason.
     """
     hashed, lines = hashlib.sha256(), iter(file)
-    head = _head(lines)
+    head = _read_head(lines)
     if head is None:
         return None
     hashed.update(head)
@@ -210,7 +207,7 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
         hashed.update(line)
     else:
         return None
-    ending = _ending([line, *_few(lines)], hashed)
+    ending = _read_ending([line, *_next_four(lines)], hashed)
     try:
         record = from_json(head + b"]}", Record)
     except JSON_ERRORS:
@@ -221,8 +218,8 @@ def indexed(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | None:
     return replace(record, cases=cases), *ending
 
 
-def _head(lines: Iterable[bytes]) -> bytes | None:
-    """Return what comes before the cases; None where that is not as this version writes it."""
+def _read_head(lines: Iterable[bytes]) -> bytes | None:
+    """Return the bytes before the cases; None if the file does not have the layout of this version."""
     gathered: list[bytes] = []
     for line in lines:
         gathered.append(line)
@@ -233,12 +230,12 @@ def _head(lines: Iterable[bytes]) -> bytes | None:
     return None
 
 
-def _few(lines: Iterator[bytes]) -> list[bytes]:
+def _next_four(lines: Iterator[bytes]) -> list[bytes]:
     return [line for _, line in zip(range(4), lines, strict=False)]
 
 
-def _ending(tail: list[bytes], hashed: hashlib._Hash) -> tuple[str, str | None] | None:
-    """Return the digests at the end of a file; None where they are missing, or those of something else."""
+def _read_ending(tail: list[bytes], hashed: hashlib._Hash) -> tuple[str, str | None] | None:
+    """Return the digests at the end of a file; None if they are missing or wrong."""
     if len(tail) < 3 or tail[-1] != b"}\n":
         return None
     digest = _DIGEST.fullmatch(tail[-2])

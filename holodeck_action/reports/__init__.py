@@ -1,1 +1,1 @@
-"""How it is shown."""
+"""Reports: a record and its verdict in all formats."""

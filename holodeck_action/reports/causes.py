@@ -1,4 +1,4 @@
-"""Failing cases by cause: what a change broke, instead of as many rows as there are cases."""
+"""Groups failing cases by cause, so that a report has a row for each cause instead of one for each case."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import changed_ids
 from holodeck_action.decide.faults import Actor
-from holodeck_action.decide.figures import decisive
+from holodeck_action.decide.number_texts import decisive_numbers
 from holodeck_action.decide.verdict import MetricVerdict, explaining_trial
 from holodeck_action.reports.report_views import CaseView, CaseViews, Report
 
 Standing = Literal["worse", "failing", "before"]
-"""Whether a case passed on the base, or nothing is known of it there, or it failed there, too."""
+"""Status of a failing case: it passed on the base, is unknown there, or already failed there."""
 
 _STANDINGS: tuple[Standing, ...] = ("worse", "failing", "before")
 _OUTCOMES = ("failed", "error", "skipped")
 _GAP = 0.15
-"""Scores below their marks by amounts that are further apart are two causes."""
+"""Smallest gap between distances from thresholds that separates two causes."""
 _LONGEST = 2000
-"""Characters of a reason that are looked at."""
+"""Maximum number of characters of a reason that are compared."""
 
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|“[^”]*”")
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,.]*\d|\b\d\b")
@@ -33,14 +33,14 @@ _STATUS = re.compile(r"[1-5]\d\d")
 
 
 class Cause(Struct, frozen=True):
-    """Cases that fail for one reason.
+    """Cases that fail for the same reason.
 
     Attributes:
-        standing: of all of them.
-        outcome: `failed`, `error` or `skipped`, of all of them.
-        reason: in words; where the cases differ in a value, `…` stands for it.
-        actor: who has to act on an error; None where nothing was in error.
-        cases: in the order of the suite.
+        standing: status of all cases compared with the base.
+        outcome: outcome of all cases: `failed`, `error` or `skipped`.
+        reason: the reason; `…` replaces values that differ between the cases.
+        actor: the party that has to act on an error; None if the cases are not in error.
+        cases: the cases in the order of the suite.
     """
 
     standing: Standing
@@ -50,8 +50,8 @@ class Cause(Struct, frozen=True):
     cases: CaseViews
 
 
-class _Found(Struct, frozen=True):
-    """What explains a case, without the case."""
+class _Explanation(Struct, frozen=True):
+    """The data that explain one failing case."""
 
     position: int
     standing: Standing
@@ -62,29 +62,30 @@ class _Found(Struct, frozen=True):
 
     @property
     def distance(self) -> float:
-        """How far the worst metric is from its mark."""
+        """Largest distance of a metric's score from its threshold; 0 if no metric failed by its score."""
         return max((abs((m.score or 0.0) - (m.threshold or 0.0)) for m in self.metrics), default=0.0)
 
 
 def causes_of(report: Report) -> tuple[Cause, ...]:
     """Group the cases of a report that failed, are in error or were not run.
 
-    Cases are one cause if the same metrics are below their marks by about as much, if the same arguments of the same
-    tool are wrong, or if errors are the same but for quoted values and numbers. What got worse since the base comes
-    first, what failed there, too, last; then failures come before errors, and the larger group before the smaller one.
+    Cases have the same cause if the same metrics miss their thresholds by about the same amount, the same arguments of
+    the same tool are wrong, or their errors only differ in quoted values and numbers. Causes of cases that got worse
+    since the base come first, causes of cases that already failed there last. Within each of these, failures come
+    before errors, and larger groups before smaller ones.
     """
-    groups: dict[tuple[object, ...], list[_Found]] = defaultdict(list)
-    standings = _standings(report)
+    groups: dict[tuple[object, ...], list[_Explanation]] = defaultdict(list)
+    standings = _standing_of(report)
     for case in report.attention:
         if case.outcome in _OUTCOMES:
-            found = _found(case, standings(case.id))
-            key = (found.standing, case.outcome, tuple(map(_pattern, found.texts)), _names(found.metrics))
+            found = _explanation_of(case, standings(case.id))
+            key = (found.standing, case.outcome, tuple(map(_mask_values, found.texts)), _metric_names(found.metrics))
             groups[key].append(found)
-    view = _view(report)
+    view = _view_at(report)
     causes = [
-        Cause(part[0].standing, part[0].outcome, _reason(part), _actor(part), _cases(part, view))
+        Cause(part[0].standing, part[0].outcome, _reason_text(part), _actor(part), _case_views(part, view))
         for group in groups.values()
-        for part in _by_distance(group)
+        for part in _split_by_distance(group)
     ]
     causes.sort(
         key=lambda cause: (
@@ -97,15 +98,15 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
     return tuple(causes)
 
 
-def _view(report: Report) -> Callable[[int], CaseView]:
-    """Return what gives a case that needs attention by its position."""
+def _view_at(report: Report) -> Callable[[int], CaseView]:
+    """Return a function that returns a case needing attention by its position in the suite."""
     if isinstance(report.attention, CaseViews):
         return report.attention.view
     return {case.position: case for case in report.attention}.__getitem__
 
 
-def _standings(report: Report) -> Callable[[str], Standing]:
-    """Return what tells the standing of a case by its id."""
+def _standing_of(report: Report) -> Callable[[str], Standing]:
+    """Return a function that returns a case's standing by its id."""
     if report.comparison is None:
         return lambda _: "failing"
     worse = set(changed_ids(report.comparison.regressed))
@@ -113,8 +114,9 @@ def _standings(report: Report) -> Callable[[str], Standing]:
     return lambda case: "worse" if case in worse else "failing" if case in alone else "before"
 
 
-def _found(case: CaseView, standing: Standing) -> _Found:
-    """Return what explains a case: tools and errors before scores, which they explain."""
+def _explanation_of(case: CaseView, standing: Standing) -> _Explanation:
+    """Return the explanation of a case. If there are problems with tools, scores are left out, since tools explain
+    them."""
     texts: list[str] = []
     metrics: list[MetricVerdict] = []
     trial = explaining_trial(case.trials)
@@ -123,7 +125,7 @@ def _found(case: CaseView, standing: Standing) -> _Found:
     for turn in case.turns:
         verdict = verdicts.get(turn.index)
         failed = [m for m in verdict.metrics if m.outcome == "failed"] if verdict is not None else []
-        numbers = [m for m in failed if m.score is not None and m.threshold is not None and not _own(m)]
+        numbers = [m for m in failed if m.score is not None and m.threshold is not None and not _is_not_by_score(m)]
         metrics += numbers
         said = {m.reason for m in numbers}
         if turn.outcome in _OUTCOMES:
@@ -134,30 +136,30 @@ def _found(case: CaseView, standing: Standing) -> _Found:
     if tools:
         texts, metrics = tools, []
     actor = faults[0].actor if faults and case.outcome == "error" else None
-    return _Found(case.position, standing, case.outcome, tuple(texts[:3]), tuple(metrics), actor)
+    return _Explanation(case.position, standing, case.outcome, tuple(texts[:3]), tuple(metrics), actor)
 
 
-def _own(metric: MetricVerdict) -> bool:
-    """Tell whether a verdict does not follow from score and threshold, or says nothing by its number."""
+def _is_not_by_score(metric: MetricVerdict) -> bool:
+    """Return whether a metric fails for another reason than its score, or is all or nothing (threshold 1)."""
     assert metric.score is not None
     assert metric.threshold is not None
     within = metric.score <= metric.threshold if metric.polarity == "minimize" else metric.score >= metric.threshold
     return within or metric.threshold == 1.0
 
 
-def _pattern(text: str) -> str:
-    """Return a text with `…` for what differs between cases of one cause: quoted values, numbers, identifiers."""
+def _mask_values(text: str) -> str:
+    """Replace quoted values, numbers and identifiers, which may differ within a cause, by `…`."""
     text = _HEXADECIMAL.sub("…", _QUOTED.sub("…", text))
-    # The status of an answer says what went wrong.
+    # An HTTP status is part of the cause.
     return _NUMBER.sub(lambda number: number[0] if _STATUS.fullmatch(number[0]) else "…", text)
 
 
-def _names(metrics: Iterable[MetricVerdict]) -> tuple[str, ...]:
+def _metric_names(metrics: Iterable[MetricVerdict]) -> tuple[str, ...]:
     return tuple(sorted({metric.name for metric in metrics}))
 
 
-def _by_distance(group: list[_Found]) -> Iterator[list[_Found]]:
-    """Split a group where the distances from the marks have a gap."""
+def _split_by_distance(group: list[_Explanation]) -> Iterator[list[_Explanation]]:
+    """Split a group at large gaps between the distances of scores from their thresholds."""
     if not group[0].metrics:
         yield group
         return
@@ -171,29 +173,29 @@ def _by_distance(group: list[_Found]) -> Iterator[list[_Found]]:
     yield part
 
 
-def _cases(part: Iterable[_Found], view: Callable[[int], CaseView]) -> CaseViews:
+def _case_views(part: Iterable[_Explanation], view: Callable[[int], CaseView]) -> CaseViews:
     return CaseViews(sorted(found.position for found in part), view)
 
 
-def _actor(part: Sequence[_Found]) -> Actor | None:
+def _actor(part: Sequence[_Explanation]) -> Actor | None:
     return part[0].actor
 
 
-def _reason(part: Sequence[_Found]) -> str:
-    """Say the cause of several cases in words."""
-    texts = [_common([found.texts[index] for found in part]) for index in range(len(part[0].texts))]
+def _reason_text(part: Sequence[_Explanation]) -> str:
+    """Return one reason that fits all of the cases."""
+    texts = [_common_text([found.texts[index] for found in part]) for index in range(len(part[0].texts))]
     by_name: dict[str, list[MetricVerdict]] = defaultdict(list)
     for metric in (metric for found in part for metric in found.metrics):
         by_name[metric.name].append(metric)
-    return "; ".join(dict.fromkeys([*texts, *map(_about, by_name.values())]))
+    return "; ".join(dict.fromkeys([*texts, *map(_distance_text, by_name.values())]))
 
 
-def _common(texts: Sequence[str]) -> str:
-    return texts[0] if len(set(texts)) == 1 else _pattern(texts[0])
+def _common_text(texts: Sequence[str]) -> str:
+    return texts[0] if len(set(texts)) == 1 else _mask_values(texts[0])
 
 
-def _about(metrics: Sequence[MetricVerdict]) -> str:
-    """Say how far a metric is from its mark in several cases."""
+def _distance_text(metrics: Sequence[MetricVerdict]) -> str:
+    """Describe the distance of a metric from its threshold in several cases."""
     first = metrics[0]
     if len(metrics) == 1:
         return first.reason
@@ -203,6 +205,6 @@ def _about(metrics: Sequence[MetricVerdict]) -> str:
     minimize = first.polarity == "minimize"
     if len(marks) > 1:
         return f"{name} about {median(scores):.2f}, {'above' if minimize else 'below'} what each case needs"
-    shown, needed = decisive(median(scores), marks.pop(), minimize=minimize, holds=False)
+    shown, needed = decisive_numbers(median(scores), marks.pop(), minimize=minimize, holds=False)
     about = "" if len(set(scores)) == 1 else "about "
     return f"{name} {about}{shown}, {'at most' if minimize else 'needs'} {needed}"

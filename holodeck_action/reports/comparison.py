@@ -1,4 +1,4 @@
-"""What is said of a comparison with the base: phrases that all channels share, and its console form."""
+"""Describes the comparison with the base: phrases for all channels, and lines for the console."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from holodeck_action.decide.compare.comparison import (
     Consumed,
     Difference,
     MetricStep,
-    gating,
+    count_gating,
 )
 from holodeck_action.reports.phrases import bound_text, duration_text, place, usd_text
 from holodeck_action.text.plain import one_line
 
 CASES_SHOWN = 10
-"""Changed cases that a first screen has room for."""
+"""Maximum number of changed cases to list in the console."""
 _SHORT = 7
 _AGES = ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 
 def changed_text(comparison: Comparison) -> str:
-    """Return how many cases got worse and better; that no other did is said of the compared cases alone."""
-    worse, better = gating(comparison.regressed), gating(comparison.fixed)
+    """Return the number of compared cases that got worse and better, as a sentence."""
+    worse, better = count_gating(comparison.regressed), count_gating(comparison.fixed)
     if worse:
         return f"{cases_text(worse)} got worse" + (f", {better} better" if better else "")
     unseen = comparison.failing_unseen
@@ -44,21 +44,22 @@ def changed_text(comparison: Comparison) -> str:
     return text[:1].upper() + text[1:]
 
 
-_SCREEN = "This is a screen on chosen cases, not a sample of what users ask."
+_SCREEN = "These are chosen cases, not a random sample of what users ask."
 
 
 def cases_text(count: int) -> str:
-    """Return a number of cases."""
+    """Return a number of cases with its noun, such as `1 case`."""
     return f"{count:,} {'case' if count == 1 else 'cases'}"
 
 
 def base_name(run: ComparedRun) -> str:
-    """Return what to call the base: its branch, else where it comes from."""
+    """Return the name of the base: its branch, else its source."""
     return run.name or run.source.removeprefix("file:") or "the base"
 
 
 def age_text(comparison: Comparison) -> str:
-    """Return how much older the base's run is, such as `3 hours older`; empty where that is not known."""
+    """Return how much older the base's run is, such as `3 hours older`; an empty string if unknown or less than a
+    minute."""
     try:
         base, head = (datetime.fromisoformat(run.started_at) for run in (comparison.base, comparison.head))
         seconds = (head - base).total_seconds()
@@ -72,69 +73,69 @@ def age_text(comparison: Comparison) -> str:
 
 
 def rate_text(comparison: Comparison) -> str:
-    """Return what became of the pass rate, in percentage points, and whether that is beyond chance; empty without one.
+    """Return the change of the pass rate in percentage points and whether it is beyond chance; empty if not compared.
 
-    The interval is of the rate alone; whether it moved beyond chance is judged among all that is compared.
+    The interval is for the pass rate alone; whether a change is beyond chance is adjusted for all compared measures.
     """
     change = comparison.pass_rate
     if change is None:
         return ""
     points = 100 * change.difference
-    moved = "unchanged" if round(points, 1) == 0 else f"{_points(points)} points"
+    moved = "unchanged" if round(points, 1) == 0 else f"{_points_text(points)} points"
     if change.low is None or change.high is None:
         few = f"{cases_text(change.pairs)} {'is' if change.pairs == 1 else 'are'} too few"
-        return f"pass rate {moved}; {few} to tell from chance"
-    ends = f"{_points(100 * change.low)} to {_points(100 * change.high)}"
+        return f"pass rate {moved}; {few} to rule out chance"
+    ends = f"{_points_text(100 * change.low)} to {_points_text(100 * change.high)}"
     if change.moved:
         rates = f"{100 * change.base:.3g} → {100 * change.head:.3g} %"
         return f"pass rate {rates}, beyond chance ({moved}; {ends})"
     if change.alone:
-        return f"pass rate {_alone(change, comparison, f' ({ends} points)')}"
+        return f"pass rate {_single_metric_text(change, comparison, f' ({ends} points)')}"
     if round(points, 1) == 0:
         return f"pass rate unchanged at {cases_text(change.pairs)} ({ends} points)"
     return f"pass rate {moved}, within noise at {cases_text(change.pairs)} ({ends})"
 
 
-def _points(value: float) -> str:
+def _points_text(value: float) -> str:
     shown = f"{value:+.1f}".removesuffix(".0").replace("-", "−")
     return "0" if shown in ("+0", "−0") else shown
 
 
 def change_text(change: Difference) -> str:
     """Return a difference of means with its 95 % interval, such as `−0.170 (−0.231 to −0.102)`."""
-    shown = _signed(change.difference)
+    shown = _signed_text(change.difference)
     if change.low is None or change.high is None:
         return f"{shown}, too few cases"
-    return f"{shown} ({_signed(change.low)} to {_signed(change.high)})"
+    return f"{shown} ({_signed_text(change.low)} to {_signed_text(change.high)})"
 
 
-def _signed(value: float) -> str:
+def _signed_text(value: float) -> str:
     return f"{value:+.3f}".replace("-", "−")
 
 
 def state_text(change: Difference, comparison: Comparison) -> str:
-    """Return what a difference of a comparison is judged to be, in words."""
+    """Return whether a difference is beyond chance, in words."""
     if change.state == "regressed":
         return "worse beyond chance"
     if change.moved and change.difference > 0:
         return "better beyond chance"
     if change.alone:
-        return _alone(change, comparison)
-    return "no worse" if change.state == "non_inferior" else "cannot be told"
+        return _single_metric_text(change, comparison)
+    return "no worse" if change.state == "non_inferior" else "inconclusive"
 
 
-def _alone(change: Difference, comparison: Comparison, interval: str = "") -> str:
+def _single_metric_text(change: Difference, comparison: Comparison, interval: str = "") -> str:
     which, among = "worse" if change.difference < 0 else "better", len(list(comparison.measures()))
-    return f"{which} in this metric alone{interval}, not beyond chance among the {among} compared"
+    return f"{which} if this metric is considered alone{interval}, but not beyond chance among the {among} compared"
 
 
 def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
-    """Return what a metric did in a changed case, such as `trial 1, turn 3: rouge 0.98 → 0.31, needs 0.50`.
+    """Return the change of a metric in a case, such as `trial 1, turn 3: rouge 0.98 → 0.31, needs 0.50`.
 
     Args:
-        step: what it did.
-        turns: how many turns the case has.
-        trial: index of the trial in which it fails; None where the case was asked once.
+        step: the change.
+        turns: number of turns of the case.
+        trial: index of the failing trial; None if the case has one trial.
     """
     places = [] if trial is None else [f"trial {trial}"]
     places += [f"turn {step.turn}"] if turns > 1 else []
@@ -146,7 +147,7 @@ def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
 
 
 def consumed_lines(base: Consumed, head: Consumed) -> Iterator[tuple[str, str, str]]:
-    """Yield what both runs took, where it is known of one: what, on the base, now."""
+    """Yield (quantity, base value, new value) for each kind of usage that is known for at least one run."""
 
     for name, before, now, text in (
         ("cost", base.cost_usd, head.cost_usd, usd_text),
@@ -159,17 +160,18 @@ def consumed_lines(base: Consumed, head: Consumed) -> Iterator[tuple[str, str, s
             yield name, "–" if before is None else text(before), "–" if now is None else text(now)
 
 
-def about_base(comparison: Comparison) -> str:
-    """Return the base's name, commit and age, as one line."""
+def base_text(comparison: Comparison) -> str:
+    """Return the base's name, commit and age on one line."""
     run = comparison.base
     details = [part for part in ((run.commit or "")[:_SHORT], age_text(comparison)) if part]
     return one_line(base_name(run), 80) + (f" ({', '.join(details)})" if details else "")
 
 
 def comparison_lines(comparison: Comparison, folder: str) -> Iterator[str]:
-    """Yield the console form: the sentence, the cases that changed, the measures, and what takes no part."""
+    """Yield the lines for the console: summary, changed cases, measures, and the cases and metrics that are not
+    compared."""
     rate = "" if comparison.pass_rate is None else f"; {rate_text(comparison)}"
-    yield f"Compared with {about_base(comparison)}: {changed_text(comparison)}{rate}"
+    yield f"Compared with {base_text(comparison)}: {changed_text(comparison)}{rate}"
     for kind, cases in (("✗", comparison.regressed), ("✓", comparison.fixed)):
         for case in cases[:CASES_SHOWN]:
             yield from _case_lines(kind, case, folder)
@@ -192,11 +194,11 @@ def _case_lines(sign: str, case: CaseChange, folder: str) -> Iterator[str]:
         yield f"      {step_text(step, case.turns, case.trial)}"
     if case.kind == "regressed":
         yield f"      asked:  {one_line(case.question)}"
-        yield f"      before: {_answer(case.before)}"
-        yield f"      now:    {_answer(case.after)}"
+        yield f"      before: {_answer_text(case.before)}"
+        yield f"      now:    {_answer_text(case.after)}"
 
 
-def _answer(text: str | None) -> str:
+def _answer_text(text: str | None) -> str:
     return "–" if text is None else one_line(text) or "(empty)"
 
 
@@ -209,25 +211,28 @@ def _measure_lines(comparison: Comparison) -> Iterator[str]:
     for name, change in rows:
         shown = f"{one_line(name, 60):<{width}}  {change.base:6.3f}  {change.head:6.3f}"
         yield f"  {shown}  {change_text(change)}  {state_text(change, comparison)}"
-    yield f"  {outlook(comparison)}"
+    yield f"  {outlook_text(comparison)}"
 
 
-def outlook(comparison: Comparison) -> str:
-    """Return how far the comparison sees: the smallest change it finds, what would settle it, and whom it is about.
+def outlook_text(comparison: Comparison) -> str:
+    """Return the limits of the comparison: the smallest detectable change, and the cases needed to decide more.
 
-    Empty where nothing is measured.
+    An empty string if nothing is measured.
     """
     changes = [change for _, change in comparison.measures()]
     rate = comparison.pass_rate
     parts = []
     if rate is not None and rate.detectable is not None:
-        parts.append(f"A change of the pass rate of {100 * rate.detectable:.2g} points is found 4 times in 5.")
+        parts.append(
+            f"A change of the pass rate by {100 * rate.detectable:.2g} points would be detected in 4 of 5 runs."
+        )
     parts += [f"{change.settles}." for change in changes if change.settles][:1]
     return " ".join([*parts, _SCREEN]) if changes else ""
 
 
 def unpaired_lines(comparison: Comparison) -> Iterator[str]:
-    """Yield what takes no part: metrics that cannot be compared with the reason, and cases that are not in both."""
+    """Yield a line for each metric that cannot be compared, with the reason, and for each kind of case that is not
+    compared."""
     for metric in comparison.metrics:
         if metric.incomparable:
             yield f"{one_line(metric.name, 60)} is not compared: {one_line(metric.incomparable, 300)}"

@@ -16,28 +16,28 @@ T = TypeVar("T")
 
 
 def _value(kind: type[T], fields: Fields) -> T:
-    """Return the value behind what a template sees, which is plain data in the process of a custom template."""
+    """Return the value of template fields; in the process of a custom template, it is converted from plain data."""
     found = value_of(fields)
     return found if isinstance(found, kind) else from_plain(found, kind)
 
 
 def changed(comparison: Fields) -> str:
-    """Return how many cases got worse and better."""
+    """Return the number of cases that got worse and better, as a sentence."""
     return texts.changed_text(_value(Comparison, comparison))
 
 
 def rate(comparison: Fields) -> str:
-    """Return what became of the pass rate; empty without one."""
+    """Return the change of the pass rate; an empty string if it is not compared."""
     return texts.rate_text(_value(Comparison, comparison))
 
 
 def base_name(run: Fields) -> Untrusted:
-    """Return what to call the base."""
+    """Return the name of the base."""
     return Untrusted(texts.base_name(_value(ComparedRun, run)))
 
 
 def age(comparison: Fields) -> str:
-    """Return how much older the base's run is; empty where that is not known."""
+    """Return how much older the base's run is; an empty string if unknown."""
     return texts.age_text(_value(Comparison, comparison))
 
 
@@ -47,12 +47,12 @@ def change(difference: Fields) -> str:
 
 
 def change_state(difference: Fields, comparison: Fields) -> str:
-    """Return what a difference of a comparison is judged to be."""
+    """Return whether a difference is beyond chance, in words."""
     return texts.state_text(_value(Difference, difference), _value(Comparison, comparison))
 
 
 def arrow(difference: Fields) -> str:
-    """Return the sign of a difference beyond chance; empty for any other."""
+    """Return an arrow for a difference beyond chance; an empty string for other differences."""
     found = _value(Difference, difference)
     if found.state == "regressed":
         return "▼"
@@ -60,28 +60,28 @@ def arrow(difference: Fields) -> str:
 
 
 def step(found: Fields, turns: int, trial: int | None) -> Untrusted:
-    """Return what a metric did in a changed case."""
+    """Return the change of a metric in a changed case, in words."""
     return Untrusted(texts.step_text(_value(MetricStep, found), turns, trial))
 
 
 def consumed(comparison: Fields) -> list[tuple[str, str, str]]:
-    """Return what both runs took."""
+    """Return (quantity, base value, new value) for each known kind of usage."""
     found = _value(Comparison, comparison)
     return list(texts.consumed_lines(found.base_consumed, found.head_consumed))
 
 
 def unpaired(comparison: Fields) -> list[Untrusted]:
-    """Return what takes no part, one line each."""
+    """Return the metrics and cases that are not compared, one line each."""
     return [Untrusted(line) for line in texts.unpaired_lines(_value(Comparison, comparison))]
 
 
 def outlook(comparison: Fields) -> str:
-    """Return how far a comparison sees; empty where nothing is measured."""
-    return texts.outlook(_value(Comparison, comparison))
+    """Return the limits of a comparison in words; an empty string if nothing is measured."""
+    return texts.outlook_text(_value(Comparison, comparison))
 
 
 def first_lines(comparison: Fields) -> list[str]:
-    """Return what is said first of a comparison, as lines of Markdown."""
+    """Return the first lines of a comparison in Markdown."""
     return comparison_notices(_value(Comparison, comparison))
 
 
@@ -101,4 +101,4 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "exam": exam.exam,
     "exam_list": exam.exam_list,
 }
-"""Filter by the name that templates use."""
+"""The template filters by name."""

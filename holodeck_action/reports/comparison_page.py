@@ -1,4 +1,4 @@
-"""A comparison on its own, as text."""
+"""Renders the report of `compare` for the console, as Markdown or as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from holodeck_action.decide.compare.comparison_report import ComparisonReport
-from holodeck_action.record.json_lists import with_items
+from holodeck_action.record.json_lists import fill_lists
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.exam import exam_lines
@@ -18,30 +18,30 @@ from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.plain import one_line
 
 COMPARISON_FORMATS = ("console", "markdown", "json")
-"""Those made of a comparison alone; `html` is the viewer's page, which shows both records."""
+"""Formats that need only the comparison; `html`, the viewer's page, also needs both records."""
 
 
 def render_comparison(report: ComparisonReport, name: str) -> Iterator[str]:
-    """Render a comparison in one of `COMPARISON_FORMATS`, piece by piece."""
+    """Render a comparison in one of `COMPARISON_FORMATS`; yields the text in pieces."""
     match name:
         case "markdown":
             yield shipped_template("comparison_report.md.j2").render(report=wrap(report))
         case "json":
-            yield from _json(report)
+            yield from _json_pieces(report)
             yield "\n"
         case _:
-            yield "\n".join(_lines(report)) + "\n"
+            yield "\n".join(_console_lines(report)) + "\n"
 
 
-def _json(report: ComparisonReport) -> Iterator[str]:
-    """Yield the report as JSON, its changed cases one by one."""
+def _json_pieces(report: ComparisonReport) -> Iterator[str]:
+    """Yield the report as JSON, one changed case at a time."""
     bare = replace(report, comparison=replace(report.comparison, regressed=(), fixed=()))
     changed = {"regressed": report.comparison.regressed, "fixed": report.comparison.fixed}
     lists = {f'  "{name}": []': (to_json(case, 1).decode() for case in cases) for name, cases in changed.items()}
-    return with_items(to_json(bare, 1).decode(), lists)
+    return fill_lists(to_json(bare, 1).decode(), lists)
 
 
-def _lines(report: ComparisonReport) -> Iterator[str]:
+def _console_lines(report: ComparisonReport) -> Iterator[str]:
     yield from (f"warning: {said}" for said in first_sentences(report.comparison))
     yield from (f"  {line}" for line in exam_lines(report.comparison))
     yield from comparison_lines(report.comparison, report.folder)

@@ -1,4 +1,4 @@
-"""The one way from a record to what is said of it: decide, then report."""
+"""Decides a record and builds its report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holodeck_action.reports.report_views import Report
 
 
 class Conclusion(Struct, frozen=True):
-    """A record, its verdict, and what there is to show of both."""
+    """A record, its verdict and its report."""
 
     record: Record
     verdict: Verdict
@@ -31,15 +31,15 @@ def conclude(
     surveyed: Survey | None = None,
     earlier: EarlierRuns = NO_RUNS,
 ) -> Conclusion:
-    """Decide and report.
+    """Decide a record and build its report.
 
     Args:
-        record: what a run wrote.
-        terms: what it is judged by.
-        folder: the suite's, as the reader would type it.
-        results_digest: of the file that holds the record; None for none.
-        surveyed: what its cases came to, where that is known already.
-        earlier: runs that a history keeps; its notices become those of the report.
+        record: the record of a run.
+        terms: the terms to judge it by.
+        folder: the suite's folder as the reader would type it.
+        results_digest: digest of the record's file; None if there is no file.
+        surveyed: the survey of the record's cases; None to make it.
+        earlier: earlier runs in a history; their notices are added to the report's.
     """
     surveyed = Survey(record) if surveyed is None else surveyed
     verdict = replace(decide(record, terms, surveyed), results_digest=results_digest)

@@ -1,6 +1,6 @@
-"""Markdown through a template of the user's own, rendered in a process with limits.
+"""Renders Markdown with a user's template, in a process with limits.
 
-The sandbox keeps a template from attributes, not from time and memory: those the process limits.
+The sandbox blocks access to attributes; the process limits time and memory.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from holodeck_action.workers.bounded_programs import ProgramError, run_program
 from holodeck_action.workers.permission import NO_CODE
 
 MAX_SOURCE = 1024 * 1024
-"""Bytes of the largest template."""
+"""Maximum size of a template, in bytes."""
 
 _DATA_FACTOR = 12
-"""Address space per byte of JSON: parsed and wrapped, it is several times as large."""
+"""Bytes of address space per byte of the report's JSON, which is several times larger once parsed and wrapped."""
 
 _UTF8 = 4
-"""Bytes of a character."""
+"""Maximum bytes of a character in UTF-8."""
 _STATUS = 1000
-"""Characters that the process may write besides: `made`, or `failed` and the reason."""
+"""Maximum characters of the status that the process writes before the text: `made`, or `failed` and the reason."""
 _CHILD = Path(__file__).with_name("template_process.py")
 
 
 class Limits(Struct, frozen=True):
-    """What rendering one template may take.
+    """The limits for rendering one template.
 
     Attributes:
-        cpu_s: processor seconds.
-        wall_s: seconds after which the process is ended, whatever it does.
-        memory: bytes of address space, beside what the report's own data needs.
-        output: characters it may write before it is taken for endless; what is above the report's limit is cut.
+        cpu_s: CPU seconds.
+        wall_s: seconds after which the process is killed.
+        memory: bytes of address space, in addition to the space for the report's data.
+        output: characters of output before rendering is stopped as endless; output above the report's limit is cut.
     """
 
     cpu_s: int = 10
@@ -56,14 +56,14 @@ LIMITS = Limits()
 
 
 class TemplateError(ConfigurationError):
-    """A template cannot be used; the message is one sentence naming the file and, where known, the line."""
+    """A template cannot be used; the message is a sentence with the file's name and, if known, the line."""
 
     def __init__(self, message: str) -> None:
         super().__init__([message])
 
 
 class CustomTemplate(Struct, frozen=True):
-    """A template of the user's: how its file is called, and its source."""
+    """A user's template: file name and source."""
 
     name: str
     source: str
@@ -73,7 +73,7 @@ def read_template(path: os.PathLike[str]) -> CustomTemplate:
     """Read a template.
 
     Raises:
-        TemplateError: it is missing, too large, or not UTF-8.
+        TemplateError: the file is missing, too large, or not UTF-8.
     """
     try:
         return CustomTemplate(one_line(str(path)), read_file(path, MAX_SOURCE).text())
@@ -85,7 +85,7 @@ def read_template(path: os.PathLike[str]) -> CustomTemplate:
         raise TemplateError(f"{path}: {error}; save it as UTF-8") from error
 
 
-def custom_markdown(
+def render_custom(
     template: CustomTemplate,
     report: Report,
     limit: SizeLimit = JOB_SUMMARY,
@@ -93,12 +93,13 @@ def custom_markdown(
     rest: str = IN_THE_RECORD,
     limits: Limits = LIMITS,
 ) -> str:
-    """Render a report through a template.
+    """Render a report with a user's template.
 
-    The template sees `report` and `detail` as the built-in one does. `rest` is trusted Markdown.
+    The template gets the same variables as the built-in one, `report` and `detail`. `rest` is trusted Markdown that
+    tells where to find the rest of a cut report.
 
     Raises:
-        TemplateError: the template is wrong, or takes more than its process may use.
+        TemplateError: the template is invalid, or exceeds its limits.
     """
     data = to_json(report)
     task = {
@@ -123,7 +124,7 @@ def custom_markdown(
             raise TemplateError(f"{template.name}: {error}") from error
     status, _, text = ended.output.lossy_text().partition("\n")
     if ended.code != 0 or status not in ("made", "failed"):
-        # The system ended it: Python had no chance to say where it was.
+        # The system killed the process, so there is no reason or line.
         raise TemplateError(f"{template.name}: used more than {limits.cpu_s} s of processor time or too much memory")
     if status == "failed":
         raise TemplateError(one_line(text, 600))

@@ -1,4 +1,4 @@
-"""Texts on the terms of a run that are less strict than those of its base, or others."""
+"""Describes terms of a run that are laxer than its base's, changed, or unknown on the base."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from holodeck_action.text.prose import prose
 RUN, PULL_REQUEST = "Unlike the base, this run", "Unlike the base, this pull request"
 _LIMIT = 1000
 _PLACES = 100
-"""Places of one change, and changes, that are listed: JSON has all."""
+"""Maximum number of changes, and of positions of a change, to list; the JSON report has all."""
 
 
 def exam_sentence(comparison: Comparison | None, subject: str = RUN) -> str:
-    """Return what became laxer, what changed and what is not known, as one line; empty for nothing."""
-    changes = _shown(comparison)
+    """Return a sentence about the laxer, changed or unknown terms; an empty string if there are none."""
+    changes = _shown_changes(comparison)
     return one_line(f"{subject} {sentence(changes)}", _LIMIT) if changes else ""
 
 
 def exam_notice(comparison: Comparison | None, subject: str = RUN) -> str:
-    """Return the same as Markdown of one line."""
-    changes = _shown(comparison)
+    """Return the sentence of `exam_sentence` as Markdown."""
+    changes = _shown_changes(comparison)
     return f"⚠️ **{subject}** {sentence(changes, shown=_prose)}" if changes else ""
 
 
@@ -34,16 +34,16 @@ def _prose(text: str) -> str:
 
 
 def exam_lines(comparison: Comparison | None) -> list[str]:
-    """Return every change with its places where the sentence does not tell all of them: plain text, one line each."""
-    changes = _shown(comparison)
+    """Return a plain line for each change, with positions; empty if `exam_sentence` already contains all of them."""
+    changes = _shown_changes(comparison)
     if len(changes) <= MOST_CHANGES and all(len(change.places) <= 1 for change in changes):
         return []
-    lines = [one_line(line, _LIMIT) for line in _lines(changes[:_PLACES])]
+    lines = [one_line(line, _LIMIT) for line in _change_lines(changes[:_PLACES])]
     more = len(changes) - _PLACES
-    return lines + ([f"and {more:,} more changes: results in JSON have all"] if more > 0 else [])
+    return lines + ([f"and {more:,} more changes; the JSON results list all of them"] if more > 0 else [])
 
 
-def _lines(changes: Sequence[ExamChange]) -> Iterator[str]:
+def _change_lines(changes: Sequence[ExamChange]) -> Iterator[str]:
     for change in changes:
         if len(change.places) <= 1:
             yield change.text
@@ -53,24 +53,24 @@ def _lines(changes: Sequence[ExamChange]) -> Iterator[str]:
             where = str(place)
             yield f"· {plain_name(place.name)}" + (f" at {where}" if where else "")
         if len(change.places) > _PLACES:
-            yield f"· and {len(change.places) - _PLACES:,} more, which JSON has"
+            yield f"· and {len(change.places) - _PLACES:,} more, which the JSON results list"
 
 
-def _shown(comparison: Comparison | None) -> Sequence[ExamChange]:
+def _shown_changes(comparison: Comparison | None) -> Sequence[ExamChange]:
     return () if comparison is None or comparison.exam is None else comparison.exam.shown
 
 
 def exam(comparison: Fields) -> str:
-    """Return what became laxer, as a filter for templates: Markdown, empty for nothing."""
-    return exam_notice(_comparison(comparison))
+    """Return a sentence about the laxer, changed or unknown terms as Markdown; an empty string if there are none."""
+    return exam_notice(_comparison_of(comparison))
 
 
 def exam_list(comparison: Fields) -> list[Untrusted]:
-    """Return every change where the sentence does not tell all, as a filter for templates."""
-    return [Untrusted(line) for line in exam_lines(_comparison(comparison))]
+    """Return a line for each change, with positions; empty if the sentence of `exam` already contains all of them."""
+    return [Untrusted(line) for line in exam_lines(_comparison_of(comparison))]
 
 
-def _comparison(fields: Fields) -> Comparison:
-    # In the process of a custom template it is plain data.
+def _comparison_of(fields: Fields) -> Comparison:
+    # In the process of a custom template, the fields are plain data.
     found = value_of(fields)
     return found if isinstance(found, Comparison) else from_plain(found, Comparison)

@@ -1,4 +1,4 @@
-"""What each surface says first of a comparison: how much was compared, who was asked, which terms are less strict."""
+"""The first lines of each report with a comparison: number of compared cases, differing targets, weaker terms."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from holodeck_action.text.prose import prose
 
 _NAMED = 3
 _FIRST = 4
-"""Lines of a text that are read first."""
+"""Number of first lines of a template's output in which notices count as shown."""
 _OTHERS: tuple[Why, ...] = ("changed", "added")
 
 
 def first_sentences(comparison: Comparison | None) -> list[str]:
-    """Return what is said first, as plain lines: what was compared, then the terms."""
-    return [line for line in (_compared(comparison, _plain), exam_sentence(comparison)) if line]
+    """Return the first lines of a report as plain text: about the comparison, then about the terms."""
+    return [line for line in (_compared_text(comparison, _plain_text), exam_sentence(comparison)) if line]
 
 
 def comparison_notices(comparison: Comparison | None, subject: str = RUN) -> list[str]:
-    """Return the same as lines of Markdown."""
-    compared = _compared(comparison, lambda text: inline_code(text, 80))
-    # A new case that passes hides nothing.
+    """Return the lines of `first_sentences` as Markdown."""
+    compared = _compared_text(comparison, lambda text: inline_code(text, 80))
+    # No warning sign for new cases that pass.
     sign = "⚠️ " if comparison is not None and (comparison.targets or not comparison.complete) else ""
     return [line for line in (compared and f"{sign}{compared}", exam_notice(comparison, subject)) if line]
 
 
 def first_notices(reports: Sequence[Report], subject: str = RUN, most: int = _NAMED) -> list[str]:
-    """Return the lines of Markdown on suites, each with the name of its suite if there are several."""
+    """Return the first lines of all suites as Markdown, each with its suite's name if there are several suites."""
     if len(reports) == 1:
         return comparison_notices(reports[0].comparison, subject)
     found = [(report, comparison_notices(report.comparison, subject)) for report in reports]
@@ -42,18 +42,19 @@ def first_notices(reports: Sequence[Report], subject: str = RUN, most: int = _NA
     return lines + ([f"⚠️ and {len(said) - most} more suites"] if len(said) > most else [])
 
 
-def led_by(notices: Sequence[str], text: str) -> str:
-    """Return what a user's template made, led by notices that it does not show itself.
+def prepend_notices(notices: Sequence[str], text: str) -> str:
+    """Return the output of a user's template, preceded by the notices that are not in its first lines.
 
-    A template is part of the change that they are about, and does not decide whether they are shown.
+    A pull request can change the template, so the template must not decide whether notices are shown.
     """
     lines = text.split("\n")[:_FIRST]
     visible = lines[: next((at for at, line in enumerate(lines) if "<" in line and line not in notices), len(lines))]
     return "".join(f"{notice}\n\n" for notice in notices if notice not in visible) + text
 
 
-def _compared(comparison: Comparison | None, shown: Callable[[str], str]) -> str:
-    """Return how many cases were compared, where not all were, and the targets, where they differ; else nothing."""
+def _compared_text(comparison: Comparison | None, shown: Callable[[str], str]) -> str:
+    """Return a line with the number of compared cases, unless all were compared, and with the targets, if they
+    differ."""
     if comparison is None:
         return ""
     base = shown(base_name(comparison.base))
@@ -63,27 +64,27 @@ def _compared(comparison: Comparison | None, shown: Callable[[str], str]) -> str
         unseen = comparison.failing_unseen
         fails = f" ({unseen:,} not compared {'fails' if unseen == 1 else 'fail'} now)" if unseen else ""
         removed = f"; {counts['removed']:,} removed" if counts["removed"] else ""
-        left = ", ".join(_left_out(comparison, base))
+        left = ", ".join(_omission_texts(comparison, base))
         parts.append(f"Compared {comparison.part} with {base}: {left}{fails}{removed}")
-    # Of two targets that run side by side, the base is called by its own.
+    # If two targets run side by side, the base is called by its target's name.
     if comparison.targets is not None and comparison.targets[0] != comparison.base.name:
         asked, now = comparison.targets
-        parts.append(f"{base} was asked through {shown(asked)}, this run through {shown(now)}")
+        parts.append(f"{base} was evaluated through {shown(asked)}, this run through {shown(now)}")
     return " · ".join(parts)
 
 
-def _left_out(comparison: Comparison, base: str) -> Iterator[str]:
-    """Yield which cases are not compared, or not wholly."""
+def _omission_texts(comparison: Comparison, base: str) -> Iterator[str]:
+    """Yield clauses with the numbers of cases that are not compared, or only partly."""
     counts = Counter(case.why for case in comparison.left_out)
     on_base, now = comparison.unknown_base.cases, comparison.unknown_now.cases
     if on_base:
-        yield f"{on_base:,} not wholly evaluated on {base}"
+        yield f"{on_base:,} not fully evaluated on {base}"
     if now:
-        yield f"{now:,} not wholly evaluated in this run"
+        yield f"{now:,} not fully evaluated in this run"
     if counts["not evaluated"] and not on_base and not now:
         yield f"{counts['not evaluated']:,} not evaluated on both sides"
     yield from (f"{counts[why]:,} {why}" for why in _OTHERS if counts[why])
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     return one_line(text, 80)

@@ -1,11 +1,11 @@
-"""Every text a report can be written as, and the reports that a run writes beside its results.
+"""Renders reports in all text formats, and writes the reports of a run next to its results.
 
-All are made case by case: a report of many cases is never in memory as a whole.
+All formats are rendered case by case, so that a large report is never in memory as a whole.
 
-JUnit XML is in the form of the Jenkins schema (junit-10.xsd of Jenkins' xUnit plugin). That schema gives a testcase no
-file and no line: the suite's file is an attribute of the testsuite, and a case's position is the first line of its
-failure, error or skip. What XML 1.0 allows nowhere, not even as a character reference (its production 2, `Char`), is
-among the hidden characters that are omitted everywhere.
+JUnit XML follows the Jenkins schema (junit-10.xsd of Jenkins' xUnit plugin), in which a testcase has no file and no
+line: the suite's file is an attribute of the testsuite, and a case's position is the first line of its failure, error
+or skip. Characters that XML 1.0 does not allow (production 2, `Char`) are among the hidden characters that no report
+contains.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from html import escape
 from msgspec.structs import replace
 
 from holodeck_action.decide.verdict import TurnVerdict
-from holodeck_action.record.disk import DISK, Disk, staged
+from holodeck_action.record.disk import DISK, Disk, stage_file
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.comment.size_limit import IN_THE_RECORD, JOB_SUMMARY, Detail, SizeLimit, fit
-from holodeck_action.reports.custom import CustomTemplate, TemplateError, custom_markdown
-from holodeck_action.reports.first_lines import first_notices, led_by
+from holodeck_action.reports.custom import CustomTemplate, TemplateError, render_custom
+from holodeck_action.reports.first_lines import first_notices, prepend_notices
 from holodeck_action.reports.phrases import VERDICTS, call_text, place
-from holodeck_action.reports.report_views import CaseView, Report, TurnView, in_suite_order
+from holodeck_action.reports.report_views import CaseView, Report, TurnView, cases_in_suite_order
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.terminal.console import console_report
 from holodeck_action.reports.untrusted import wrap
-from holodeck_action.text.csv_cells import guarded
+from holodeck_action.text.csv_cells import guard_cell
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import lines_of, one_line
 
@@ -37,15 +37,15 @@ _CALLS = 20
 
 
 def junit(report: Report) -> Iterator[str]:
-    """Render a report as one testsuite with a testcase per case.
+    """Render a report as one testsuite with a testcase per case; yields lines.
 
-    Failed cases are failures, cases in error errors; cases that were not run, are quarantined or assert nothing are
-    skipped.
+    Failed cases are failures, and cases in error are errors. Cases that did not run, are quarantined or assert nothing
+    are skipped.
     """
-    return (f"{line}\n" for line in _lines(report))
+    return (f"{line}\n" for line in _junit_lines(report))
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _junit_lines(report: Report) -> Iterator[str]:
     cases = len(report.attention) + len(report.passing) + len(report.informational)
     numbers = {
         "tests": str(cases),
@@ -53,25 +53,25 @@ def _lines(report: Report) -> Iterator[str]:
         "errors": str(report.counts.error),
     }
     if report.run is not None:
-        numbers["time"] = _seconds(report.run.duration_ms)
+        numbers["time"] = _seconds_text(report.run.duration_ms)
     skipped = cases - report.counts.passed - report.counts.failed - report.counts.error
-    own = {"skipped": str(skipped), "file": _file(report)}
+    own = {"skipped": str(skipped), "file": _file_path(report)}
     if report.run is not None:
         own["timestamp"] = report.run.started_at
     yield '<?xml version="1.0" encoding="UTF-8"?>'
-    yield f"<testsuites{_attributes({'name': 'holodeck-action', **numbers})}>"
-    yield f"<testsuite{_attributes({'name': report.suite, **numbers, **own})}>"
+    yield f"<testsuites{_attributes_text({'name': 'holodeck-action', **numbers})}>"
+    yield f"<testsuite{_attributes_text({'name': report.suite, **numbers, **own})}>"
     yield "<properties>"
     for name, value in _properties(report):
-        yield f"<property{_attributes({'name': name, 'value': value})}/>"
+        yield f"<property{_attributes_text({'name': name, 'value': value})}/>"
     yield "</properties>"
-    for case in in_suite_order(report):
-        yield from _case(case, report)
+    for case in cases_in_suite_order(report):
+        yield from _testcase_lines(case, report)
     yield "</testsuite>"
     yield "</testsuites>"
 
 
-def _file(report: Report) -> str:
+def _file_path(report: Report) -> str:
     return f"{report.folder}/{report.file}" if report.folder else report.file
 
 
@@ -87,61 +87,61 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
         yield f"gate.{gate.name}", f"{gate.state}: {gate.reason}"
     yield (
         "omitted",
-        "of cases that passed or assert nothing: questions, answers and scores; of the others: scores, "
-        f"what texts have beyond {_TEXT_LIMIT:,} characters, tool calls beyond {_CALLS} a turn, and trials beyond the "
-        "one that explains the outcome; results.json has them",
+        "cases that passed or assert nothing: inputs, answers and scores; other cases: scores, texts beyond "
+        f"{_TEXT_LIMIT:,} characters, tool calls beyond {_CALLS} per turn, and trials other than the one that explains "
+        "the outcome; results.json has everything",
     )
 
 
-def _case(case: CaseView, report: Report) -> Iterator[str]:
+def _testcase_lines(case: CaseView, report: Report) -> Iterator[str]:
     about = {"name": case.title, "classname": report.suite}
     if case.duration_ms is not None:
-        about["time"] = _seconds(case.duration_ms)
+        about["time"] = _seconds_text(case.duration_ms)
     where = place(case.source, report.folder)
     if case.outcome == "passed":
-        yield f"<testcase{_attributes(about)}/>"
+        yield f"<testcase{_attributes_text(about)}/>"
         return
     element = {"failed": "failure", "error": "error"}.get(case.outcome, "skipped")
     attributes = {"type": case.outcome, "message": case.reason}
-    yield f"<testcase{_attributes(about)}>"
-    yield f"<{element}{_attributes(attributes)}>{_text(where)}"
+    yield f"<testcase{_attributes_text(about)}>"
+    yield f"<{element}{_attributes_text(attributes)}>{_escape_text(where)}"
     for turn in case.turns:
-        yield from (_text(problem) for problem in turn.problems)
+        yield from (_escape_text(problem) for problem in turn.problems)
     yield f"</{element}>"
     if case.turns:
         yield "<system-out>"
         for turn in case.turns:
-            yield from _turn(turn, numbered=len(case.turns) > 1)
+            yield from _turn_lines(turn, numbered=len(case.turns) > 1)
         yield "</system-out>"
     yield "</testcase>"
 
 
-def _turn(turn: TurnView, *, numbered: bool) -> Iterator[str]:
+def _turn_lines(turn: TurnView, *, numbered: bool) -> Iterator[str]:
     if numbered:
         yield f"turn {turn.index}"
-    yield f"input: {_text(turn.input)}"
+    yield f"input: {_escape_text(turn.input)}"
     if turn.response is not None:
-        yield f"answer: {_text(turn.response)}"
+        yield f"answer: {_escape_text(turn.response)}"
     if turn.ground_truth is not None:
-        yield f"expected: {_text(turn.ground_truth)}"
+        yield f"expected: {_escape_text(turn.ground_truth)}"
     for call in turn.tool_calls[:_CALLS]:
-        yield f"tool: {_text(call_text(call))}"
+        yield f"tool: {_escape_text(call_text(call))}"
 
 
-def _seconds(milliseconds: float) -> str:
+def _seconds_text(milliseconds: float) -> str:
     return f"{milliseconds / 1000:.3f}"
 
 
-def _attributes(values: dict[str, str]) -> str:
+def _attributes_text(values: dict[str, str]) -> str:
     return "".join(f' {name}="{escape(one_line(value, 1000))}"' for name, value in values.items())
 
 
-def _text(text: str) -> str:
+def _escape_text(text: str) -> str:
     return escape(lines_of(text, _TEXT_LIMIT), quote=False)
 
 
 FORMATS = ("markdown", "junit", "json", "csv", "console")
-"""Those made of a report alone; `html` is the viewer's page, which shows the whole record."""
+"""Formats that need only the report; `html`, the viewer's page, needs the whole record."""
 
 REPORT_FILE = "report.md"
 JUNIT_FILE = "junit.xml"
@@ -153,9 +153,9 @@ COLUMNS = (
 
 
 def render(report: Report, name: str) -> Iterator[bytes]:
-    """Yield a report in one of `FORMATS`, as UTF-8 in pieces, which may be small."""
+    """Render a report in one of `FORMATS`; yields UTF-8 in pieces, which may be small."""
     renderers: dict[str, Callable[[Report], Iterable[str]]] = {
-        "markdown": lambda shown: [markdown(shown)],
+        "markdown": lambda shown: [render_markdown(shown)],
         "junit": junit,
         "json": json_report,
         "csv": csv_report,
@@ -167,17 +167,17 @@ def render(report: Report, name: str) -> Iterator[bytes]:
 def write_reports(
     folder: GivenPath, made: Mapping[str, Callable[[], Iterable[bytes]]], note: Callable[[str], None], disk: Disk = DISK
 ) -> None:
-    """Write reports into a folder; what cannot be made or written is noted in a sentence and changes no verdict.
+    """Write reports to a folder; a report that fails is noted and does not change the verdict.
 
     Args:
-        folder: where they go.
-        made: what makes each, in pieces, by the name of its file.
-        note: takes the sentences.
-        disk: what they are written with.
+        folder: the output folder.
+        made: functions that render each report in pieces, by file name.
+        note: called with a sentence for each report that fails.
+        disk: writes the files.
     """
     for name, make in made.items():
         try:
-            with staged(folder.path / name, make(), disk) as new:
+            with stage_file(folder.path / name, make(), disk) as new:
                 disk.rename(new, folder.path / name)
         except OSError as error:
             note(f"{folder / name}: could not be written: {error.strerror}; the verdict stands")
@@ -189,7 +189,7 @@ def write_reports(
         note(f"{folder}: could not be flushed to the disk: {error.strerror}; the verdict stands")
 
 
-def readable(
+def markdown_report(
     report: Report,
     template: CustomTemplate | None,
     note: Callable[[str], None],
@@ -197,49 +197,51 @@ def readable(
     *,
     rest: str = IN_THE_RECORD,
 ) -> str:
-    """Return the Markdown report: through the user's template, or the built-in one where that cannot be used.
+    """Render the Markdown report with the user's template; with the built-in one if `template` is None or fails.
 
-    `note` takes the sentence that says why the user's template was not used; `rest` is trusted Markdown.
+    `note` is called with the reason if the user's template fails; `rest` is trusted Markdown that tells where to find
+    the rest of a cut report.
     """
     if template is not None:
         try:
             notices = first_notices([report])
             room = limit.without("\n\n".join([*notices, ""]))
-            return led_by(notices, custom_markdown(template, report, room, rest=rest))
+            return prepend_notices(notices, render_custom(template, report, room, rest=rest))
         except TemplateError as error:
             note(f"{error}; the built-in report is used instead")
-    return markdown(report, limit, rest=rest)
+    return render_markdown(report, limit, rest=rest)
 
 
-def markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, rest: str = IN_THE_RECORD) -> str:
+def render_markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, rest: str = IN_THE_RECORD) -> str:
     """Render a report as GitHub Flavored Markdown.
 
-    What is left out first is said in `holodeck_action.reports.comment.size_limit`; `rest` is trusted Markdown.
+    If it exceeds `limit`, details are left out, see `holodeck_action.reports.comment.size_limit`. `rest` is trusted
+    Markdown that tells where to find the rest of a cut report.
     """
     data, cases = wrap(report), len(report.attention)
 
     def render(detail: Detail) -> Iterator[str]:
         return shipped_template("summary.md.j2").generate(report=data, detail=detail)
 
-    # Nothing else is as long as the sentence on all of them.
-    unlisted = f"{_not_listed(cases, cases)}{rest}"
+    # The sentence that names all of them is by far the longest text.
+    unlisted = f"{_omitted_text(cases, cases)}{rest}"
     text = fit(render, limit, unlisted, len(report.passing))
     body, _, end = text.rpartition(unlisted)
     if end != "_\n" or not cases:
         return text
     listed = body.rpartition(_CASE_TABLE)[2].partition("\n\n")[0].count("\n| ")
-    return f"{body}{_not_listed(cases - listed, cases)}{rest}{end}"
+    return f"{body}{_omitted_text(cases - listed, cases)}{rest}{end}"
 
 
 _CASE_TABLE = "| | Case | Where | Why |\n| :-: | --- | --- | --- |"
 
 
-def _not_listed(missing: int, cases: int) -> str:
+def _omitted_text(missing: int, cases: int) -> str:
     return f"the last {missing:,} of {cases:,} cases that need attention are omitted; " if missing else ""
 
 
 def json_report(report: Report) -> Iterator[str]:
-    """Render a report as JSON; `##[` is escaped, as GitHub's runner would read a command there in a log."""
+    """Render a report as JSON in pieces; `##[` is escaped, since GitHub's runner would read it as a command in logs."""
     return (piece.replace("##[", "\\u0023\\u0023[") for piece in _json_pieces(report))
 
 
@@ -247,7 +249,7 @@ def _json_pieces(report: Report) -> Iterator[str]:
     bare = replace(report, attention=(), passing=(), informational=())
     rest = to_json(bare, 1).decode()
     for name in ("attention", "passing", "informational"):
-        # A line end is in no text of JSON: the name of a field of the report is what this finds.
+        # JSON strings contain no line ends, so this only matches a field of the report.
         before, field, rest = rest.partition(f'\n "{name}": [')
         yield before + field
         cases = getattr(report, name)
@@ -260,15 +262,15 @@ def _json_pieces(report: Report) -> Iterator[str]:
 
 
 def csv_report(report: Report) -> Iterator[str]:
-    """Render a report as CSV, for spreadsheets and data frames (RFC 4180, lines ended by LF).
+    """Render a report as CSV for spreadsheets and data frames (RFC 4180, but with LF).
 
-    A turn's tool assertions are a row of the metric `expected_tools`; a turn or case without any metric has one row
-    with an empty metric. Texts are one line each; one that a spreadsheet would compute gets a leading apostrophe.
+    The tool assertions of a turn are a row with the metric `expected_tools`. A turn or case without metrics has one row
+    with an empty metric. Strings are on one line; those that a spreadsheet would evaluate get a leading apostrophe.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for case in in_suite_order(report):
+    for case in cases_in_suite_order(report):
         writer.writerows(_case_rows(case, report.folder))
         yield text.getvalue()
         text.seek(0)
@@ -277,10 +279,10 @@ def csv_report(report: Report) -> Iterator[str]:
 
 
 def _case_rows(case: CaseView, folder: str) -> Iterator[tuple[object, ...]]:
-    head = (_cell(case.id), _cell(case.title), case.outcome)
-    where = _cell(place(case.source, folder))
+    head = (_cell_text(case.id), _cell_text(case.title), case.outcome)
+    where = _cell_text(place(case.source, folder))
     if not any(trial.turns for trial in case.trials):
-        yield (*head, "", "", "", case.outcome, "", "", "", _cell(case.reason), where)
+        yield (*head, "", "", "", case.outcome, "", "", "", _cell_text(case.reason), where)
     for trial in case.trials:
         for turn in trial.turns:
             for row in _turn_rows(turn):
@@ -289,15 +291,22 @@ def _case_rows(case: CaseView, folder: str) -> Iterator[tuple[object, ...]]:
 
 def _turn_rows(turn: TurnVerdict) -> Iterator[tuple[object, ...]]:
     if not turn.metrics and turn.tools is None:
-        yield ("", turn.outcome, "", "", "", _cell(turn.reason))
+        yield ("", turn.outcome, "", "", "", _cell_text(turn.reason))
     if turn.tools is not None:
         reason = "every tool assertion holds" if turn.tools == "passed" else turn.reason
         held = None if turn.tools == "error" else float(turn.tools == "passed")
-        yield ("expected_tools", turn.tools, held, 1.0, "maximize", _cell(reason))
+        yield ("expected_tools", turn.tools, held, 1.0, "maximize", _cell_text(reason))
     for metric in turn.metrics:
-        score = _cell(metric.category) if metric.category is not None else metric.score
-        yield (_cell(metric.name), metric.outcome, score, metric.threshold, metric.polarity, _cell(metric.reason))
+        score = _cell_text(metric.category) if metric.category is not None else metric.score
+        yield (
+            _cell_text(metric.name),
+            metric.outcome,
+            score,
+            metric.threshold,
+            metric.polarity,
+            _cell_text(metric.reason),
+        )
 
 
-def _cell(text: str) -> str:
-    return guarded(one_line(text, _TEXT_LIMIT))
+def _cell_text(text: str) -> str:
+    return guard_cell(one_line(text, _TEXT_LIMIT))

@@ -1,4 +1,4 @@
-"""What earlier runs of a suite tell together, as plain data and as the sentences that all channels share."""
+"""The trend of a suite's runs: its data, and sentences for all channels."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holodeck_action.record.record import Record
 from holodeck_action.text.plain import one_line
 
 CASES_SHOWN = 10
-"""Flaky cases that are listed."""
+"""Maximum number of flaky cases to list."""
 _UNKNOWN = "–"
 
 
 class TrendRun(Struct, frozen=True, omit_defaults=True):
-    """A run of a trend: when it started, its commit, US dollars, and 95 % latency of answers (None: not known)."""
+    """A run of a trend: start time, commit, cost in US dollars, p95 latency of answers in ms; None if unknown."""
 
     time: str
     commit: str | None
@@ -27,16 +27,16 @@ class TrendRun(Struct, frozen=True, omit_defaults=True):
 
 
 class Trend(Struct, frozen=True):
-    """The pass rate or a metric's mean over runs.
+    """The pass rate, or the mean of a metric, over several runs.
 
     Attributes:
-        name: the metric's; empty for the pass rate.
+        name: name of the metric; empty for the pass rate.
         polarity: whether high or low values are good.
-        values: one a run, oldest first; None where the run has none.
-        low: lower ends of their 95 % intervals; None where there is none.
-        high: upper ends.
-        spark: the values as bars, one character each.
-        latest: the newest value; None where no run has one.
+        values: value of each run, oldest first; None if the run has no value.
+        low: lower ends of the values' 95 % intervals; None if there is no interval.
+        high: upper ends of the intervals; None if there is no interval.
+        spark: the values as a bar chart, one character each.
+        latest: the newest value; None if no run has a value.
     """
 
     name: str
@@ -49,14 +49,14 @@ class Trend(Struct, frozen=True):
 
 
 class FlakyCase(Struct, frozen=True):
-    """A case that was flaky lately.
+    """A case that was recently flaky.
 
     Attributes:
-        id: the case's.
-        flaky: number of runs in which its trials disagreed, or that ended otherwise than another run of the same
-            commit and suite.
+        id: id of the case.
+        flaky: number of runs in which some trials passed and some failed, or in which the outcome differed from another
+            run of the same commit and suite.
         failed: number of runs in which it failed.
-        runs: number of the latest runs that were looked at, at most 10.
+        runs: number of recent runs considered, at most 10.
     """
 
     id: str
@@ -66,15 +66,15 @@ class FlakyCase(Struct, frozen=True):
 
 
 class History(Struct, frozen=True):
-    """What the runs of a suite tell together; runs that were incomplete or filtered take no part.
+    """The trend of a suite's runs, without incomplete and filtered runs.
 
     Attributes:
-        runs: those of the trends, oldest first, at most 20.
-        pass_rate: its trend.
-        metrics: their trends, in order of name.
+        runs: the runs, oldest first, at most 20.
+        pass_rate: trend of the pass rate.
+        metrics: trends of the metrics, sorted by name.
         flaky: cases that were flaky in the latest 10 runs, most often flaky first.
-        drift: where the same commit and suite gave other numbers, each one sentence.
-        advice: which cases to release from quarantine and which to put there, each one sentence.
+        drift: a sentence for each number that differs between runs of the same commit and suite.
+        advice: a sentence for each case to put into quarantine or to release from it.
     """
 
     runs: tuple[TrendRun, ...]
@@ -86,29 +86,29 @@ class History(Struct, frozen=True):
 
 
 class EarlierRuns(Protocol):
-    """Runs that are kept, of one suite or several."""
+    """Stored runs of suites."""
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What is said of those that could not be read."""
+        """Notices about stored runs that cannot be read."""
 
     def with_run(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
-        """Return what those of a suite tell together with one more run; None where there are none.
+        """Return the trend of a suite's earlier runs and a new one; None if there are no earlier runs.
 
         Args:
-            record: of the run.
-            verdict: what it was judged to be.
-            base: what it is compared with; None for nothing.
+            record: record of the new run.
+            verdict: verdict of the new run.
+            base: record of the base with which the new run is compared; None if it is not compared.
         """
 
 
 class NoRuns(Struct, frozen=True):
-    """No earlier runs."""
+    """The `EarlierRuns` to use if there are no earlier runs."""
 
     notices: tuple[str, ...] = ()
 
     def with_run(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
-        """Return None; see `EarlierRuns`."""
+        """Return None: there is no trend."""
         return None
 
 
@@ -116,13 +116,13 @@ NO_RUNS = NoRuns()
 
 
 def flaky_text(case: FlakyCase) -> str:
-    """Return how often a case was flaky, without its id."""
+    """Return the number of runs in which a case was flaky, as a phrase without the case's id."""
     failed = f", failed in {case.failed}" if case.failed else ""
     return f"flaky in {case.flaky} of the last {case.runs} runs{failed}"
 
 
-def remarks(history: History) -> Iterator[tuple[str, str]]:
-    """Yield what there is to do or to know, as what it is and a sentence that holds text of suites."""
+def history_remarks(history: History) -> Iterator[tuple[str, str]]:
+    """Yield (kind, sentence) of each remark; the kind is `drift` or `advice`, and sentences contain untrusted names."""
     for sentence in history.drift:
         yield "drift", sentence
     for sentence in history.advice:
@@ -130,18 +130,18 @@ def remarks(history: History) -> Iterator[tuple[str, str]]:
 
 
 def history_lines(history: History) -> Iterator[str]:
-    """Yield what the console says of a history."""
-    yield from aligned(
-        [one_line(trend.name, 60) or "pass rate", trend.spark, latest_text(trend)] for trend in trends_of(history)
+    """Yield the lines of a history for the console."""
+    yield from align_columns(
+        [one_line(trend.name, 60) or "pass rate", trend.spark, latest_text(trend)] for trend in all_trends(history)
     )
     for case in history.flaky[:CASES_SHOWN]:
         yield f"{one_line(case.id, 80)}: {flaky_text(case)}"
-    for kind, sentence in remarks(history):
+    for kind, sentence in history_remarks(history):
         yield f"{kind}: {one_line(sentence, 600)}"
 
 
-def aligned(rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as lines, their columns padded to one width each."""
+def align_columns(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield rows of strings as lines with aligned columns."""
     found = list(rows)
     widths = [max(map(len, column)) for column in zip(*found, strict=True)]
     for row in found:
@@ -149,16 +149,16 @@ def aligned(rows: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def runs_text(count: int) -> str:
-    """Return a number of runs."""
+    """Return a number of runs in words, such as `3 runs`."""
     return f"{count} {'run' if count == 1 else 'runs'}"
 
 
-def trends_of(history: History) -> Iterator[Trend]:
-    """Yield the trend of the pass rate, then those of metrics."""
+def all_trends(history: History) -> Iterator[Trend]:
+    """Yield the trend of the pass rate, then the trends of metrics."""
     yield history.pass_rate
     yield from history.metrics
 
 
 def latest_text(trend: Trend) -> str:
-    """Return the newest value of a trend."""
+    """Return the newest value of a trend as text; a dash if there is no value."""
     return _UNKNOWN if trend.latest is None else f"{trend.latest:.3f}"

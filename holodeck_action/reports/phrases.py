@@ -1,4 +1,4 @@
-"""Words, signs, positions and short phrases that all reports share."""
+"""Words, signs, positions and short phrases for all reports."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import shlex
 from functools import lru_cache
 
 from holodeck_action.decide.consumption import Spend, Total
-from holodeck_action.decide.figures import counted, decisive
 from holodeck_action.decide.gates import gate_sentence
+from holodeck_action.decide.number_texts import count_phrase, decisive_numbers
 from holodeck_action.decide.trials import CaseTrials, Ends, PassRates, SuiteTrials
 from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary, VerdictOutcome
 from holodeck_action.record.judge_card import CardSummary, Estimate
@@ -30,7 +30,7 @@ WORDS = {
     "stopped": "stopped",
     "undetermined": "cannot be decided",
 }
-"""What an outcome or a gate's state is called."""
+"""The word for each outcome and gate state."""
 
 SIGNS = {
     "passed": "✅",
@@ -43,11 +43,11 @@ SIGNS = {
     "stopped": "⏹️",
     "undetermined": "❔",
 }
-"""The sign of an outcome or a gate's state."""
+"""The emoji for each outcome and gate state."""
 
 
 def gate_line(gate: GateVerdict) -> str:
-    """Return a gate as one line: its sign, what it found and requires, and its name in brackets."""
+    """Return a gate on one line: a mark for its state, its sentence with both values, and its name in brackets."""
     return f"{_MARKS[gate.state]} {one_line(gate_sentence(gate), 500)} ({one_line(gate.name, 100)})"
 
 
@@ -55,13 +55,13 @@ _MARKS = {"passed": "✓", "failed": "✗", "undetermined": "?", "skipped": "-"}
 
 
 _LAST = 2**31 - 1
-"""Largest line and column: the API's are 32-bit integers."""
+"""Largest line or column number in GitHub's API, which uses 32-bit integers."""
 _LONGEST_PATH = 4096
-"""Bytes of a path (`PATH_MAX` of Linux)."""
+"""Maximum bytes of a path (`PATH_MAX` of Linux)."""
 
 
 def counts_text(counts: Counts) -> str:
-    """Return the cases by outcome; those that rarely occur only when they do."""
+    """Return the number of cases by outcome as text; rare outcomes are only included if they occur."""
     parts = [f"{counts.passed} passed", f"{counts.failed} failed", f"{counts.error} in error"]
     for number, what in (
         (counts.skipped, "not run"),
@@ -74,10 +74,10 @@ def counts_text(counts: Counts) -> str:
 
 
 def calls_text(calls: ModelCalls, spend: Spend) -> str:
-    """Return the totals of a run's own model calls: number, source, tokens and price.
+    """Return the totals of a run's model calls: number, source, tokens and price.
 
-    The price is that of the record, as gates count it: a replayed answer has the price of its original call. What this
-    run paid follows if it paid for some calls, and it is another amount.
+    The price is the record's, as gates count it: a replayed answer has the price of its original call. If this run paid
+    a different amount for new calls, that amount follows.
     """
     parts = [f"{calls.calls:,} model {'call' if calls.calls == 1 else 'calls'}"]
     if calls.cached:
@@ -99,14 +99,14 @@ def calls_text(calls: ModelCalls, spend: Spend) -> str:
 
 
 def price_text(price: Total) -> str:
-    """Return a price, such as `$0.0044`; a lower bound if the cost of some answers is not known."""
+    """Return a price, such as `$0.0044`, marked as a lower bound if the cost of some answers is unknown."""
     if not price.unknown:
         return usd_text(price.known)
-    return f"≥ {usd_text(price.known)} ({counted(price.unknown, 'answer')} without a cost)"
+    return f"≥ {usd_text(price.known)} ({count_phrase(price.unknown, 'answer')} without a cost)"
 
 
 def panel_text(panel: PanelSummary) -> str:
-    """Return how the judges of a metric agreed, without the metric's name."""
+    """Describe the agreement of a metric's judges, without the metric's name."""
     judges = "a panel" if panel.judges is None else f"{panel.judges} {'judge' if panel.judges == 1 else 'judges'}"
     parts = [f"{judges}, {panel.verdicts:,} {'verdict' if panel.verdicts == 1 else 'verdicts'}"]
     if panel.judges != 1:
@@ -123,7 +123,7 @@ def panel_text(panel: PanelSummary) -> str:
 
 
 def estimate_text(estimate: Estimate, digits: int = 3) -> str:
-    """Return a number with its interval; a dash for what is not known."""
+    """Return a number with its interval; a dash if it is unknown."""
     if estimate.value is None:
         return "–"
     interval = ""
@@ -133,10 +133,10 @@ def estimate_text(estimate: Estimate, digits: int = 3) -> str:
 
 
 def card_text(card: CardSummary) -> str:
-    """Return what a judge card tells, without the metric's name; a stale one's holds text that is not ours."""
+    """Describe the agreement on a judge card, without the metric's name. The text about a stale card is untrusted."""
     head = f"judge card of {card.made_on}"
     if card.stale:
-        return f"{head} is stale and corrects nothing. Not as when it was made: {'; '.join(card.stale)}"
+        return f"{head} is stale and is not used for corrections. Changed since it was made: {'; '.join(card.stale)}"
     missing = f" ({card.missing:,} more not judged)" if card.missing else ""
     parts = [
         f"{card.labels:,} {'label' if card.labels == 1 else 'labels'}{missing}",
@@ -152,7 +152,7 @@ def card_text(card: CardSummary) -> str:
 
 
 def case_trials_text(case: CaseView) -> str:
-    """Return how a case with several trials did: what passed, pass@k and pass^k, and which scores differ."""
+    """Describe the trials of a repeated case: passes, pass@k and pass^k, and the scores that differ between trials."""
     parts = [case.repeats or ""]
     if case.trial_rates is not None:
         parts.append(rates_text(case.trial_rates))
@@ -164,33 +164,33 @@ def case_trials_text(case: CaseView) -> str:
 
 
 RUN_ALL = "trials.stop_when_decided: false"
-"""The setting with which no trial is left out."""
+"""The setting that runs all trials."""
 
 
 def suite_trials_text(trials: SuiteTrials) -> str:
-    """Return how the cases with several trials did together."""
+    """Describe the trials of all repeated cases together."""
     cases = "1 case" if trials.cases == 1 else f"{trials.cases:,} cases"
     parts = [f"{cases} with several trials, {trials.trials:,} trials: {rates_text(trials)}"]
     if trials.flaky:
         parts.append(f"{trials.flaky:,} flaky")
     if trials.truncated:
-        parts.append(f"{trials.truncated:,} decided before all of their trials ({RUN_ALL} runs them all)")
+        parts.append(f"{trials.truncated:,} decided before all of their trials had run ({RUN_ALL} runs them all)")
     return "; ".join(parts)
 
 
 def rates_text(trials: CaseTrials | SuiteTrials) -> str:
-    """Return pass@k and pass^k for one trial and for as many as there are; of a truncated rate that it is one."""
+    """Return pass@1, and pass@k and pass^k for the largest k; a truncated rate is marked."""
     return pass_rates_text(trials.rate, trials.rates[-1], missing=trials.missing, truncated=trials.truncated)
 
 
 def pass_rates_text(rate: float, last: PassRates, *, missing: int, truncated: int) -> str:
-    """Return what `rates_text` does.
+    """Return the text of `rates_text`.
 
     Args:
-        rate: share of the trials that pass.
-        last: of as many trials as there are.
-        missing: trials that neither passed nor failed: `rate` is pass@1 without any.
-        truncated: not 0 where such trials were left out because the case was decided.
+        rate: proportion of passing trials.
+        last: pass@k and pass^k for the largest k.
+        missing: number of trials that neither passed nor failed; `rate` is pass@1 only if it is 0.
+        truncated: above 0 if trials were left out because their case was decided.
     """
     first = (
         f"pass@1 {rate:.3f}" if not missing else f"{rate:.3f} of the trials pass{' (truncated)' if truncated else ''}"
@@ -199,31 +199,31 @@ def pass_rates_text(rate: float, last: PassRates, *, missing: int, truncated: in
 
 
 def ends_text(ends: Ends) -> str:
-    """Return a number, or the two between which it lies."""
+    """Return a number; if it is not known exactly, its lower and upper bound."""
     low, high = f"{ends.low:.3f}", f"{ends.high:.3f}"
     return low if low == high else f"{low} to {high}"
 
 
 def percent_text(share: float) -> str:
-    """Return a share 0..1 in percent, never rounded up to 100 nor down to 0, such as `75 %` or `77.8 %`."""
+    """Return a proportion (0 to 1) in percent, such as `75 %` or `77.8 %`; never rounded up to 100 or down to 0."""
     near = share if share in (0.0, 1.0) else min(max(share, 0.001), 0.999)
     return f"{100 * near:.1f}".removesuffix(".0") + " %"
 
 
 def threshold_text(metric: MetricView) -> str:
-    """Return a metric's threshold, such as `0.50`, `0.125` or `≤ 0.50`; a dash for none."""
+    """Return a metric's threshold, such as `0.50`, `0.125` or `≤ 0.50`; a dash if it has no threshold."""
     if metric.threshold is None:
         return "–"
     return f"{'≤ ' * (metric.polarity == 'minimize')}{bound_text(metric.threshold)}"
 
 
 def bound_text(required: float) -> str:
-    """Return a bound with at least two decimals and no fewer than it was written with; whole numbers have none."""
-    return decisive(required, required, minimize=False, holds=True)[1]
+    """Return a bound with all of its decimals, at least two; whole numbers have no decimals."""
+    return decisive_numbers(required, required, minimize=False, holds=True)[1]
 
 
 def noise_text(metric: MetricView) -> str:
-    """Return that a metric's mean is within noise of its threshold, without the metric's name."""
+    """Return a clause that a metric's mean is within noise of its threshold, without the metric's name."""
     return (
         f"the mean {metric.mean:.4f} is within noise of the threshold {threshold_text(metric)} (95 % interval "
         f"{metric.low:.4f} to {metric.high:.4f})"
@@ -231,7 +231,7 @@ def noise_text(metric: MetricView) -> str:
 
 
 def duration_text(milliseconds: float) -> str:
-    """Return a duration: below a second in milliseconds, such as `27 ms`, else in seconds, such as `1.7 s`."""
+    """Return a duration in milliseconds below a second, such as `27 ms`, else in seconds, such as `1.7 s`."""
     if milliseconds < 1:
         return f"{milliseconds:.2g} ms"
     return f"{milliseconds:.0f} ms" if milliseconds < 999.5 else f"{milliseconds / 1000:.1f} s"
@@ -242,8 +242,8 @@ def usd_text(value: float) -> str:
     return f"${value:.4f}"
 
 
-def tally(outcome: VerdictOutcome, counts: Counts) -> str:
-    """Return how many of how many cases speak for a verdict, in a few words."""
+def tally_text(outcome: VerdictOutcome, counts: Counts) -> str:
+    """Return the number of cases that explains a verdict, such as `2 of 12 cases failed`."""
     total = counts.passed + counts.failed + counts.error + counts.skipped
     if not total:
         return "no case was judged"
@@ -258,43 +258,43 @@ def tally(outcome: VerdictOutcome, counts: Counts) -> str:
 
 
 def call_text(call: ToolCallView, limit: int = 300) -> str:
-    """Return a tool call as `name(arguments)`; the arguments are cut at `limit` characters."""
+    """Return a tool call as `name(arguments)`, with the arguments cut to `limit` characters."""
     arguments = call.arguments if len(call.arguments) <= limit else f"{call.arguments[:limit]}…"
     return f"{call.name}({arguments})"
 
 
-def run_alone(report: Report, case: str) -> str | None:
-    """Return the command that runs a case of a report alone; None where it could not be typed as it is shown."""
-    command = _run_of(report.provenance.folder or report.folder, report.file)
+def run_command(report: Report, case: str) -> str | None:
+    """Return the command that runs only one case of a report; None if a user could not type it as shown."""
+    command = _suite_command(report.provenance.folder or report.folder, report.file)
     return None if command is None or one_line(case, 200) != case else f"{command} --case={shlex.quote(case)}"
 
 
 @lru_cache(8)
-def _run_of(folder: str, file: str) -> str | None:
-    """Return the command that runs a suite; None where it could not be typed as it is shown."""
+def _suite_command(folder: str, file: str) -> str | None:
+    """Return the command that runs a suite; None if a user could not type it as shown."""
     path = posixpath.join(folder, file)
     return None if one_line(path, 200) != path or path.startswith("-") else f"holodeck-action run {shlex.quote(path)}"
 
 
 def place(source: SourceMark, folder: str) -> str:
-    """Return `file:line:column`, or the row where there are no lines, the folder put before it."""
+    """Return a source position as `folder/file:line:column`; with the row number if it is in a table."""
     return f"{folder}/{source}" if folder else str(source)
 
 
-def usable(number: int) -> bool:
-    """Tell whether a file can have such a line or column."""
+def is_valid_position(number: int) -> bool:
+    """Return whether a number can be a line or column in GitHub's API."""
     return 1 <= number <= _LAST
 
 
 def repository_path(folder: str | None, source: SourceMark) -> str | None:
-    """Return the path of a position's file in the suite's repository; None when no line is meant.
+    """Return the path of a position's file in the suite's repository; None if it is outside or the position is invalid.
 
     Args:
-        folder: the suite's folder in its repository, as the record says; it may be invented, as a fork's record is.
-        source: the position; its file may lie outside of the suite's folder, but not of the repository.
+        folder: folder of the suite in its repository, from the record; untrusted, since a fork writes the record.
+        source: the position; its file may be outside the suite's folder, but not outside the repository.
     """
     file = source.file
-    if folder is None or not file or not usable(source.line) or source.column == 0:
+    if folder is None or not file or not is_valid_position(source.line) or source.column == 0:
         return None
     written = f"{folder}/{file}"
     if file.startswith("/") or folder.startswith("/") or "\\" in written or not written.isprintable():

@@ -1,4 +1,4 @@
-"""`build_report`: from a record and its verdict to what is shown."""
+"""Builds the report of a record and its verdict."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def build_report(
     history: History | None = None,
     surveyed: Survey | None = None,
 ) -> Report:
-    """Put a record and its verdict together for showing.
+    """Return the report of a record and its verdict.
 
     Args:
-        record: what a run wrote.
-        verdict: what it was judged to be.
-        folder: the suite's as the reader would type it; empty for none.
-        history: what earlier runs tell; None where there are none.
-        surveyed: what its cases came to, where that is known already.
+        record: the record of a run.
+        verdict: the verdict on it.
+        folder: the suite's folder as the reader would type it; empty if positions have no folder.
+        history: the trend of earlier runs; None if there are no earlier runs.
+        surveyed: the survey of the record's cases; None to make it.
     """
     surveyed = Survey(record) if surveyed is None else surveyed
-    attention, passing, informational = _views(record, verdict, surveyed)
+    attention, passing, informational = _case_groups(record, verdict, surveyed)
     scores = surveyed.inputs.scores
     return Report(
         version=REPORT_VERSION,
@@ -100,35 +100,35 @@ def build_report(
     )
 
 
-def _views(record: Record, verdict: Verdict, surveyed: Survey) -> tuple[Sequence[CaseView], ...]:
-    """Return the cases that need attention, those that pass, and those in which nothing asserts."""
+def _case_groups(record: Record, verdict: Verdict, surveyed: Survey) -> tuple[Sequence[CaseView], ...]:
+    """Return the cases that need attention, the passing cases, and the cases without assertions."""
     gate, minimized, stop_early = record.gates.summary, surveyed.inputs.minimized, record.stop_when_decided
-    # Cases without trials are run by other shards.
+    # Other shards run the cases without trials.
     others = frozenset(surveyed.unrun) if record.run.shard is not None else frozenset()
 
     def view(position: int) -> CaseView:
         judged = verdict.cases[position]
-        summary = _summary(judged, gate, minimized)
+        summary = _case_summary(judged, gate, minimized)
         return _case_view(position, record.cases[position], judged, summary, stop_early)
 
-    def places(*outcomes: Outcome) -> Sequence[int]:
+    def positions_with(*outcomes: Outcome) -> Sequence[int]:
         codes = [OUTCOMES.index(outcome) for outcome in outcomes]
         found = surveyed.outcomes
         return array("I", (at for code in codes for at in range(len(found)) if found[at] == code and at not in others))
 
-    shown = (places(*_WORST_FIRST), places("passed"), places("informational"))
+    shown = (positions_with(*_WORST_FIRST), positions_with("passed"), positions_with("informational"))
     if isinstance(record.cases, tuple):
         return tuple(tuple(map(view, positions)) for positions in shown)
     return tuple(CaseViews(positions, view) for positions in shown)
 
 
-def _summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset[str]) -> CaseSummary | None:
+def _case_summary(judged: CaseVerdict, gate: GateSummary | None, minimized: frozenset[str]) -> CaseSummary | None:
     if gate is None or gate.method == "custom":
         return None
     lost = {metric.name for metric in judged.metrics if metric.outcome == "error"}
     if gate.weights is not None:
         lost &= gate.weights.keys()
-    # The mean of the others is another number.
+    # A mean over the remaining metrics would be another number.
     score = None if lost else summary_score(gate.method, gate.weights or {}, case_means(judged.metrics), minimized)
     return CaseSummary(gate.method, gate.weights, score)
 
@@ -153,14 +153,14 @@ def _case_view(
         trial_rates=trials_of_case(case, judged, stop_when_decided=stop_early),
         tags=case.tags,
         duration_ms=value_or_none(case.took_ms),
-        scores=_scores(judged),
+        scores=_case_scores(judged),
         summary=summary,
-        turns=_turns(case, judged) if judged.outcome in _WORST_FIRST else (),
+        turns=_turn_views(case, judged) if judged.outcome in _WORST_FIRST else (),
         trials=judged.trials,
     )
 
 
-def _scores(judged: CaseVerdict) -> tuple[CaseScore, ...]:
+def _case_scores(judged: CaseVerdict) -> tuple[CaseScore, ...]:
     scores: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for trial in judged.trials:
         for metric in (metric for turn in trial.turns for metric in turn.metrics):
@@ -173,13 +173,13 @@ def _scores(judged: CaseVerdict) -> tuple[CaseScore, ...]:
 
 def _case_score(name: str, trials: list[list[tuple[float, float]]]) -> CaseScore:
     mean = weighted_mean([score for trial in trials for score in trial])
-    # Most cases have one trial: its mean is not made twice.
+    # Most cases have one trial, whose mean is already computed.
     means = [each for trial in trials if (each := weighted_mean(trial)) is not None] if len(trials) > 1 else []
     several = len(means) > 1
     return CaseScore(name, mean, min(means) if several else None, max(means) if several else None)
 
 
-def _turns(case: CaseRecord, judged: CaseVerdict) -> tuple[TurnView, ...]:
+def _turn_views(case: CaseRecord, judged: CaseVerdict) -> tuple[TurnView, ...]:
     explaining = explaining_trial(judged.trials)
     if explaining is None:
         return ()
@@ -195,24 +195,25 @@ def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
         input=turn.input,
         response=turn.response,
         ground_truth=turn.ground_truth,
-        tool_calls=tuple(_tool_call(call) for call in turn.tool_invocations or ()),
-        problems=problems_of(turn, verdict),
+        tool_calls=tuple(_tool_call_view(call) for call in turn.tool_invocations or ()),
+        problems=turn_problems(turn, verdict),
         faults=tuple(_faults(turn)),
     )
 
 
-def _tool_call(call: ToolInvocation) -> ToolCallView:
+def _tool_call_view(call: ToolInvocation) -> ToolCallView:
     result = call.result if call.result is None or isinstance(call.result, str) else _json(call.result)
     arguments = ", ".join(f"{name}={_json(value)}" for name, value in call.args.items())
     return ToolCallView(call.name, arguments, result, call.error, call.duration_ms)
 
 
-def problems_of(turn: TurnRecord, verdict: TurnVerdict) -> tuple[str, ...]:
-    """Return what is wrong with a turn, one text for each metric, tool assertion or error, and what may explain it."""
-    return (*_problems(turn, verdict.metrics), *_notes(turn))
+def turn_problems(turn: TurnRecord, verdict: TurnVerdict) -> tuple[str, ...]:
+    """Return the problems of a turn: a message for each failed metric, tool assertion or error, then possible
+    causes."""
+    return (*_problem_texts(turn, verdict.metrics), *_note_texts(turn))
 
 
-def _problems(turn: TurnRecord, metrics: Sequence[MetricVerdict]) -> Iterator[str]:
+def _problem_texts(turn: TurnRecord, metrics: Sequence[MetricVerdict]) -> Iterator[str]:
     if turn.error is not None:
         yield f"error: {turn.error.message}"
         output = turn.error.context.get("stderr") or turn.error.context.get("output")
@@ -239,8 +240,8 @@ def _faults(turn: TurnRecord) -> Iterator[Fault]:
             yield fault_of(evaluation.error, evaluation.evaluator_name)
 
 
-def _notes(turn: TurnRecord) -> Iterator[str]:
-    """Yield what may explain an answer."""
+def _note_texts(turn: TurnRecord) -> Iterator[str]:
+    """Yield sentences about an answer's possible causes of problems."""
     if turn.finish_reason == "length":
         yield "the answer stops at the model's max_tokens"
     if turn.fallback_model is not None:
@@ -266,19 +267,19 @@ def _metric_view(name: str, summary: MetricSummary, scores: Sequence[tuple[float
         informational=summary.informational,
         low=low,
         high=high,
-        within_noise=_within_noise(summary.threshold, margin, low, high),
+        within_noise=_is_within_noise(summary.threshold, margin, low, high),
     )
 
 
 def _interval(scores: Sequence[tuple[float, float]]) -> tuple[float | None, float | None]:
-    """Return the 95 % interval of the mean over cases; None where there are too few."""
+    """Return both ends of the 95 % interval of the mean over cases; (None, None) if there are too few cases."""
     return (mean_lower_bound(scores), mean_upper_bound(scores)) if len(scores) >= MANY_ENOUGH else (None, None)
 
 
-def _within_noise(threshold: float | None, margin: float | None, low: float | None, high: float | None) -> bool:
+def _is_within_noise(threshold: float | None, margin: float | None, low: float | None, high: float | None) -> bool:
     if threshold is None or margin is None or low is None or high is None:
         return False
-    # Of 0 and 1 every mean is on one side.
+    # No mean is beyond a threshold of 0 or 1.
     return 0.0 < threshold < 1.0 and abs(margin) < (high - low) / 2
 
 

@@ -1,6 +1,6 @@
-"""`Report` and its parts: a run made ready to show; every channel shows this one value.
+"""`Report` and its parts: the view of a run that every channel shows.
 
-Plain data: as JSON it is the JSON report, which is also what templates see.
+A report is plain data: the JSON report and the variables of templates have the same fields.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from holodeck_action.decide.verdict import Counts, GateVerdict, Outcome, PanelSu
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import CardSummary
 from holodeck_action.record.record import ModelCalls
-from holodeck_action.record.sequences import Made, OneByOne
+from holodeck_action.record.sequences import LazySequence, OneByOne
 from holodeck_action.record.serialization import from_plain, to_plain
 from holodeck_action.reports.history import History
 from holodeck_action.suite.errors import SourceMark
@@ -35,7 +35,7 @@ _T = TypeVar("_T")
 class ToolCallView(Struct, frozen=True):
     """One tool call.
 
-    `arguments` is `name=value, …` with JSON values, `result` text or JSON text (None: none was given).
+    `arguments` is `name=value, …` with JSON values; `result` is text or JSON, None if there is no result.
     """
 
     name: str
@@ -46,10 +46,10 @@ class ToolCallView(Struct, frozen=True):
 
 
 class TurnView(Struct, frozen=True):
-    """One turn of a shown case.
+    """One turn of a case.
 
-    `problems` holds one text per failed or unevaluated metric, tool assertion or error, `faults` what could not be done
-    and who has to act.
+    `problems` has a message for each failed or unevaluated metric, tool assertion or error; `faults` has the errors,
+    with the party that must act on each.
     """
 
     index: int
@@ -64,9 +64,9 @@ class TurnView(Struct, frozen=True):
 
 
 class CaseScore(Struct, frozen=True):
-    """One metric's mean over a case's counted trials and turns; None where it is not a number.
+    """The mean of a metric over a case's counted trials and turns; None if no score is a number.
 
-    `lowest` and `highest` are the scores of single trials, each a mean over turns; None with fewer than two.
+    `lowest` and `highest` are the extreme scores of trials, each a mean over turns; None if there is only one.
     """
 
     metric: str
@@ -76,12 +76,12 @@ class CaseScore(Struct, frozen=True):
 
 
 class CaseSummary(Struct, frozen=True):
-    """The scores of a case as one number, by the method of `gates.summary`.
+    """The scores of a case, combined into one number by the method of `gates.summary`.
 
     Attributes:
         method: `simple_average`, `weighted_average` or `minimum`.
-        weights: weight per metric, for `weighted_average`; None for other methods.
-        score: 0..1, high is good; None where the case has no score of a metric that counts.
+        weights: weight by metric for `weighted_average`; None for other methods.
+        score: 0 to 1, high is good; None if the case has no score of a counted metric.
     """
 
     method: str
@@ -93,24 +93,24 @@ class CaseView(Struct, frozen=True):
     """One case.
 
     Attributes:
-        position: 0-based place in the suite.
-        id: the case's id.
-        title: its name, or its id when it has none.
-        source: where the suite asks it.
-        last: where the last of its values begins; None where that is not known.
-        outcome: `quarantined` for a case that runs without gating; `judged` is then what it would have been.
-        judged: see `outcome`.
-        reason: why it is what it is.
-        repeats: how many trials passed and were needed, as a sentence; None for a single trial.
-        flaky: whether it both passed and failed over its trials.
-        trial_rates: pass@k and pass^k; None for a single trial, and where none passed or failed.
-        tags: the case's tags.
-        duration_ms: the agent's working time over all trials, the start of its program left out; None where it is not
-            known or left out.
-        scores: mean per metric, in order of name.
-        summary: the scores as one number; None without `gates.summary`, or with a function of the suite there.
-        turns: the turns of the trial that explains the outcome; empty for a case that needs no attention.
-        trials: every counted trial with all its metrics.
+        position: index in the suite, from 0.
+        id: id of the case.
+        title: name of the case, or its id if it has no name.
+        source: position of the case in the suite's files.
+        last: position where the case's last value starts; None if it is unknown.
+        outcome: outcome of the case; `quarantined` if the case cannot affect gates.
+        judged: outcome of the case without quarantine.
+        reason: reason for the outcome.
+        repeats: a sentence with the number of passed and required trials; None if the case has a single trial.
+        flaky: whether some trials passed and others failed.
+        trial_rates: pass@k and pass^k; None if the case has a single trial, or if no trial passed or failed.
+        tags: tags of the case.
+        duration_ms: the agent's working time over all trials, without the start of its program; None if it is unknown
+            or left out.
+        scores: mean of each metric, sorted by name.
+        summary: the scores combined into one number; None if `gates.summary` is missing or names a function.
+        turns: turns of the trial that explains the outcome; empty for a case that needs no attention.
+        trials: all counted trials with their metrics.
     """
 
     position: int
@@ -133,11 +133,11 @@ class CaseView(Struct, frozen=True):
 
 
 class MetricView(Struct, frozen=True):
-    """One metric over the suite, as `MetricSummary`.
+    """One metric over the suite, based on `MetricSummary`.
 
-    `margin` is mean − threshold (None without both), `low` and `high` are the ends of the mean's 95 % interval over
-    cases (None with fewer than 10). `within_noise`: the mean is closer to the threshold than half of that interval. It
-    is never said of a threshold at an end of the scale, beyond which no mean can be.
+    `margin` is mean − threshold, None unless both exist. `low` and `high` are the ends of the mean's 95 % interval over
+    cases, None if there are fewer than 10 cases. `within_noise` is true if the mean is closer to the threshold than
+    half of that interval; it is false for a threshold of 0 or 1, because no mean can be beyond that.
     """
 
     name: str
@@ -157,7 +157,7 @@ class MetricView(Struct, frozen=True):
 
 
 class SkippedMetric(Struct, frozen=True):
-    """A metric that did not apply, why, and to how many turns."""
+    """A metric that did not apply, the reason, and the number of turns with this reason."""
 
     metric: str
     reason: str
@@ -165,12 +165,12 @@ class SkippedMetric(Struct, frozen=True):
 
 
 class ReportProvenance(Struct, frozen=True):
-    """What the report is about.
+    """The versions and digests that identify the subject of a report.
 
     Attributes:
-        tool_version: version of holodeck-action that ran.
-        commit: the commit that was checked out; None where it is not known.
-        folder: the suite's folder in its repository, with `/`, empty for the root; None outside of a repository.
+        tool_version: version of holodeck-action that ran the suite.
+        commit: the commit that was checked out; None if it is unknown.
+        folder: the suite's folder in its repository, with `/`; empty for the root, None outside a repository.
         suite_digest: sha256 of the suite.
         record_digest: sha256 of the canonical record.
     """
@@ -183,7 +183,7 @@ class ReportProvenance(Struct, frozen=True):
 
 
 class RunView(Struct, frozen=True):
-    """When the run began (ISO 8601, UTC), how long it took, and its own model calls (None: it made none); volatile."""
+    """Data that differ between runs: start (ISO 8601, UTC), duration, and model calls (None if there were no calls)."""
 
     started_at: str
     duration_ms: float
@@ -191,14 +191,14 @@ class RunView(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What a run is shown as.
+    """The view of a run.
 
     Every case is in exactly one of `attention` (failed, in error, not run or quarantined; worst first, then in suite
-    order), `passing` and `informational`, but those that another shard runs. `folder` is the suite's folder as the
-    reader would type it, put before source positions; empty for none. `run` is None in a canonical report. `comparison`
-    is what changed since the base; `base_missing` is why there is none although one is asked for. Both are None where
-    nothing is compared with. `history` is what earlier runs and this one tell together; None without earlier runs, and
-    in a canonical report. `trial_rates` is None where no case has several trials.
+    order), `passing` and `informational`; cases that another shard runs are in none of them. `folder` is the suite's
+    folder as the reader would type it, the prefix of source positions; it may be empty. `run` is None in a canonical
+    report. `comparison` has the changes since the base; `base_missing` is the reason if the requested base is missing.
+    Both are None if no comparison was requested. `history` is the trend of earlier runs and this one; None if there are
+    no earlier runs, and in a canonical report. `trial_rates` is None if no case has several trials.
     """
 
     version: int
@@ -232,17 +232,17 @@ class Report(Struct, frozen=True):
 
 
 def canonical_report(report: Report) -> Report:
-    """Return the report without what differs between runs and machines.
+    """Return the report without the data that differ between runs and machines.
 
     Times, durations and the folder are left out, and floats are rounded to 12 significant digits (see
-    `holodeck_action.record.canonical`): the same canonical record gives the same report.
+    `holodeck_action.record.canonical`), so that equal canonical records give equal reports.
     """
     comparison = None if report.comparison is None else report.comparison.without_times()
     head = replace(
         report, folder="", run=None, comparison=comparison, history=None, attention=(), passing=(), informational=()
     )
     return replace(
-        _rounded(Report, head),
+        _canonical_value(Report, head),
         attention=_canonical_cases(report.attention),
         passing=_canonical_cases(report.passing),
         informational=_canonical_cases(report.informational),
@@ -251,18 +251,18 @@ def canonical_report(report: Report) -> Report:
 
 def _canonical_cases(cases: Sequence[CaseView]) -> Sequence[CaseView]:
     if isinstance(cases, CaseViews):
-        return CaseViews(cases.positions, lambda position: _rounded(CaseView, cases.view(position)))
-    return tuple(_rounded(CaseView, case) for case in cases)
+        return CaseViews(cases.positions, lambda position: _canonical_value(CaseView, cases.view(position)))
+    return tuple(_canonical_value(CaseView, case) for case in cases)
 
 
-def _rounded(kind: type[_T], value: _T) -> _T:
+def _canonical_value(kind: type[_T], value: _T) -> _T:
     return from_plain(_canonical(to_plain(value)), kind)
 
 
-class CaseViews(Made[CaseView]):
-    """Cases that are shown, each made when it is asked for.
+class CaseViews(LazySequence[CaseView]):
+    """A sequence of case views, each built on demand.
 
-    `positions` are their places in the suite, in the order in which they are shown; `view` makes one by that.
+    `positions` are the cases' positions in the suite, in the order of the sequence; `view` builds a view by position.
     """
 
     def __init__(self, positions: Sequence[int], view: Callable[[int], CaseView]) -> None:
@@ -270,23 +270,23 @@ class CaseViews(Made[CaseView]):
         self.positions, self.view = positions, view
 
 
-def in_suite_order(report: Report) -> Iterator[CaseView]:
-    """Yield every case in the order of the suite."""
+def cases_in_suite_order(report: Report) -> Iterator[CaseView]:
+    """Yield all cases of a report in the order of the suite."""
     return by_position(report.attention, report.passing, report.informational)
 
 
 def by_position(*parts: Sequence[CaseView]) -> Iterator[CaseView]:
-    """Yield the cases of parts of a report in the order of the suite."""
+    """Yield the cases of several parts of a report, merged in the order of the suite."""
     return map(view_at(*parts), sorted(chain.from_iterable(map(positions_of, parts))))
 
 
 def positions_of(part: Sequence[CaseView]) -> Sequence[int]:
-    """Return the places in the suite of cases of a report, in its order, without making any."""
+    """Return the positions of a part's cases in the suite, in the part's order, without building views."""
     return part.positions if isinstance(part, CaseViews) else array("I", (case.position for case in part))
 
 
 def view_at(*parts: Sequence[CaseView]) -> Callable[[int], CaseView]:
-    """Return what finds, or makes, the case of parts of a report by its place in the suite."""
+    """Return a function that returns a case of the given parts of a report by its position in the suite."""
     lazy = [part for part in parts if isinstance(part, CaseViews)]
     if len(lazy) == len(parts):
         return lazy[0].view

@@ -26,7 +26,7 @@ _EVALUATION = {"$ref": _REFERENCE.format(name="Evaluation")}
 
 
 class VerdictFile(VerdictHead, frozen=True):
-    """The whole judgement, see `Verdict`."""
+    """The content of the verdict file, see `Verdict`."""
 
     comparison: Comparison | None
     warnings: tuple[str, ...]
@@ -43,7 +43,7 @@ _DOCUMENTS: dict[str, type[Struct]] = {
 
 
 def result_schema(document: str) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a file that a command writes, such as `results`, or of its part."""
+    """Return the JSON Schema (draft 2020-12) of a kind of file that a command writes, such as `results`."""
     made = schema_of(_DOCUMENTS[document], f"{document}.json")
     if document == "results":
         for name, description in _DIGESTS.items():
@@ -53,12 +53,12 @@ def result_schema(document: str) -> dict[str, Any]:
 
 
 def schema_of(kind: type[Struct], title: str, kinds: Sequence[type[Struct]] = ()) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a value.
+    """Return the JSON Schema (draft 2020-12) of a class.
 
     Args:
-        kind: its class.
-        title: of the schema.
-        kinds: classes that stand in lists of evaluations, too.
+        kind: the class.
+        title: title of the schema.
+        kinds: further classes that lists of evaluations may contain.
     """
     of_models: dict[str, Any] = {}
 
@@ -72,7 +72,7 @@ def schema_of(kind: type[Struct], title: str, kinds: Sequence[type[Struct]] = ()
         part["description"] = inspect.cleandoc(part["description"])
         for described in part["properties"].values():
             if kinds and described.get("items") == _EVALUATION:
-                # Of HoneyHive's kinds none has a tag, which a declared union would need.
+                # HoneyHive's classes have no tags, which a declared union would need.
                 described["items"] = {"anyOf": [*others, _EVALUATION]}
     made = parts.pop(kind.__name__)
     schema = "https://json-schema.org/draft/2020-12/schema"

@@ -1,4 +1,4 @@
-"""What check run and job summary begin with if a comment of an earlier run could not be replaced."""
+"""The first lines of check run and job summary if the comment of an earlier run could not be replaced."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _NOT_REPLACED = "this run could not replace it"
 
 
 class StaleComment(Struct, frozen=True):
-    """A comment of ours on a pull request that is, or may be, as an earlier run left it.
+    """A comment on a pull request that is, or may be, from an earlier run.
 
     Attributes:
-        pull: number of the pull request; None if it is not known which the commit has.
-        read: whether the comment was read, so that there is one.
-        commit: the commit that it is about; None if it does not tell.
-        certain: it is known to be out of date.
+        pull: number of the pull request; None if it is unknown.
+        read: whether the comment was read, so that it certainly exists.
+        commit: the commit that the comment is about; None if it is unknown.
+        certain: whether the comment is certainly out of date.
     """
 
     pull: int | None
@@ -28,9 +28,9 @@ class StaleComment(Struct, frozen=True):
 
 
 def stale_lines(stale: Sequence[StaleComment], at: Place, *, several: bool) -> str:
-    """Return a line of Markdown for each comment, with an empty one below it.
+    """Return a line of Markdown for each comment, each followed by an empty line.
 
-    `several` names pull requests by number, because the commit has more than one.
+    If `several` is true, the commit has more than one pull request, so that lines include their numbers.
     """
     return "".join(f"⚠️ {_sentence(each, at, several=several)}\n\n" for each in stale)
 
@@ -45,5 +45,5 @@ def _sentence(stale: StaleComment, at: Place, *, several: bool) -> str:
         return f"**{subject} may be out of date:** {_NOT_REPLACED}."
     about = "of an earlier run" if commit is None else f"about {commit}"
     if not stale.certain:
-        return f"**{subject} was {about} and may be out of date:** whether this run replaced it is not known."
+        return f"**{subject} was {about} and may be out of date:** it is unknown whether this run replaced it."
     return f"**{subject} is {about} and is out of date:** {_NOT_REPLACED}."

@@ -1,4 +1,4 @@
-"""Compiled templates, kept beside Python's own bytecode: to compile them takes longer than to render a report."""
+"""A cache of compiled templates next to Python's bytecode, since compiling takes longer than rendering a report."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from holodeck_action import __version__
 
 
 class TemplateCache(FileSystemBytecodeCache):
-    """Keeps compiled templates where Python would keep bytecode, and if Python would write any."""
+    """Stores compiled templates in `__pycache__`, unless Python is told not to write bytecode."""
 
     def __init__(self, conditions: object) -> None:
-        """Prepare; nothing is read.
+        """Store the conditions; no file is read.
 
         Args:
-            conditions: settings of the environment that a compiled template depends on; their `repr` counts.
+            conditions: settings on which a compiled template depends, compared by their `repr`.
         """
         super().__init__(str(Path(__file__).with_name("__pycache__")), "%s.jinjac")
         self._conditions = f"{__version__} {jinja2.__version__} {conditions!r}\n"
 
     def get_source_checksum(self, source: str) -> str:
-        """Return what tells a compiled template from that of another source, program, library or environment."""
+        """Return the key of a compiled template: a hash of its source, the versions and the conditions."""
         return hashlib.sha256((self._conditions + source).encode()).hexdigest()
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Keep a compiled template; a folder that cannot be written keeps none."""
+        """Store a compiled template; errors while writing are ignored."""
         if not sys.dont_write_bytecode:
             with suppress(OSError):
                 Path(self.directory).mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
-"""The process that renders one custom template: a script, which limits itself before it imports anything of ours.
+"""A script that renders one custom template in its own process. It sets its limits before it imports our modules.
 
-Standard input: one line of JSON (the task), then the report as JSON. Standard output: `made` or `failed`, then the
-text or the reason.
+Standard input: the task as JSON on one line, then the report as JSON. Standard output: `made` and the text, or
+`failed` and the reason.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ class _TooMuchError(Exception):
 
 
 def main() -> None:
-    """Render what standard input asks for."""
+    """Render the template from standard input."""
     task = json.loads(sys.stdin.buffer.readline())
-    # Without site packages of its own: what the parent can import, and nothing from the current folder.
+    # Import from the parent's path, without site packages and without the current folder.
     sys.path[:] = [*task["path"], task["package"]]
-    _limit(task)
+    _limit_process(task)
     try:
         text = _render(task, sys.stdin.buffer.read())
         answer = f"made\n{text}"
-    except Exception as error:  # noqa: BLE001 - whatever a template does is the template's error
-        answer = f"failed\n{_sentence(error, task)}"
+    except Exception as error:  # noqa: BLE001 - any exception is an error of the template
+        answer = f"failed\n{_error_sentence(error, task)}"
     sys.stdout.buffer.write(answer.encode("utf-8", "replace"))
     sys.stdout.buffer.flush()
 
 
-def _limit(task: dict[str, Any]) -> None:
+def _limit_process(task: dict[str, Any]) -> None:
     def stop(*_: object) -> None:
         raise _OutOfTimeError
 
     signal.signal(signal.SIGXCPU, stop)
-    # A computation inside one C call never sees the first signal: the second limit ends the process.
+    # A computation inside one C call does not handle the first signal; the second limit kills the process.
     resource.setrlimit(resource.RLIMIT_CPU, (task["cpu_s"], task["cpu_s"] + 1))
     resource.setrlimit(resource.RLIMIT_AS, (task["memory"], task["memory"]))
-    # A character has at most four bytes.
+    # A character takes at most four bytes.
     resource.setrlimit(resource.RLIMIT_FSIZE, (4 * task["output"], 4 * task["output"]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -58,19 +58,19 @@ def _render(task: dict[str, Any], data: bytes) -> str:
     report = wrap(json.loads(data))
     limit = SizeLimit(**task["limit"])
     template = markdown_environment((task["source"], task["name"])).get_template(CUSTOM)
-    # Only the last level is written out whatever its length: that tells a long text, to be cut, from an endless one.
+    # Only the last level may exceed the limit, to distinguish a long text, which is cut, from an endless one.
     for detail in DETAILS:
         text, whole = gather(template.generate(report=report, detail=detail), limit)
         if whole:
             return text
     return cut(
-        "".join(_bounded(template.generate(report=report, detail=DETAILS[-1]), task["output"])),
+        "".join(_join_bounded(template.generate(report=report, detail=DETAILS[-1]), task["output"])),
         limit,
         task["rest"],
     )
 
 
-def _bounded(pieces: Iterator[str], limit: int) -> Iterator[str]:
+def _join_bounded(pieces: Iterator[str], limit: int) -> Iterator[str]:
     size = 0
     for piece in pieces:
         size += len(piece)
@@ -79,14 +79,14 @@ def _bounded(pieces: Iterator[str], limit: int) -> Iterator[str]:
         yield piece
 
 
-def _sentence(error: Exception, task: dict[str, Any]) -> str:
+def _error_sentence(error: Exception, task: dict[str, Any]) -> str:
     from jinja2 import TemplateNotFound, TemplateSyntaxError
 
     line = error.lineno if isinstance(error, TemplateSyntaxError) else None
     name = task["name"]
     trace = error.__traceback__
     while trace is not None:
-        # Jinja gives the frames of compiled templates their own file names and lines.
+        # Frames of compiled templates have the template's file name and lines.
         if trace.tb_frame.f_code.co_filename == task["name"]:
             line = trace.tb_lineno
         trace = trace.tb_next
@@ -96,7 +96,7 @@ def _sentence(error: Exception, task: dict[str, Any]) -> str:
     if isinstance(error, _OutOfTimeError):
         return f"{place}: the template used more than {task['cpu_s']} s of processor time"
     if isinstance(error, MemoryError):
-        return f"{place}: the template used more memory than it may"
+        return f"{place}: the template used more memory than is allowed"
     if isinstance(error, _TooMuchError):
         return f"{place}: the template wrote more than {task['output']:,} characters"
     if isinstance(error, TemplateNotFound):

@@ -1,6 +1,6 @@
-"""Jinja for reports: sandboxed, strict, and unable to show untrusted text as anything but text.
+"""Jinja environments for reports: sandboxed, strict, and with untrusted text always escaped.
 
-Every text of a report reaches templates as `Untrusted` (`holodeck_action.reports.untrusted`).
+Templates get every string of a report as `Untrusted` (`holodeck_action.reports.untrusted`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.decide.consumption import Spend, Total
-from holodeck_action.decide.figures import at_most, figures
+from holodeck_action.decide.number_texts import gate_numbers, is_upper_limit
 from holodeck_action.decide.trials import Ends, PassRates
 from holodeck_action.decide.verdict import GateState, GateVerdict, PanelSummary
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import Estimate
 from holodeck_action.record.record import ModelCalls
 from holodeck_action.reports.comparison_filters import FILTERS
+from holodeck_action.reports.metric_rows import metric_rows, more_metrics
 from holodeck_action.reports.phrases import (
     SIGNS,
     WORDS,
@@ -44,12 +45,12 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 CUSTOM = "custom template"
-"""The name under which an environment knows the user's template: no shipped one can have it."""
+"""Name of the user's template in an environment; no shipped template can have it."""
 
 
 @cache
 def template_folder() -> Path:
-    """Return the folder of the shipped templates: inside an installed package, beside it in a checkout."""
+    """Return the folder of the shipped templates: in an installed package, inside it; in a checkout, next to it."""
     package = Path(__file__).parents[1]
     inside = package / "templates"
     return inside if inside.is_dir() else package.parent / "templates"
@@ -57,31 +58,31 @@ def template_folder() -> Path:
 
 @cache
 def shipped_template(name: str) -> Template:
-    """Return a template of ours, by the name of its file."""
+    """Return a shipped template by its file name."""
     return (html_environment() if name.endswith(".html.j2") else markdown_environment()).get_template(name)
 
 
 def markdown_environment(custom: tuple[str, str] | None = None) -> ImmutableSandboxedEnvironment:
-    """Make the environment of Markdown templates.
+    """Return an environment for Markdown templates.
 
     Args:
-        custom: source and file name of the template called `CUSTOM`; everything else that can be loaded is shipped.
+        custom: source and file name of the user's template, loaded as `CUSTOM`; None to load only shipped templates.
     """
-    environment = _environment(_shown_in_markdown, autoescape=False, custom=custom)
+    environment = _environment(_finalize_markdown, autoescape=False, custom=custom)
     environment.filters.update(
-        code=_filter(untrusted.inline_code),
-        cell=_filter(untrusted.cell),
-        fence=_filter(untrusted.fence),
-        prose=_filter(prose),
-        short=_filter(short_prose),
+        code=_text_filter(untrusted.inline_code),
+        cell=_text_filter(untrusted.cell),
+        fence=_text_filter(untrusted.fence),
+        prose=_text_filter(prose),
+        short=_text_filter(short_prose),
     )
     return environment
 
 
 def html_environment() -> ImmutableSandboxedEnvironment:
-    """Make the environment of HTML templates, which escapes whatever is put out."""
-    environment = _environment(_shown_in_html, autoescape=True, custom=None)
-    environment.filters.update(line=_filter(one_line))
+    """Return an environment for HTML templates, which escapes all output."""
+    environment = _environment(_finalize_html, autoescape=True, custom=None)
+    environment.filters.update(line=_text_filter(one_line))
     return environment
 
 
@@ -105,12 +106,12 @@ def _environment(
         if custom is not None and name == CUSTOM:
             return (*custom, None)
         shipped = {path.name: path for path in template_folder().glob("*.j2")}
-        # By comparison with what is there: no name can lead out of the folder.
+        # Compare with the existing names, so that no name can lead out of the folder.
         return (read_file(shipped[name]).text(), name, None) if name in shipped else None
 
     class Environment(ImmutableSandboxedEnvironment):
         def getattr(self, obj: Any, attribute: str) -> Any:
-            # A field is found at once, instead of after everything that the wrapper does not have.
+            # Look up a field directly instead of trying attributes of the wrapper first.
             if type(obj) is Fields and not attribute.startswith("_"):
                 try:
                     return obj[attribute]
@@ -126,70 +127,71 @@ def _environment(
         undefined=Missing,
         finalize=finalize,
         auto_reload=False,
-        # A template of the user's is compiled in a process that may write nothing.
+        # The process that compiles a user's template must not write files.
         bytecode_cache=TemplateCache(compiling) if custom is None else None,
         **compiling,
     )
-    # What is random would make two reports of one record differ.
+    # Random functions would make two reports of one record differ.
     del environment.globals["lipsum"], environment.filters["random"]
     environment.filters.update(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, price=price, sign=sign, word=word,
         place=place, required=required, actual=actual, call=call, calls=calls, agreement=agreement,
-        threshold=threshold, noise=noise, estimate=estimate, ends=ends, rates=rates, **FILTERS,
+        threshold=threshold, noise=noise, estimate=estimate, ends=ends, rates=rates,
+        metric_rows=metric_rows, more_metrics=more_metrics, **FILTERS,
     )  # fmt: skip
     return environment
 
 
-def _shown_in_markdown(value: Any) -> Any:
+def _finalize_markdown(value: Any) -> Any:
     if isinstance(value, Untrusted):
         return untrusted.inline_code(text_of(value))
     return UNKNOWN if value is None else value
 
 
-def _shown_in_html(value: Any) -> Any:
+def _finalize_html(value: Any) -> Any:
     return UNKNOWN if value is None else value
 
 
-def _filter(show: Callable[[str, int], str]) -> Callable[..., str]:
-    def shown(value: Any, limit: int | None = None) -> str:
+def _text_filter(show: Callable[[str, int], str]) -> Callable[..., str]:
+    def apply(value: Any, limit: int | None = None) -> str:
         text = text_of(value)
         return show(text) if limit is None else show(text, limit)  # type: ignore[call-arg]
 
-    return shown
+    return apply
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Show a number with so many digits behind the point, `–` for none."""
+    """Return a number with `digits` decimals; `–` for None."""
     return UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
 def signed(value: float | None, digits: int = 4) -> str:
-    """Show a number with its sign, `–` for none."""
+    """Return a number with its sign; `–` for None."""
     return UNKNOWN if value is None else f"{value:+.{digits}f}"
 
 
 def percent(value: float | None) -> str:
-    """Show a share 0..1 in percent, never rounded up to 100, `–` for none."""
+    """Return a proportion (0 to 1) in percent, never rounded up to 100; `–` for None."""
     return UNKNOWN if value is None else percent_text(value)
 
 
 def seconds(milliseconds: float | None) -> str:
-    """Show a duration in seconds, or below one in milliseconds; `–` for none."""
+    """Return a duration in seconds, or in milliseconds below a second; `–` for None."""
     return UNKNOWN if milliseconds is None else duration_text(milliseconds)
 
 
 def usd(value: float | None) -> str:
-    """Show US dollars, `–` for none."""
+    """Return US dollars; `–` for None."""
     return UNKNOWN if value is None else usd_text(value)
 
 
 def sign(outcome: Any) -> str:
-    """Return the sign of an outcome or a gate's state."""
+    """Return the emoji for an outcome or a gate's state."""
     return SIGNS[text_of(outcome)]
 
 
 def word(outcome: Any) -> str:
-    """Return what an outcome or a gate's state is called."""
+    """Return the word for an outcome or a gate's state."""
     return WORDS[text_of(outcome)]
 
 
@@ -201,50 +203,50 @@ def place(source: Fields, folder: Any = "") -> Untrusted:
 
 
 def required(gate: Fields) -> str:
-    """Return what a gate requires, such as `≥ 0.9`."""
-    return f"{'≤' if at_most(text_of(gate['name'])) else '≥'} {_numbers(gate)[1]}"
+    """Return the requirement of a gate, such as `≥ 0.9`."""
+    return f"{'≤' if is_upper_limit(text_of(gate['name'])) else '≥'} {_gate_numbers(gate)[1]}"
 
 
 def actual(gate: Fields) -> str:
-    """Return what a gate found: a rate or a mean with four digits behind the point, `unknown` for nothing."""
-    return _numbers(gate)[0]
+    """Return the measured value of a gate: a rate or a mean with four decimals; `unknown` for None."""
+    return _gate_numbers(gate)[0]
 
 
-def _numbers(gate: Fields) -> tuple[str, str]:
+def _gate_numbers(gate: Fields) -> tuple[str, str]:
     name = text_of(gate["name"])
     state: GateState = "failed" if text_of(gate["state"]) == "failed" else "passed"
     found = GateVerdict(name, state, gate["actual"], gate["required"], "")
-    return figures(found, places=None if at_most(name) and not name.startswith("metrics.") else 4)
+    return gate_numbers(found, places=None if is_upper_limit(name) and not name.startswith("metrics.") else 4)
 
 
 def threshold(metric: Fields) -> str:
-    """Return a metric's threshold, such as `≤ 0.50`, `–` for none."""
-    return threshold_text(_metric(metric))
+    """Return a metric's threshold, such as `≤ 0.50`; `–` for None."""
+    return threshold_text(_metric_view(metric))
 
 
 def noise(metric: Fields) -> str:
-    """Return that the mean of a metric with `within_noise` is within noise of its threshold."""
-    return noise_text(_metric(metric))
+    """Return a clause that a metric's mean is within noise of its threshold."""
+    return noise_text(_metric_view(metric))
 
 
-def _metric(metric: Fields) -> MetricView:
+def _metric_view(metric: Fields) -> MetricView:
     known = {name: metric[name] for name in MetricView.__struct_fields__ if name not in ("name", "polarity")}
     polarity: Polarity = "minimize" if text_of(metric["polarity"]) == "minimize" else "maximize"
     return MetricView(name="", polarity=polarity, **known)
 
 
 def agreement(panel: Fields) -> str:
-    """Return how the judges of a panel agreed, in one line."""
+    """Describe the agreement of a panel's judges on one line."""
     return panel_text(PanelSummary(**{name: panel[name] for name in PanelSummary.__struct_fields__}))
 
 
 def estimate(found: Fields) -> str:
-    """Return a number with its interval, such as `0.850 [0.640, 0.948]`, `–` for none."""
+    """Return a number with its interval, such as `0.850 [0.640, 0.948]`; `–` for None."""
     return estimate_text(Estimate(found["value"], found["low"], found["high"]))
 
 
 def ends(found: Fields) -> str:
-    """Return a number, or the two between which it lies, such as `0.800 to 1.000`."""
+    """Return a number; if it is not known exactly, its lower and upper bound, such as `0.800 to 1.000`."""
     return ends_text(Ends(found["low"], found["high"]))
 
 
@@ -257,19 +259,20 @@ def rates(trials: Fields) -> str:
 
 
 def calls(model_calls: Fields, spend: Fields) -> str:
-    """Return the totals of a run's own model calls, in one line; `spend` is that of its report."""
+    """Return the totals of a run's model calls on one line; `spend` must be from the same report."""
     made = ModelCalls(**{name: model_calls[name] for name in ModelCalls.__struct_fields__})
     return calls_text(made, Spend(**{name: spend[name] for name in Spend.__struct_fields__ if name != "models"}))
 
 
 def price(spend: Fields) -> str:
-    """Show the cost of a report's `spend`: a lower bound if the cost of some answers is not known; `–` for none."""
+    """Return the cost in a report's `spend`, marked as a lower bound if some costs are unknown; `–` if no cost is
+    known."""
     known = spend["cost_usd"]
     return UNKNOWN if known is None else price_text(Total(known, spend["unpriced"]))
 
 
 def call(tool_call: Fields, limit: int = 300) -> Untrusted:
-    """Return a tool call as `name(arguments) → result`, arguments and result cut at `limit` characters."""
+    """Return a tool call as `name(arguments) → result`, with arguments and result cut to `limit` characters."""
     parts = [f"{text_of(tool_call['name'])}({one_line(text_of(tool_call['arguments']), limit)})"]
     if tool_call["error"] is not None:
         parts.append(f"error: {one_line(text_of(tool_call['error']), limit)}")

@@ -1,7 +1,7 @@
 """Values of a report as templates see them.
 
-`Untrusted` has no way to become a string but a filter of ours: forgetting the filter gives a code span in Markdown and
-an error in HTML, never live text.
+Only filters convert `Untrusted` to a string: without a filter, it becomes a code span in Markdown and an error in HTML,
+never live text.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from holodeck_action.record.sequences import Made
+from holodeck_action.record.sequences import LazySequence
 from holodeck_action.text.fields import field_names
 
 UNKNOWN = "–"
 
 
 class UnfilteredTextError(TypeError):
-    """A template uses untrusted text without a filter that makes it showable."""
+    """A template uses untrusted text without a filter."""
 
     def __init__(self) -> None:
-        super().__init__("text of the report needs a filter before anything else is done with it: cell, code or fence")
+        super().__init__("text of the report must first pass through a filter: cell, code or fence")
 
 
 class Untrusted:
-    """Text of a report. It can be compared, measured and searched, but shown only through a filter."""
+    """A string of a report. It can be compared, measured and searched, but only a filter can output it."""
 
     __slots__ = ("_text",)
 
@@ -59,7 +59,7 @@ class Untrusted:
 
 
 class Fields:
-    """A record of the report: its fields by name, wrapped when they are asked for, so that nothing is copied."""
+    """An object of a report: gives access to its fields by name, wrapped on demand and never copied."""
 
     __slots__ = ("_value",)
 
@@ -78,18 +78,18 @@ class Fields:
 
 
 def value_of(fields: Fields) -> Any:
-    """Return what is wrapped: a value of a report, or its plain data. A template can reach neither."""
+    """Return the wrapped object, which is a part of a report or its plain data; templates cannot call this function."""
     return fields._value
 
 
 def names_of(fields: Fields) -> list[str]:
-    """Return the names of the fields."""
+    """Return the names of the wrapped object's fields."""
     value = fields._value
     return list(value if isinstance(value, dict) else field_names(type(value)))
 
 
 class Items(Sequence[Any]):
-    """A list of the report, its items wrapped when they are asked for."""
+    """A list of a report, whose items are wrapped on demand."""
 
     __slots__ = ("_items",)
 
@@ -106,13 +106,13 @@ class Items(Sequence[Any]):
         return "Items(…)"
 
 
-# Made once: every value that a template asks for is compared with them.
+# Built once, since every value in a template is compared with them.
 _NUMBERS = (int, float)
-_LISTS = (list, tuple, Made)
+_LISTS = (list, tuple, LazySequence)
 
 
 def wrap(value: Any) -> Any:
-    """Return a report, or its plain data, as templates see it: every text in it is `Untrusted`."""
+    """Wrap a value of a report, or its plain data, for templates: every string becomes `Untrusted`."""
     if value is None or isinstance(value, _NUMBERS):
         return value
     if isinstance(value, str):
@@ -125,7 +125,7 @@ def wrap(value: Any) -> Any:
 
 
 def text_of(value: Any) -> str:
-    """Return the text of a value as templates see it, for filters and functions of ours that make it showable."""
+    """Return a template value as a string, for filters that escape it; `–` for None."""
     if isinstance(value, Untrusted):
         return value._text
     return UNKNOWN if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Reports and exports written where a person wants them."""
+"""Writes reports and exports to the file that a user names, or to standard output."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from holodeck_action.text.given_paths import GivenPath
 
 
 def write_text(text: str, file: GivenPath | None, stdout: TextIO) -> None:
-    """Write a report to a file; see `write_pieces`."""
+    """Write text to a file or standard output; see `write_pieces`."""
     write_pieces([text.encode("utf-8", "replace")], file, stdout)
 
 
 def write_pieces(pieces: Iterable[bytes], file: GivenPath | None, stdout: TextIO) -> None:
-    """Write UTF-8 to a file, replacing it in one step; to standard output without one.
+    """Write UTF-8 to a file, replacing it atomically; to standard output if `file` is None.
 
     Raises:
         ConfigurationError: the file cannot be written.
@@ -27,7 +27,7 @@ def write_pieces(pieces: Iterable[bytes], file: GivenPath | None, stdout: TextIO
     try:
         path = file.path
         if path.exists() and not path.is_file():
-            # A device or a pipe: written to, not replaced.
+            # A device or a pipe is written to, not replaced.
             write_through(path, pieces)
         else:
             write_atomically(path, pieces)

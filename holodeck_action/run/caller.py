@@ -1,4 +1,4 @@
-"""Who calls: everything that a command reads from or writes to the outside, as one value."""
+"""The caller of a command: its environment, folder, streams and other access to the outside, as one value."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from holodeck_action.github.job import Job
     from holodeck_action.record.disk import Disk
-    from holodeck_action.reports.terminal.progress import Following, Group
+    from holodeck_action.reports.terminal.progress import Group, ProgressDisplay
     from holodeck_action.run.loading import Surroundings
-    from holodeck_action.run.request import Allowed
+    from holodeck_action.run.options.request import Allowed
     from holodeck_action.text.given_paths import GivenPath
     from holodeck_action.workers.permission import CodeAllowed
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The outside world of one call.
+    """The environment, folder, streams and other outside resources of one call of the program.
 
     Attributes:
         environ: the environment variables.
-        cwd: absolute folder at which relative paths start, and in which code of suites runs.
-        stdin: what is typed or piped in.
-        stdout: takes what the command is asked for.
+        cwd: absolute path of the folder that relative paths start from and in which suites' code runs.
+        stdin: the standard input.
+        stdout: takes the output of the command.
         stderr: takes progress, notes and errors.
-        disk: what results are written with; None for the system's.
-        pause: waits so many seconds, between calls to GitHub.
-        signals: those that end a run in an orderly way; only a process of our own may catch any.
-        group: folds lines of the log; None for what the environment understands.
+        disk: writes results; None to use the file system directly.
+        pause: function that waits for a number of seconds, between requests to GitHub.
+        signals: signals that end a run in an orderly way; empty if another program owns the process.
+        group: folds lines of the log; None to choose by the environment.
     """
 
     environ: Mapping[str, str]
@@ -47,17 +47,17 @@ class Caller:
     signals: Sequence[Signals] = ()
     group: Group | None = None
 
-    def following(self) -> Following:
-        """Return what shows on standard error how far a command is."""
-        from holodeck_action.reports.terminal.progress import following
+    def progress_display(self) -> ProgressDisplay:
+        """Return the progress display on standard error."""
+        from holodeck_action.reports.terminal.progress import progress_display
         from holodeck_action.text.terminal import terminal_of
 
         group = self.group
         if group is None and self.environ.get("GITHUB_ACTIONS") == "true":
-            from holodeck_action.github.runner import grouped
+            from holodeck_action.github.runner import fold_lines
 
-            group = grouped
-        return following(self.stderr, terminal_of(self.stderr, self.environ), group)
+            group = fold_lines
+        return progress_display(self.stderr, terminal_of(self.stderr, self.environ), group)
 
     def surroundings(
         self,
@@ -67,19 +67,20 @@ class Caller:
         *,
         permission: Callable[[], CodeAllowed] | None = None,
     ) -> Surroundings:
-        """Return what the outside world says to a suite (see `Surroundings`).
+        """Return the surroundings of a suite (see `Surroundings`).
 
-        `permission` is None where the event of the job decides, and GitHub where that does not tell.
+        If `permission` is None, the job's event decides whether code may run; GitHub is queried if the event does not
+        suffice.
         """
         from holodeck_action.run.loading import Surroundings
-        from holodeck_action.run.request import NOTHING_MORE
+        from holodeck_action.run.options.request import NOTHING_MORE
 
         home = self.environ.get("HOME")
         return Surroundings(
             self.environ,
             Path(home) if home else None,
             self.cwd,
-            # GitHub may have to be asked.
+            # Cached: it may call GitHub.
             permission or cache(self._permission),
             env_file,
             allowed or NOTHING_MORE,
@@ -92,16 +93,18 @@ class Caller:
             return job.permission(self.cwd)
 
     def note(self, *sentences: str) -> None:
-        """Write notes, each on a line of its own, to standard error."""
+        """Write notes, each on its own line, to standard error."""
         from holodeck_action.text.plain import one_line
 
         self.stderr.writelines(f"note: {one_line(sentence, 1000)}\n" for sentence in sentences)
         self.stderr.flush()
 
     def job(self) -> Job:
-        """Return the job that a run of this caller is part of, to be closed when the run is done."""
+        """Return the CI job of the caller's run, which must be closed after the run."""
         from holodeck_action.github.job import Job
-        from holodeck_action.run.options.action_inputs import accepts_forks, given_token
+        from holodeck_action.run.options.action_inputs import accepts_forks, github_token
 
         environ = self.environ
-        return Job(environ, given_token(environ), lambda: accepts_forks(environ), self.pause, lambda: datetime.now(UTC))
+        return Job(
+            environ, github_token(environ), lambda: accepts_forks(environ), self.pause, lambda: datetime.now(UTC)
+        )

@@ -1,4 +1,4 @@
-"""Which cases of a suite are run, and whether gates can be reached with them."""
+"""Chooses the cases of a suite to run, and checks that its gates can be met with these cases."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.statistics import MANY_ENOUGH, effective_sample_size, wilson_lower_bound
 from holodeck_action.run.conditions import filter_words
-from holodeck_action.run.settings import Flags, Settings, SettingsError, baseline_problem
+from holodeck_action.run.options.settings import Flags, Settings, SettingsError, baseline_problem
 from holodeck_action.suite.applicability import case_asserts, skip_reason
-from holodeck_action.suite.model.policy import gates_scores
+from holodeck_action.suite.model.policy import has_score_gate
 from holodeck_action.suite.values import Case, Suite
 
 
 def choose_cases(suite: Suite, flags: Flags) -> tuple[Case, ...]:
-    """Return the cases to run, with the trials that the command line asks for.
+    """Return the cases to run, each with the number of trials that the command line requests.
 
     Raises:
-        SettingsError: no case is left, or more passes are asked for than there are trials.
+        SettingsError: no case is left, or more passes are required than there are trials.
     """
 
-    def wanted(case: Case) -> bool:
+    def is_chosen(case: Case) -> bool:
         names = {case.id} if case.name is None else {case.id, case.name}
-        by_name = any(matching(names, glob) for glob in flags.case_globs)
+        by_name = any(matches_glob(names, glob) for glob in flags.case_globs)
         return (
             (by_name or not flags.case_globs)
             and (not flags.tags or not set(flags.tags).isdisjoint(case.tags))
             and (flags.failed_from is None or case.id in flags.failed_from)
         )
 
-    chosen = [case for case in suite.cases if wanted(case)][: flags.limit]
+    chosen = [case for case in suite.cases if is_chosen(case)][: flags.limit]
     if suite.cases and not chosen:
         if flags.failed_from is not None and not flags.failed_from:
             raise SettingsError("--failed-from names results in which no case failed: there is nothing to run again")
@@ -39,25 +39,25 @@ def choose_cases(suite: Suite, flags: Flags) -> tuple[Case, ...]:
             f"no case matches {' '.join(filter_words(filters_of(flags)))}; the suite has {len(suite.cases)} cases, "
             f"such as {suite.cases[0].id!r}"
         )
-    if chosen and not gates_scores(suite.policy.gates) and not any(case_asserts(case) for case in chosen):
+    if chosen and not has_score_gate(suite.policy.gates) and not any(case_asserts(case) for case in chosen):
         raise SettingsError("nothing can fail in the chosen cases: every metric in them is informational or disabled")
     return tuple(with_trials(case, flags) for case in chosen)
 
 
 def unmatched_filters(suites: Sequence[Suite], flags: Flags) -> list[str]:
-    """Return a sentence for every filter that matches no case of any suite: a slip that would drop cases silently."""
+    """Return an error sentence for each filter that matches no case of any suite, since a typo would drop cases."""
     cases = [case for suite in suites for case in suite.cases]
     names = {name for case in cases for name in (case.id, case.name) if name is not None}
     tags = {tag for case in cases for tag in case.tags}
-    problems = [f"--case {glob!r} matches no case" for glob in flags.case_globs if not matching(names, glob)]
-    return problems + [f"--tag {tag!r} is the tag of no case" for tag in flags.tags if tag not in tags]
+    problems = [f"--case {glob!r} matches no case" for glob in flags.case_globs if not matches_glob(names, glob)]
+    return problems + [f"--tag {tag!r} is not a tag of any case" for tag in flags.tags if tag not in tags]
 
 
-def check_reachable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> None:
-    """Refuse lower bounds that these cases cannot reach even when all of them pass.
+def check_bounds_attainable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> None:
+    """Refuse lower bounds that these cases cannot reach even if all of them pass.
 
     Raises:
-        SettingsError: one cannot be reached.
+        SettingsError: a bound cannot be reached.
     """
     _check_enough_cases(settings, suite, cases)
     problem = baseline_problem(settings.baseline, settings.gates, compared=settings.compared)
@@ -73,14 +73,15 @@ def check_reachable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> 
     best = wilson_lower_bound(1.0, effective_sample_size(weights))
     if best < bound:
         raise SettingsError(
-            f"min_pass_rate_lower_bound {bound:g} cannot be reached with {len(weights)} counting case(s): if all of "
-            f"them pass it is {best:.4g}; run more cases or lower it with --min-pass-rate-lower-bound",
+            f"min_pass_rate_lower_bound {bound:g} cannot be reached with {len(weights)} counting case(s): the "
+            f"bound is {best:.4g} if all of them pass; run more cases, or lower the limit with "
+            "--min-pass-rate-lower-bound",
             "gates.min_pass_rate_lower_bound" if bound == suite.policy.gates.min_pass_rate_lower_bound else None,
         )
 
 
 def _check_enough_cases(settings: Settings, suite: Suite, cases: Sequence[Case]) -> None:
-    """Refuse a bound on the interval of a metric's mean where too few cases have the metric for one."""
+    """Refuse a bound on the confidence interval of a metric's mean if too few cases have the metric."""
     quarantined = {entry.case for entry in suite.policy.quarantine}
     for name, bounds in sorted(settings.gates.metrics.items()):
         for bound, key, instead in (
@@ -92,8 +93,8 @@ def _check_enough_cases(settings: Settings, suite: Suite, cases: Sequence[Case])
             scored = sum(case.id not in quarantined and _has_metric(case, name) for case in cases)
             if scored < MANY_ENOUGH:
                 raise SettingsError(
-                    f"gates.metrics.{name}.{key} needs {MANY_ENOUGH} cases with a score, and {scored} counting "
-                    f"case(s) can have one; run more cases or use {instead}",
+                    f"gates.metrics.{name}.{key} needs {MANY_ENOUGH} cases with a score, but only {scored} "
+                    f"counting case(s) can have one; run more cases, or use {instead}",
                     f"gates.metrics.{name}.{key}",
                 )
 
@@ -103,7 +104,7 @@ def _has_metric(case: Case, name: str) -> bool:
 
 
 def filters_of(flags: Flags) -> dict[str, object]:
-    """Return the case filters in force, as JSON values."""
+    """Return the command line's case filters that are set, as JSON values by name."""
     filters: dict[str, object] = {
         "case": list(flags.case_globs),
         "tag": list(flags.tags),
@@ -113,16 +114,16 @@ def filters_of(flags: Flags) -> dict[str, object]:
     return {name: value for name, value in filters.items() if value not in (None, [])}
 
 
-def matching(names: Set[str], glob: str) -> bool:
-    """Tell whether a glob matches one of the names, or is one: names may hold brackets."""
+def matches_glob(names: Set[str], glob: str) -> bool:
+    """Return whether a glob matches or equals one of the names (names may contain brackets)."""
     return glob in names or any(fnmatchcase(name, glob) for name in names)
 
 
 def with_trials(case: Case, flags: Flags) -> Case:
-    """Return a case with the trials that the command line asks for.
+    """Return a case with the number of trials that the command line requests.
 
     Raises:
-        SettingsError: more passes are asked for than there are trials.
+        SettingsError: more passes are required than there are trials.
     """
     if flags.repeat is None and flags.min_pass is None:
         return case

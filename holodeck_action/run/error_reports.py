@@ -1,4 +1,4 @@
-"""Errors that end a command early, as sentences, never tracebacks."""
+"""Reports errors that end a command early: as sentences, never as tracebacks."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
-    """Why a command ended early: its exit code, and the problems, without the job's secrets."""
+class EarlyEnd:
+    """The exit code of a command that an error ended early, and the problems to report, without the job's secrets."""
 
     code: int
     problems: tuple[str | Located, ...]
 
-    def shown(self, terminal: Terminal) -> str:
-        """Return the problems as text, with the lines of files that they are about."""
+    def to_text(self, terminal: Terminal) -> str:
+        """Return the problems as text, each with the line of the file that it concerns."""
         from holodeck_action.reports.terminal.excerpts import error_lines
 
         return "".join(f"{line}\n" for line in error_lines(self.problems, terminal))
 
 
-def explained(error: BaseException, environ: Mapping[str, str]) -> Explained:
-    """Return why a command ends with an error."""
-    from holodeck_action.suite.configuration_errors import through
+def explain_error(error: BaseException, environ: Mapping[str, str]) -> EarlyEnd:
+    """Return the exit code and the problems for an error that ends a command."""
+    from holodeck_action.suite.configuration_errors import map_texts
     from holodeck_action.text.redaction import Redactor
     from holodeck_action.text.secrets import environment_secrets
 
     code, problems = _problems(error)
     redactor = Redactor(environment_secrets(environ))
-    return Explained(code, tuple(through(problem, redactor.text) for problem in problems))
+    return EarlyEnd(code, tuple(map_texts(problem, redactor.text) for problem in problems))
 
 
 def _problems(error: BaseException) -> tuple[int, tuple[str | Located, ...]]:
@@ -56,15 +56,15 @@ def _problems(error: BaseException) -> tuple[int, tuple[str | Located, ...]]:
 
 
 def report_error(error: BaseException, environ: Mapping[str, str], stderr: TextIO) -> int:
-    """Write what ended a command early, and return its exit code.
+    """Write an error that ends a command early, and return the exit code.
 
-    A step of a workflow may run the program itself: then the lines that a configuration error is about are annotated.
+    In a GitHub workflow, also annotate the lines that a configuration error concerns.
     """
     from holodeck_action.suite.configuration_errors import ConfigurationError
     from holodeck_action.text.terminal import terminal_of
 
-    explanation = explained(error, environ)
-    stderr.write(explanation.shown(terminal_of(stderr, environ)))
+    explanation = explain_error(error, environ)
+    stderr.write(explanation.to_text(terminal_of(stderr, environ)))
     if environ.get("GITHUB_ACTIONS") == "true" and isinstance(error, ConfigurationError):
         from holodeck_action.github.annotations import annotate_problems
         from holodeck_action.github.runner import annotation_commands

@@ -1,4 +1,4 @@
-"""What a run is, for its journal: a journal of anything else is not continued."""
+"""The identity of a run: a journal is only continued by a run with the same identity."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT
 from holodeck_action.suite.loader import graders
 from holodeck_action.suite.model.targets import AnyTarget, PythonTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
-from holodeck_action.targets.factory import describe
+from holodeck_action.targets.factory import describe_target
 
 _CHUNK = 1 << 20
 
 
 def file_digests(suite: Suite, target: AnyTarget, target_files: Checkout) -> dict[str, str]:
-    """Return the digests of the files that trials depend on besides the suite's own, by what to call each.
+    """Return digests of the files besides the suite's own that trials depend on, by a phrase that describes the file.
 
-    These are a transcript, the modules named as target or grader, and the files that cases give.
+    These are the target's transcript of recorded answers, the modules named as target or grader, and the files of
+    cases.
 
     Raises:
         OSError: a file cannot be read.
@@ -31,10 +32,10 @@ def file_digests(suite: Suite, target: AnyTarget, target_files: Checkout) -> dic
     if isinstance(target, RecordedTarget):
         found[f"the transcript {Path(target.path).name}"] = _digest(target_files, target.path, MOST_TRANSCRIPT)
     for file in named_modules(suite, target):
-        # Relative, so that a checkout elsewhere has the same names.
+        # Relative, so that names are the same in every checkout.
         name = os.path.relpath(file, suite.checkout.folder)
         found[f"the module {name}"] = _digest(suite.checkout, file, MOST_TEXT)
-    for name in _given(suite):
+    for name in _case_files(suite):
         found[f"the file {name}"] = _digest(suite.checkout, name, MOST_FILE)
     return found
 
@@ -46,35 +47,35 @@ def run_identity(
     digests: Mapping[str, str],
     environment: str | None = None,
 ) -> dict[str, object]:
-    """Return what journaled trials depend on, JSON values by name; names are shown when they differ.
+    """Return the inputs that determine a run's trials: JSON values by a name for messages about differing inputs.
 
-    Covers the suite's files, what its variables stand for, the target, the commit, and other files by their `digests`
-    (see `file_digests`); what modules import in turn is in the journal itself, as the processes that import it tell.
-    `environment` tells the packages of that code apart, where it has its own.
+    They cover the suite's files, the values of its variables, the target, the commit, and other files by their
+    `digests` (see `file_digests`). Files that modules import are recorded in the journal itself. `environment` is the
+    digest of the packages that are installed for the code; None if none are installed.
     """
-    # The described target omits options and queries, which may be secret: the digest tells them apart.
-    # Relative, so that a checkout elsewhere goes on as well.
+    # The description of the target omits options and queries, which may be secret; the digest covers them.
+    # Relative, so that a checkout elsewhere can continue.
     folder = os.path.relpath(target_files.folder, suite.folder)
     asked = hashlib.sha256(f"{folder} {target.model_dump_json()}".encode("utf-8", "surrogatepass"))
     code = hashlib.sha256()
     for name, digest in sorted(digests.items()):
         code.update(f"{name} {digest}\n".encode("utf-8", "surrogatepass"))
     return {
-        "cases": _cases(suite),
+        "cases": _cases_digest(suite),
         "code": code.hexdigest(),
         "commit": head_commit(suite.folder),
         "digest": suite.digest,
         **({} if environment is None else {"environment": environment}),
         "suite": suite.name,
-        "target": describe(target),
+        "target": describe_target(target),
         "target_digest": asked.hexdigest(),
         "tool": __version__,
         "version": SCHEMA_VERSION,
     }
 
 
-def _cases(suite: Suite) -> str:
-    """Digest ids, contents and metrics of the cases as they are after substitution, which the files do not show."""
+def _cases_digest(suite: Suite) -> str:
+    """Return a digest of the cases' ids, contents and metrics after the substitution of variables."""
     digest = hashlib.sha256()
     metrics: dict[int, bytes] = {}
     for case in suite.cases:
@@ -88,18 +89,18 @@ def _cases(suite: Suite) -> str:
 
 
 def named_modules(suite: Suite, target: AnyTarget) -> Iterator[Path]:
-    """Yield the files of the modules that a suite names as target or grader, where they are no installed packages."""
+    """Yield the files of the modules that a suite names as target or grader, except installed packages."""
     references = sorted({*graders(suite), *([target.reference] if isinstance(target, PythonTarget) else [])})
     for reference in references:
         module = reference.partition(":")[0].replace(".", "/")
-        # Where the workers look for it; elsewhere it is an installed package.
+        # The folders in which workers look first; a module elsewhere is an installed package.
         files = (f"{module}.py", f"{module}/__init__.py")
         found = (folder / file for folder in (suite.folder, suite.checkout.cwd) for file in files)
         yield from islice(filter(Path.is_file, found), 1)
 
 
-def _given(suite: Suite) -> Iterable[str]:
-    """Return the files of the cases; what a URL stands for is not looked at."""
+def _case_files(suite: Suite) -> Iterable[str]:
+    """Return the paths of the files that cases attach, except URLs."""
     named = {file.path for case in suite.cases for turn in case.turns for file in turn.files if file.path is not None}
     return sorted(named)
 
@@ -113,30 +114,30 @@ def _digest(files: Checkout, name: str | Path, most: int) -> str:
 
 
 _MOST_FILES = 10_000
-"""Files that are followed: user code says which they are, and might go on forever."""
+"""Maximum number of imported files: user code reports them, and might never stop."""
 _LONGEST_PATH = 4_096
 
 
 class ImportedFiles:
-    """Collects the files that worker processes say they have imported, each once, with its digest."""
+    """Collects the files that worker processes report as imported, each once, with its digest."""
 
     def __init__(self, checkout: Checkout, named: Iterable[Path] = ()) -> None:
-        """Begin with none.
+        """Create an empty collection.
 
         Args:
-            checkout: the suite's; what lies outside of it is not followed.
-            named: files that the identity of the run covers already.
+            checkout: the suite's checkout; files outside of it are ignored.
+            named: files to ignore because the identity of the run covers them already.
         """
         self._checkout = checkout
         self._named = frozenset(os.path.relpath(path, checkout.folder) for path in named)
         self._digests: dict[str, str | None] = {}
-        self._listener: Callable[[Mapping[str, str | None]], None] = _nobody
+        self._listener: Callable[[Mapping[str, str | None]], None] = _ignore
 
     def __call__(self, paths: Sequence[str]) -> None:
-        """Take note of files, given by absolute paths; those known already are passed over."""
+        """Add files by their absolute paths; files that were added before are ignored."""
         found: dict[str, str | None] = {}
         for path in paths[: _MOST_FILES - len(self._digests)]:
-            # Relative, so that a checkout elsewhere goes on as well.
+            # Relative, so that a checkout elsewhere can continue.
             name = os.path.relpath(path, self._checkout.folder) if len(path) <= _LONGEST_PATH else ""
             if name and name not in self._digests and name not in self._named:
                 found[name] = self._digest(name)
@@ -144,35 +145,36 @@ class ImportedFiles:
         if found:
             self._listener(found)
 
-    def take(self, digests: Mapping[str, str | None]) -> None:
-        """Take note of files that were imported from a copy of the checkout elsewhere, with their digests there."""
+    def add_digests(self, digests: Mapping[str, str | None]) -> None:
+        """Add files that were imported from a copy of the checkout on another machine, with the digests computed
+        there."""
         found = {name: digest for name, digest in digests.items() if name not in self._digests}
         self._digests |= found
         if found:
             self._listener(found)
 
-    def tell(self, listener: Callable[[Mapping[str, str | None]], None]) -> None:
-        """Tell of the files known so far, and of others as they come."""
+    def notify(self, listener: Callable[[Mapping[str, str | None]], None]) -> None:
+        """Call a listener with the digests known so far, and with each later one when it is added."""
         if self._digests:
             listener(self._digests)
         self._listener = listener
 
     @property
     def digests(self) -> Mapping[str, str]:
-        """The digests of the files known so far, by their paths from the suite; of those that could be read."""
+        """Digests of the imported files that could be read, by path relative to the suite's folder."""
         return {name: digest for name, digest in self._digests.items() if digest is not None}
 
-    def changed(self, imported: Mapping[str, str | None]) -> list[str]:
-        """Return which of some files do not hold any more what they held when they were imported."""
+    def changed_files(self, imported: Mapping[str, str | None]) -> list[str]:
+        """Return the names of the files whose content has changed since they were imported."""
         return sorted(name for name, digest in imported.items() if self._digest(name) != digest)
 
     def _digest(self, name: str) -> str | None:
-        """Digest a file as it is now; None where it is gone or out of reach."""
+        """Return the current digest of a file; None if it is gone or cannot be read."""
         try:
             return self._checkout.read(name, MOST_FILE).digest()
         except (OSError, ValueError):
             return None
 
 
-def _nobody(found: Mapping[str, str | None]) -> None:
+def _ignore(found: Mapping[str, str | None]) -> None:
     pass

@@ -1,7 +1,7 @@
-"""The journal: finished trials on disk within half a second, so that a killed run loses almost nothing.
+"""The journal: it stores finished trials on disk within half a second, so that a killed run loses little work.
 
-One JSON line per trial behind a header line that names what was run, each with its digest. A writer thread commits in
-groups: everything that arrived since the last flush is written and fsynced together.
+The header line has the identity of the run; one JSON line for each trial follows; each line contains its digest. A
+writer thread commits in groups: all lines since the last flush are written and fsynced together.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct, field
 
-from holodeck_action.record.disk import DISK, Disk, open_kept, open_new
+from holodeck_action.record.disk import DISK, Disk, open_existing, open_new
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.record.serialization import from_plain
 from holodeck_action.text.foreign import Foreign, open_file
@@ -31,13 +31,13 @@ _SHOWN = 10
 
 
 class JournalError(Exception):
-    """A journal cannot be resumed; the message says why and what to do."""
+    """A journal cannot be resumed; the message gives the reason and a remedy."""
 
 
-class Journaled(Struct, frozen=True):
-    """What a journal holds: finished trials by (case id, trial index), and the length of its sound part in bytes.
+class JournalContent(Struct, frozen=True):
+    """The content of a journal: finished trials by (case id, trial index), and the bytes of its complete lines.
 
-    `imported` are the files of the suite's own code with their digests, see `ImportedFiles`.
+    `imported` has the digests of files that the suite's code imported, by name (see `ImportedFiles`).
     """
 
     trials: Mapping[tuple[str, int], TrialRecord]
@@ -47,10 +47,10 @@ class Journaled(Struct, frozen=True):
 
 
 class Journal:
-    """Appends finished trials to a file from a thread of its own.
+    """Appends finished trials to a file from its own thread.
 
-    A write error (a full disk) does not end the run: what is sound in the file stays, and what could not be written is
-    tried again with the next trials. `error` says what is wrong while something is missing.
+    A write error, such as a full disk, does not end the run: lines that were not written are tried again with the next
+    trials. `error` describes the problem as long as lines are missing.
     """
 
     def __init__(
@@ -59,18 +59,18 @@ class Journal:
         """Open the journal.
 
         Args:
-            path: the journal's file.
-            identity: what is run; a journal of something else is not resumed.
-            keep_bytes: length of the part of an existing file that is kept; 0 starts anew.
-            disk: what it is written with.
-            cases: how many are to be run, for those who follow the run; None where nobody knows.
+            path: path of the journal.
+            identity: the identity of the run; only a run with the same identity can resume the journal.
+            keep_bytes: number of bytes to keep of an existing file; 0 for a new file.
+            disk: writes the file.
+            cases: number of cases to run, for the display of progress; None if the number is unknown.
 
         Raises:
             OSError: the file cannot be opened.
         """
         self.error: str | None = None
         self._path, self._disk = path, disk
-        self._file = open_kept(path) if keep_bytes else open_new(path)
+        self._file = open_existing(path) if keep_bytes else open_new(path)
         self._sound = keep_bytes
         self._pending: list[bytes] = []
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -81,32 +81,33 @@ class Journal:
             self._file.seek(keep_bytes)
         else:
             head = {"journal": dict(identity), **({} if cases is None else {"planned": cases})}
-            self._head = sealed_line(json.dumps(head, sort_keys=True).encode()[:-1], b"")
+            self._head = seal_line(json.dumps(head, sort_keys=True).encode()[:-1], b"")
             self._commit([self._head])
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._write_groups, name="journal", daemon=True)
         self._thread.start()
 
     def append(self, case_id: str, trial: bytes) -> None:
-        """Hand over a finished trial as JSON; it is on disk within half a second."""
+        """Append a finished trial as JSON; it is on disk within half a second."""
         self._put(json.dumps({"case": case_id})[:-1].encode() + b', "trial": ' + trial)
 
     def append_code(self, imported: Mapping[str, str | None]) -> None:
-        """Note digests of files that the suite's own code has imported, before the trials that ran by them."""
+        """Append digests of files that the suite's code has imported; call it before appending the trials that used
+        them."""
         self._put(json.dumps({"imported": dict(imported)}, sort_keys=True).encode()[:-1])
 
     def _put(self, text: bytes) -> None:
-        self._queue.put(sealed_line(text, self._head))
+        self._queue.put(seal_line(text, self._head))
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining lines and close the file."""
         self._closing.set()
         self._queue.put(None)
         self._thread.join()
         self._file.close()
 
     def remove(self) -> None:
-        """Delete the file: its run is complete and its results are on the disk."""
+        """Delete the file; call it when the run is complete and its results are on disk."""
         self._disk.remove(self._path)
 
     def _write_groups(self) -> None:
@@ -116,7 +117,7 @@ class Journal:
             group = [] if first is None else [first]
             closing = first is None
             if not closing:
-                # Let a group gather: one fsync for many trials.
+                # Wait for a group: one fsync for many trials.
                 closing = self._closing.wait(FLUSH_INTERVAL_S)
             while not self._queue.empty():
                 line = self._queue.get()
@@ -139,7 +140,7 @@ class Journal:
         except OSError as error:
             name = self._path.name
             self.error = (
-                f"the journal {name} could not be written ({error.strerror}): --resume runs again what it lacks"
+                f"the journal {name} could not be written ({error.strerror}); --resume runs missing cases again"
             )
             if self._path.is_file():
                 self._file.truncate(self._sound)
@@ -149,19 +150,19 @@ class Journal:
             self._pending, self.error = [], None
 
 
-def sealed_line(text: bytes, head: bytes) -> bytes:
-    """Close a line with its digest, which is that of the journal's first line and of its own text before it."""
+def seal_line(text: bytes, head: bytes) -> bytes:
+    """Return a line of the journal: the text with a digest over the journal's first line (`head`) and the text."""
     return text + f', "digest": "{hashlib.sha256(head + text).hexdigest()}"}}\n'.encode()
 
 
-def is_sound(line: bytes, head: bytes) -> bool:
-    """Tell whether a line is as it was written, below this first line of the journal."""
+def has_valid_digest(line: bytes, head: bytes) -> bool:
+    """Return whether a line's digest is valid for its text and for the journal's first line (`head`)."""
     text, _, _ = line.rpartition(b', "digest": "')
-    return line == sealed_line(text, head)
+    return line == seal_line(text, head)
 
 
-class Resumed(Struct, frozen=True):
-    """What a run starts from: finished trials, how much of the journal to keep, and what the user should know."""
+class ResumedRun(Struct, frozen=True):
+    """The state of a resumed run: finished trials, the number of bytes of the journal to keep, and notices."""
 
     trials: Mapping[tuple[str, int], TrialRecord]
     keep_bytes: int
@@ -170,19 +171,19 @@ class Resumed(Struct, frozen=True):
 
 def read_for_resume(
     path: GivenPath, identity: Mapping[str, Any], changed: Callable[[Mapping[str, str | None]], Sequence[str]]
-) -> Resumed:
-    """Read what an interrupted run has finished; nothing when there is no journal.
+) -> ResumedRun:
+    """Read the finished trials of an interrupted run; there are none if the journal does not exist.
 
     Args:
-        path: the journal's file.
-        identity: what is run.
-        changed: tells which imported files do not hold any more what they held.
+        path: path of the journal.
+        identity: the identity of the run.
+        changed: function that gets the digests of imported files by name and returns the names of changed files.
 
     Raises:
-        JournalError: the journal is another run's, or broken or unreadable as a whole, or imported files have changed.
+        JournalError: the journal is another run's, is broken or cannot be read, or imported files have changed.
     """
     if not os.path.lexists(path):
-        return Resumed({}, 0, (f"there is no {path.name} to resume; everything is run",))
+        return ResumedRun({}, 0, (f"there is no {path.name} to resume from; all cases are run",))
     try:
         found = read_journal(path, identity)
     except OSError as error:
@@ -191,15 +192,15 @@ def read_for_resume(
     if edited:
         names = ", ".join(edited[:_SHOWN]) + (", …" if len(edited) > _SHOWN else "")
         raise JournalError(
-            f"{path}: code that the interrupted run had imported has changed since ({names}); "
-            "run without --resume to start anew"
+            f"{path}: code that the interrupted run imported has changed since ({names}); "
+            "run without --resume to start again"
         )
     notices = (f"{found.broken_lines} broken line(s) of {path.name} are run again",) if found.broken_lines else ()
-    return Resumed(found.trials, found.sound_bytes, notices)
+    return ResumedRun(found.trials, found.sound_bytes, notices)
 
 
-def set_aside(path: Path) -> tuple[str, ...]:
-    """Keep the journal of an interrupted run that is not continued under another name, and say so.
+def set_aside_journal(path: Path) -> tuple[str, ...]:
+    """Rename the journal of an interrupted run that is not resumed, and return a notice about it.
 
     Raises:
         OSError: the file cannot be renamed.
@@ -210,16 +211,16 @@ def set_aside(path: Path) -> tuple[str, ...]:
     return (f"the journal of an interrupted run was kept as {PREVIOUS_FILE}; --resume would have continued it",)
 
 
-class Running(Struct, frozen=True):
-    """How far a run is: what is run, how many cases it has (None: not known), and finished trials by case id."""
+class RunProgress(Struct, frozen=True):
+    """The progress of a run: its identity, its number of cases (None if not known), and finished trials by case id."""
 
     identity: Mapping[str, Any]
     planned: int | None
     trials: Mapping[str, Sequence[TrialRecord]]
 
 
-def follow(path: Path) -> Running | None:
-    """Read the journal of a run that goes on, whatever is run; None where it holds nothing yet, or is no journal.
+def read_progress(path: Path) -> RunProgress | None:
+    """Read the journal of a run in progress with any identity; None if the file is empty or not a journal.
 
     Raises:
         OSError: the file cannot be read.
@@ -233,8 +234,8 @@ def follow(path: Path) -> Running | None:
         except (ValueError, KeyError, TypeError):
             return None
         for line in file:
-            # The last line may be half written.
-            if not line.endswith(b"\n") or not line.startswith(b'{"case"') or not is_sound(line, header):
+            # The last line may be incomplete.
+            if not line.endswith(b"\n") or not line.startswith(b'{"case"') or not has_valid_digest(line, header):
                 continue
             try:
                 entry = Foreign(line).json()
@@ -242,10 +243,10 @@ def follow(path: Path) -> Running | None:
                 trials.setdefault(str(entry["case"]), []).append(trial)
             except (ValueError, KeyError, TypeError):
                 continue
-    return Running(identity, planned if isinstance(planned, int) else None, trials)
+    return RunProgress(identity, planned if isinstance(planned, int) else None, trials)
 
 
-def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
+def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> JournalContent:
     """Read the finished trials of an interrupted run; torn, broken and edited lines are omitted.
 
     Raises:
@@ -258,8 +259,8 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
     with open_file(path, None, follow=False) as file:
         header = file.readline()
         if not header.endswith(b"\n"):
-            # Killed while the header was written: nothing had run yet.
-            return Journaled({}, 0, 0)
+            # Killed while writing the header: nothing had run yet.
+            return JournalContent({}, 0, 0)
         _check_identity(path, header, identity)
         sound = len(header)
         for line in file:
@@ -268,27 +269,27 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> Journaled:
             sound += len(line)
             try:
                 entry = Foreign(line).json()
-                if not is_sound(line, header):
-                    raise ValueError("its digest is that of something else")
+                if not has_valid_digest(line, header):
+                    raise ValueError("its digest does not match")
                 if "imported" in entry:
-                    # What was imported first is what the trials before it ran by.
+                    # The first digest of a file is the one that the trials before it used.
                     imported = {**_digests(entry["imported"]), **imported}
                     continue
                 trial = from_plain(entry["trial"], TrialRecord)
                 places[entry["case"], trial.index] = (sound - len(line), len(line))
             except (ValueError, KeyError, TypeError):
                 if line.startswith(b'{"imported"'):
-                    # Nobody knows any more by which code the trials ran.
-                    raise JournalError(f"{path}: the journal was edited; run without --resume to start anew") from None
+                    # The code of the trials is unknown.
+                    raise JournalError(f"{path}: the journal was edited; run without --resume to start again") from None
                 broken += 1
-        return Journaled(_JournaledTrials(file, places), sound, broken, imported)
+        return JournalContent(_JournaledTrials(file, places), sound, broken, imported)
 
 
 class _JournaledTrials(Mapping[tuple[str, int], TrialRecord]):
-    """Trials of a journal, by case id and index, each read when it is asked for."""
+    """Trials of a journal by case id and index, read on demand."""
 
     def __init__(self, file: BinaryIO, places: Mapping[tuple[str, int], tuple[int, int]]) -> None:
-        """Take the open file, and of each trial where its line begins and how many bytes it has."""
+        """Store the open file, and the position and length in bytes of each trial's line."""
         self._handle, self._places = os.dup(file.fileno()), places
         weakref.finalize(self, os.close, self._handle)
 
@@ -314,12 +315,14 @@ def _check_identity(path: GivenPath, header: bytes, identity: Mapping[str, Any])
     try:
         found = {**Foreign(header).json()["journal"]}
     except (ValueError, KeyError, TypeError) as error:
-        raise JournalError(f"{path}: the journal's first line is broken; run without --resume to start anew") from error
+        raise JournalError(
+            f"{path}: the journal's first line is broken; run without --resume to start again"
+        ) from error
     differing = [key for key in sorted({*found, *identity}) if found.get(key) != identity.get(key)]
     if differing:
         changes = ", ".join(f"{key} was {found.get(key)!r}, is {identity.get(key)!r}" for key in differing)
         raise JournalError(
-            f"{path}: the interrupted run is not this one ({changes}); run without --resume to start anew"
+            f"{path}: the interrupted run differs from this one ({changes}); run without --resume to start again"
         )
-    if not is_sound(header, b""):
-        raise JournalError(f"{path}: the journal's first line was edited; run without --resume to start anew")
+    if not has_valid_digest(header, b""):
+        raise JournalError(f"{path}: the journal's first line was edited; run without --resume to start again")

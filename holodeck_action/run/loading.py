@@ -1,4 +1,4 @@
-"""Suites found and loaded, as a call names them."""
+"""Finds and loads the suites that a command or function call names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from msgspec import Struct, field, structs
 from holodeck_action.metrics.weak_assertions import weak_assertions
 from holodeck_action.run.environments.case_rows import CaseRows
 from holodeck_action.run.environments.environments import (
-    Installing,
+    PackageSetup,
     ProjectPython,
     environment_problem,
     needs_python,
@@ -25,20 +25,20 @@ from holodeck_action.run.environments.environments import (
 )
 from holodeck_action.run.environments.packages import PackagesError
 from holodeck_action.run.metrics import installed_metrics
-from holodeck_action.run.request import NOTHING_MORE, Allowed
+from holodeck_action.run.options.request import NOTHING_MORE, Allowed
 from holodeck_action.seam import registry
 from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, through
+from holodeck_action.suite.configuration_errors import ConfigurationError, Located, locate_problem, map_texts
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.model.targets import AnyTarget
 from holodeck_action.suite.values import Suite
-from holodeck_action.suite.yaml.variables import environment_for
+from holodeck_action.suite.yaml.variables import load_environment
 from holodeck_action.text.foreign import RefusedFileError
 from holodeck_action.text.given_paths import GivenPath
-from holodeck_action.text.plain import storable_text
+from holodeck_action.text.plain import replace_surrogates
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.code_errors import UserCodeError
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
 
 
 class Surroundings(Struct, frozen=True):
-    """What the outside world says.
+    """What a suite may use from outside: variables, home folder, packages and permissions.
 
-    `environ` are the environment variables, `home` the user's home (None: there is none), `env_file` the file of
-    `--env-file`, `allowed` what suites may do beyond their checkout. `requirements` are the lines of `--requirements`.
-    `permission` judges whether code of the checkout may run here, and raises CodeRefusedError where not: no suite is
-    opened without its answer. `tell` takes a sentence on what takes time.
-    `copy_of` are a copy of what is under version control, in which the suite is, and what it is a copy of.
+    `environ` has the environment variables; `home` is the user's home folder (None if there is none), `env_file` the
+    value of `--env-file`, `allowed` the permissions of suites beyond their checkout. `requirements` are the lines of
+    `--requirements`. `permission` returns the permission to run code of the checkout, or raises CodeRefusedError; no
+    suite is opened without it. `tell` is called with a sentence about each slow operation. `copy_of` is set if the
+    suite is in a temporary copy of its repository: the copy's folder and the original's.
     """
 
     environ: Mapping[str, str]
@@ -69,16 +69,16 @@ class Surroundings(Struct, frozen=True):
     tell: Callable[[str], None] = lambda sentence: None
     copy_of: tuple[Path, Path] | None = None
 
-    def installing(self, code: CodeAllowed) -> Installing:
-        """Return how packages come to a suite."""
-        return Installing(self.requirements, self.home, self.cwd, code, self.tell, self.copy_of)
+    def package_setup(self, code: CodeAllowed) -> PackageSetup:
+        """Return the setup of packages for a suite."""
+        return PackageSetup(self.requirements, self.home, self.cwd, code, self.tell, self.copy_of)
 
 
-class Loaded(Struct, frozen=True):
-    """A valid suite; `environ` is the job's environment with what an env file adds, `cards` are its judge cards.
+class LoadedSuite(Struct, frozen=True):
+    """A valid suite; `environ` is the job's environment with the env file's variables, `cards` has the judge cards.
 
-    `code` is the permission to start its code: there is no suite without one.
-    `python` is the project's own Python; None where code of the suite runs in ours, or none has been asked for yet.
+    `code` is the permission to start the suite's code. `python` is the project's own Python; None if the program's own
+    Python runs the code, or before it is determined.
     """
 
     suite: Suite
@@ -89,17 +89,17 @@ class Loaded(Struct, frozen=True):
 
     @property
     def interpreter(self) -> Path | None:
-        """The Python of the suite's processes; None for ours."""
+        """Path of the Python that runs the suite's code; None if it is the program's own."""
         return None if self.python is None else self.python.interpreter
 
     @property
     def redactor(self) -> Redactor:
-        """What masks the secrets that are known before anything is opened."""
-        return known_secrets([self])
+        """Redactor for the secrets known before the suite's agent and judges are built."""
+        return redactor_of_loaded([self])
 
 
-def known_secrets(suites: Iterable[Loaded], environ: Mapping[str, str] = MappingProxyType({})) -> Redactor:
-    """Return what masks the secrets of suites and environments, as far as they are known before anything is opened."""
+def redactor_of_loaded(suites: Iterable[LoadedSuite], environ: Mapping[str, str] = MappingProxyType({})) -> Redactor:
+    """Return a redactor for the secrets of suites and environments known before agents and judges are built."""
     found = {secret for item in suites for secret in item.suite.secrets | environment_secrets(item.environ)}
     return Redactor(found | environment_secrets(environ))
 
@@ -109,31 +109,31 @@ def load_suites(
     around: Surroundings,
     *,
     allow_empty: bool = False,
-    found: Callable[[Sequence[Path]], None] = lambda paths: None,
-) -> tuple[Loaded, ...]:
-    """Find suites, and load them.
+    on_found: Callable[[Sequence[Path]], None] = lambda paths: None,
+) -> tuple[LoadedSuite, ...]:
+    """Find suites and load them.
 
     Args:
         patterns: files, folders holding an agent.yaml, or globs.
         around: the outside world.
         allow_empty: whether a suite may have no cases.
-        found: told which files there are, before one is loaded.
+        on_found: called with the files of all suites, before one is loaded.
 
     Raises:
-        ConfigurationError: their code must not run here, what is named does not exist or is out of reach, or the
-            problems of all suites.
+        ConfigurationError: code of suites must not run here, a suite does not exist or may not be read, or suites are
+            invalid; the error lists the problems of all suites.
     """
-    code = permitted(around.permission)
+    code = require_permission(around.permission)
     paths = _find_suites(patterns, around.cwd, around.allowed)
-    found(paths)
+    on_found(paths)
     return _load_all(paths, around, code, allow_empty=allow_empty)
 
 
-def permitted(permission: Callable[[], CodeAllowed]) -> CodeAllowed:
+def require_permission(permission: Callable[[], CodeAllowed]) -> CodeAllowed:
     """Return the permission to start code of suites.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: the code must not run.
     """
     try:
         return permission()
@@ -141,48 +141,48 @@ def permitted(permission: Callable[[], CodeAllowed]) -> CodeAllowed:
         raise ConfigurationError([str(refused)]) from None
 
 
-def load_at(path: Path, checkout: Checkout, around: Surroundings) -> Loaded:
-    """Load a suite whose checkout is known.
+def load_suite_at(path: Path, checkout: Checkout, around: Surroundings) -> LoadedSuite:
+    """Load one suite from its file.
 
     Args:
-        path: its file, absolute.
-        checkout: its folder, and what may be read.
+        path: absolute path of the suite's file.
+        checkout: the suite's folder, and the files that may be read.
         around: the outside world.
 
     Raises:
-        ConfigurationError: its problems.
+        ConfigurationError: the suite is invalid.
     """
-    (loaded,) = _load_all([path], around, permitted(around.permission), allow_empty=True, checkout=checkout)
+    (loaded,) = _load_all([path], around, require_permission(around.permission), allow_empty=True, checkout=checkout)
     return loaded
 
 
-def load_one(pattern: str, around: Surroundings, why_one: str) -> Loaded:
+def load_one_suite(pattern: str, around: Surroundings, why_one: str) -> LoadedSuite:
     """Find one suite, and load it.
 
     Args:
         pattern: a file, a folder or a glob.
         around: the outside world.
-        why_one: says, after how many suites match, why there can be one only.
+        why_one: clause with the reason why only one suite is allowed, for the error message if several match.
 
     Raises:
-        ConfigurationError: several match, or as for `load_suites`.
+        ConfigurationError: several suites match, or as for `load_suites`.
     """
 
-    def found(paths: Sequence[Path]) -> None:
+    def require_one(paths: Sequence[Path]) -> None:
         if len(paths) > 1:
             raise ConfigurationError([f"{pattern}: {len(paths)} suites match; {why_one}"])
 
-    (loaded,) = load_suites((pattern,), around, found=found)
+    (loaded,) = load_suites((pattern,), around, on_found=require_one)
     return loaded
 
 
 def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[Path, ...]:
-    """Resolve the suites given on the command line: files, folders holding an agent.yaml, or globs.
+    """Return the files of the suites that the patterns name: files, folders with an agent.yaml, or globs.
 
-    A policy file stands for the agent.yaml beside it.
+    A policy file selects the agent.yaml beside it.
 
     Raises:
-        ConfigurationError: something given does not exist, or is a link that leads out of its checkout.
+        ConfigurationError: a pattern matches no file, or a file is a link that leads out of its checkout.
     """
     found: list[Path] = []
     problems: list[str] = []
@@ -198,7 +198,7 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[
         if path.is_file():
             found.append(path)
             continue
-        # The folder's own name may hold brackets: it is no part of the pattern.
+        # As `root_dir`: the folder's own name may contain brackets.
         matches = sorted(
             cwd / match for match in glob.glob(pattern, root_dir=cwd, recursive=True) if (cwd / match).is_file()
         )
@@ -206,13 +206,13 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[
             problems.append(f"{pattern}: no such suite; give the path of an agent.yaml, its folder, or a glob")
         found.extend(matches)
     problems += [
-        f"{path!s}: the name of this file is not UTF-8 text; rename it" for path in found if is_broken(path.name)
+        f"{path!s}: the name of this file is not UTF-8 text; rename it" for path in found if is_not_utf8(path.name)
     ]
     for path in found:
         try:
             Checkout.of(path.parent, cwd, allowed.paths).place(path)
         except RefusedFileError as error:
-            problems.append(f"{shown_folder(path, cwd)}: {error.clause}")
+            problems.append(f"{display_folder(path, cwd)}: {error.clause}")
     if problems:
         raise ConfigurationError(problems)
     return tuple(dict.fromkeys(path.resolve() for path in found))
@@ -225,20 +225,20 @@ def _load_all(
     *,
     allow_empty: bool,
     checkout: Checkout | None = None,
-) -> tuple[Loaded, ...]:
+) -> tuple[LoadedSuite, ...]:
     """Load suites and check that their code graders can be imported.
 
     Raises:
-        ConfigurationError: the problems of all suites.
+        ConfigurationError: suites are invalid; the error lists the problems of all of them.
     """
-    suites: list[Loaded] = []
+    suites: list[LoadedSuite] = []
     lines: list[str | Located] = []
     metrics = installed_metrics()
     for path in paths:
-        shown = shown_folder(path.parent, around.cwd)
+        shown = display_folder(path.parent, around.cwd)
         place = checkout or Checkout.of(path.parent, around.cwd, around.allowed.paths)
         try:
-            found = environment_for(place, around.environ, env_file=around.env_file)
+            found = load_environment(place, around.environ, env_file=around.env_file)
             suite = load_suite(
                 path,
                 environ=found.variables,
@@ -247,17 +247,17 @@ def _load_all(
                 checkout=place,
                 plain_http=around.allowed.plain_http,
                 allow_empty=allow_empty,
-                rows=CaseRows(place, found.variables, around.installing(code)),
+                rows=CaseRows(place, found.variables, around.package_setup(code)),
                 notices=found.notices,
             )
-            cards = _cards(suite)
-            loaded = Loaded(suite, found.variables, code, cards)
+            cards = _read_cards(suite)
+            loaded = LoadedSuite(suite, found.variables, code, cards)
             references = graders(suite)
             if references:
                 loaded = with_python(loaded, around)
             wrong = asyncio.run(check_callables(loaded, references)) if references else {}
         except SuiteError as error:
-            lines += _located(error, path.parent, shown, place)
+            lines += _locate_problems(error, path.parent, shown, place)
             continue
         except ConfigurationError as error:
             lines += error.problems
@@ -265,84 +265,85 @@ def _load_all(
         for reference, message in wrong.items():
             mark = references[reference]
             field_name = "gates.summary.function" if mark == suite.summary_mark else "grader"
-            lines.append(located(Problem(mark, field_name, message), suite.folder, shown))
+            lines.append(locate_problem(Problem(mark, field_name, message), suite.folder, shown))
         suite = replace(suite, notices=(*suite.notices, *weak_assertions(suite)))
         suites.append(structs.replace(loaded, suite=suite))
     if lines:
-        # What code of the suite says when it is imported may be anything.
-        redactor = known_secrets(suites, around.environ)
-        raise ConfigurationError([through(line, redactor.text) for line in with_lines(lines, suites)])
+        # Errors of the suite's code may contain secrets.
+        redactor = redactor_of_loaded(suites, around.environ)
+        raise ConfigurationError([map_texts(line, redactor.text) for line in with_lines(lines, suites)])
     return tuple(suites)
 
 
-def _cards(suite: Suite) -> Mapping[str, JudgeCard]:
-    """Return the judge cards that the policy file names, by metric.
+def _read_cards(suite: Suite) -> Mapping[str, JudgeCard]:
+    """Return the judge cards that the policy file names, by name of the metric.
 
     Raises:
-        SuiteError: one cannot be used, or no extension reads them.
+        SuiteError: a card cannot be used, or no extension reads judge cards.
     """
     if not suite.card_marks:
         return {}
     extension = registry.cards()
     if extension is None:
-        problem = Problem(suite.card_marks[0], "judges.cards", registry.unknown())
+        problem = Problem(suite.card_marks[0], "judges.cards", registry.unknown_phrase())
         raise SuiteError([problem], suite.secrets, (mark.file for mark in suite.card_marks))
     found: Mapping[str, JudgeCard] = registry.resolve(extension.read)(suite)
     return found
 
 
-def _located(error: SuiteError, folder: Path, shown: str, checkout: Checkout) -> list[str | Located]:
-    """Return the problems of a suite's files with the lines they are about."""
-    from holodeck_action.suite.excerpts import Quotable, with_excerpts
+def _locate_problems(error: SuiteError, folder: Path, shown: str, checkout: Checkout) -> list[str | Located]:
+    """Return the problems of a suite's files, each with the line that it concerns."""
+    from holodeck_action.suite.excerpts import Quotable, add_excerpts
 
     quotable = Quotable(checkout, error.files, error.redactor.text)
-    return with_excerpts([located(problem, folder, shown) for problem in error.problems], {folder: quotable})
+    return add_excerpts([locate_problem(problem, folder, shown) for problem in error.problems], {folder: quotable})
 
 
-def with_lines(problems: Iterable[str | Located], suites: Iterable[Loaded]) -> list[str | Located]:
-    """Return problems of suites that are valid as far as they go, with the lines they are about."""
-    from holodeck_action.suite.excerpts import Quotable, with_excerpts
+def with_lines(problems: Iterable[str | Located], suites: Iterable[LoadedSuite]) -> list[str | Located]:
+    """Return problems of loaded suites, each with the line that it concerns."""
+    from holodeck_action.suite.excerpts import Quotable, add_excerpts
 
     known = {item.suite.folder: Quotable(item.suite.checkout, None, item.redactor.text) for item in suites}
-    return with_excerpts(problems, known)
+    return add_excerpts(problems, known)
 
 
-def policy_of(policy: GivenPath, around: Surroundings) -> Policy:
-    """Return a policy file on its own.
+def load_policy_file(policy: GivenPath, around: Surroundings) -> Policy:
+    """Load a policy file without its suite.
 
     Raises:
-        ConfigurationError: the problems of the file.
+        ConfigurationError: the file is invalid.
     """
     try:
         return load_policy(policy.path, str(policy), environ=around.environ, metrics=installed_metrics())
     except SuiteError as error:
         folder = policy.path.resolve().parent
-        shown = shown_folder(folder, around.cwd)
-        raise ConfigurationError(_located(error, folder, shown, Checkout.anywhere(folder))) from error
+        shown = display_folder(folder, around.cwd)
+        raise ConfigurationError(_locate_problems(error, folder, shown, Checkout.unbounded(folder))) from error
 
 
-def is_broken(text: str) -> bool:
-    """Tell whether a text came from bytes that are no UTF-8: no results file could hold it."""
-    return storable_text(text) != text
+def is_not_utf8(text: str) -> bool:
+    """Return whether a string was decoded from bytes that are not UTF-8; a results file cannot contain such a
+    string."""
+    return replace_surrogates(text) != text
 
 
-def suite_place(suite: Suite, cwd: Path) -> str:
-    """Return a suite's file as a reader in `cwd` would type it."""
-    shown = shown_folder(suite.folder, cwd)
+def display_path(suite: Suite, cwd: Path) -> str:
+    """Return the path of a suite's file relative to `cwd`."""
+    shown = display_folder(suite.folder, cwd)
     return f"{shown}/{suite.file}" if shown else suite.file
 
 
-def shown_folder(folder: Path, cwd: Path) -> str:
-    """Return a folder as a reader in `cwd` would type it; empty for `cwd` itself."""
+def display_folder(folder: Path, cwd: Path) -> str:
+    """Return a folder's path relative to `cwd`; an empty string if it is `cwd` itself."""
     shown = os.path.relpath(folder, cwd)
     return "" if shown == "." else Path(shown).as_posix()
 
 
-def writable_folder(folder: GivenPath) -> None:
-    """Make sure that results can be written before money is spent on them.
+def ensure_writable(folder: GivenPath) -> None:
+    """Create a folder, and check that results can be written to it before a run spends money.
 
     Raises:
-        ConfigurationError: the folder cannot be made or written to.
+        ConfigurationError: the folder cannot be created or written to.
     """
     try:
         folder.path.mkdir(parents=True, exist_ok=True)
@@ -354,26 +355,26 @@ def writable_folder(folder: GivenPath) -> None:
         ) from error
 
 
-def with_python(loaded: Loaded, around: Surroundings, target: AnyTarget | None = None) -> Loaded:
-    """Return a suite with the Python of its project, with its packages installed, where code of it is to run.
+def with_python(loaded: LoadedSuite, around: Surroundings, target: AnyTarget | None = None) -> LoadedSuite:
+    """Return a suite with its project's Python and packages installed, if code of the suite is to run.
 
     Raises:
-        ConfigurationError: there is no such Python, or the packages cannot be installed.
+        ConfigurationError: the requested Python does not exist, or the packages cannot be installed.
     """
     if loaded.python is not None or not needs_python(loaded.suite, target):
         return loaded
-    how = around.installing(loaded.code)
+    how = around.package_setup(loaded.code)
     try:
         return structs.replace(loaded, python=project_python(loaded.suite, loaded.environ, how))
     except PackagesError as error:
-        shown = shown_folder(loaded.suite.folder, around.cwd)
+        shown = display_folder(loaded.suite.folder, around.cwd)
         raise ConfigurationError([environment_problem(loaded.suite, shown, error, how)]) from error
 
 
-async def check_callables(loaded: Loaded, references: Iterable[str], *, spans: bool = False) -> dict[str, str]:
-    """Import callables in a worker process; return what is wrong with those that cannot be called.
+async def check_callables(loaded: LoadedSuite, references: Iterable[str], *, spans: bool = False) -> dict[str, str]:
+    """Import callables in a worker process; return an error message by reference for each that cannot be called.
 
-    With `spans` it is to collect theirs.
+    If `spans` is true, also check that the process can collect spans.
     """
     suite = loaded.suite
     problems: dict[str, str] = {}

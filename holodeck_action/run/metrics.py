@@ -1,4 +1,4 @@
-"""The metrics that there are: those of this package, and those that installed packages bring."""
+"""The available metrics: those of this package and of other installed packages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING
 
-from holodeck_action.metrics.registry import built_in, in_order, type_of
+from holodeck_action.metrics.registry import built_in, metric_type, order_metrics
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import MetricTypes
@@ -26,10 +26,10 @@ def installed_metrics() -> MetricTypes:
     """Return the metrics of this package and of the packages installed beside it.
 
     Raises:
-        ConfigurationError: an entry point names no metric, or one of a type that there is already.
+        ConfigurationError: an entry point names something other than a metric, or a metric whose type exists already.
     """
     own = built_in()
-    if not _may_be_named(tuple(sys.path)):
+    if not _may_have_entry_points(tuple(sys.path)):
         return own
     from importlib.metadata import entry_points
 
@@ -39,27 +39,30 @@ def installed_metrics() -> MetricTypes:
     found = dict(own.classes)
     problems: list[str] = []
     for entry in entries:
-        metric = _loaded(entry)
+        metric = _load_metric(entry)
         if isinstance(metric, str):
             problems.append(metric)
-        elif type_of(metric) in found:
-            problems.append(f"{_shown(entry)} brings the type {type_of(metric)}, which there is already: rename it")
+        elif metric_type(metric) in found:
+            problems.append(
+                f"{_describe_entry(entry)} defines the type {metric_type(metric)}, which already exists: rename it"
+            )
         else:
-            found[type_of(metric)] = metric
+            found[metric_type(metric)] = metric
     if problems:
         raise ConfigurationError(problems)
-    return in_order(found.values())
+    return order_metrics(found.values())
 
 
-def _may_be_named(folders: tuple[str, ...]) -> bool:
-    """Tell whether an installed package may name the group; to parse what all of them name takes ten times as long."""
+def _may_have_entry_points(folders: tuple[str, ...]) -> bool:
+    """Return whether an installed package may have entry points for metrics: a quick test, since parsing all is
+    slow."""
     others = (finder for finder in sys.meta_path if finder is not PathFinder)
-    return any(hasattr(finder, "find_distributions") for finder in others) or _is_named_in(folders)
+    return any(hasattr(finder, "find_distributions") for finder in others) or _names_group(folders)
 
 
 @cache
-def _is_named_in(folders: tuple[str, ...]) -> bool:
-    """Look once: what is installed while the program runs counts when it is started again."""
+def _names_group(folders: tuple[str, ...]) -> bool:
+    """Return whether an entry_points.txt in these folders contains the group of metrics; cached for the process."""
     group = GROUP.encode()
     for folder in folders:
         try:
@@ -79,20 +82,20 @@ def _is_named_in(folders: tuple[str, ...]) -> bool:
     return False
 
 
-def _loaded(entry: EntryPoint) -> type[Metric] | str:
-    """Return the class that an entry point names, or what is wrong with it."""
+def _load_metric(entry: EntryPoint) -> type[Metric] | str:
+    """Return the class that an entry point names, or a sentence about its problem."""
     try:
         metric = entry.load()
     except Exception as error:  # noqa: BLE001 - code of another package
         reason = one_line(f"{type(error).__name__}: {error}", 300)
-        return f"{_shown(entry)} cannot be imported ({reason}): repair or uninstall the package"
+        return f"{_describe_entry(entry)} cannot be imported ({reason}): repair or uninstall the package"
     if not isinstance(metric, type) or not issubclass(metric, Metric):
-        return f"{_shown(entry)} is no subclass of holodeck_action.suite.model.metric_base.Metric"
+        return f"{_describe_entry(entry)} is not a subclass of holodeck_action.suite.model.metric_base.Metric"
     if "type" not in metric.model_fields or not isinstance(metric.model_fields["type"].default, str):
-        return f'{_shown(entry)} has no field such as type: Literal["{entry.name}"] = "{entry.name}"'
+        return f'{_describe_entry(entry)} has no field such as type: Literal["{entry.name}"] = "{entry.name}"'
     return metric
 
 
-def _shown(entry: EntryPoint) -> str:
+def _describe_entry(entry: EntryPoint) -> str:
     package = f" of the package {entry.dist.name}" if entry.dist is not None else ""
     return f"the metric {entry.name}{package} (entry point {entry.value} of the group {GROUP})"

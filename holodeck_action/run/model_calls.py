@@ -1,4 +1,4 @@
-"""What the model calls of a suite go through: budget, wire, the suite's own agent, judges and their kept verdicts."""
+"""Builds the objects for a suite's model calls: budget, wire, own agent, judges, and the store of reused verdicts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holodeck_action.run.identity import ImportedFiles
-from holodeck_action.run.preflight import Prepared
+from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.text.redaction import Redactor
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from holodeck_action.scoring.judges import Judges
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.targets.own_model.case_files import CaseFiles
-    from holodeck_action.targets.own_model.own import OwnAgent
+    from holodeck_action.targets.own_model.own_agent import OwnAgent
 
 
-def budget_of(max_cost_usd: float | None, max_tokens: int | None, shards: int = 1) -> Budget | None:
-    """Return a budget with nothing spent, the part of each of so many shards; None where there is no limit."""
+def make_budget(max_cost_usd: float | None, max_tokens: int | None, shards: int = 1) -> Budget | None:
+    """Return an unspent budget with each limit divided by the number of shards; None if there is no limit."""
     if max_cost_usd is None and max_tokens is None:
         return None
     max_cost_usd = None if max_cost_usd is None else max_cost_usd / shards
@@ -34,8 +34,8 @@ def budget_of(max_cost_usd: float | None, max_tokens: int | None, shards: int = 
     return Budget(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
 
 
-def wire_of(item: Prepared, redactor: Redactor, budgets: Sequence[Budget], leases: Leases | None = None) -> Wire:
-    """Return the wire of a suite; with leases its accounts have their limits across processes."""
+def make_wire(item: PreparedSuite, redactor: Redactor, budgets: Sequence[Budget], leases: Leases | None = None) -> Wire:
+    """Return the wire that makes a suite's model calls; with leases, the limits of accounts hold across processes."""
     from holodeck_action.llm.usage import list_price
     from holodeck_action.llm.wire import Wire, WireSettings
 
@@ -51,27 +51,27 @@ def wire_of(item: Prepared, redactor: Redactor, budgets: Sequence[Budget], lease
     return Wire(settings, redactor=redactor, price=list_price, budgets=budgets, leases=leases)
 
 
-def model_environment(item: Prepared) -> Mapping[str, str]:
-    """Return where keys and addresses are that model references leave out; what is only replayed needs no key."""
-    from holodeck_action.targets.own_model.own import environment_of
+def model_environment(item: PreparedSuite) -> Mapping[str, str]:
+    """Return the variables that supply the keys and URLs that model references omit; a replay needs no keys."""
+    from holodeck_action.targets.own_model.own_agent import model_environment
 
-    return environment_of(item.environ, replayed=item.settings.calls.mode == "replay")
+    return model_environment(item.environ, replayed=item.settings.calls.mode == "replay")
 
 
-def judging_environment(item: Prepared) -> Mapping[str, str]:
-    """Return the same for judges."""
+def judging_environment(item: PreparedSuite) -> Mapping[str, str]:
+    """Return the variables that supply the keys and URLs that references to judges omit."""
     return model_environment(replace(item, environ=item.grading.environ))
 
 
-def own_agent_of(
-    item: Prepared, redactor: Redactor, wire: Wire, files: CaseFiles | None, imported: ImportedFiles
+def make_own_agent(
+    item: PreparedSuite, redactor: Redactor, wire: Wire, files: CaseFiles | None, imported: ImportedFiles
 ) -> OwnAgent:
     """Return the suite's own model as an agent.
 
     Raises:
-        TargetError: it cannot be asked.
+        TargetError: the model cannot be called.
     """
-    from holodeck_action.targets.own_model.own import build_own
+    from holodeck_action.targets.own_model.own_agent import build_own
 
     return build_own(
         item.suite,
@@ -87,16 +87,16 @@ def own_agent_of(
     )
 
 
-def judges_of(item: Prepared, wire: Wire) -> Judges:
-    """Find the judges.
+def make_judges(item: PreparedSuite, wire: Wire) -> Judges:
+    """Return the judges of a suite.
 
     Raises:
-        TargetError: a budget in US dollars is to hold for a judge whose price is not known.
+        TargetError: the budget is in US dollars, but the price of a judge is not known.
     """
     # What `completed` needs, too: when a run is stopped, DeepEval's import may be under way, and would be waited for.
     import holodeck_action.scoring.configurations  # noqa: F401
     from holodeck_action.scoring.judges import Judges, plans_of
-    from holodeck_action.targets.own_model.own import check_price
+    from holodeck_action.targets.own_model.own_agent import check_price
 
     environ = judging_environment(item)
     if wire.limits_cost:
@@ -106,10 +106,10 @@ def judges_of(item: Prepared, wire: Wire) -> Judges:
     return Judges(item.grading.suite, environ, wire)
 
 
-def reuse_of(item: Prepared, redactor: Redactor, judges: Judges, wire: Wire) -> Reuse | None:
-    """Prepare what keeps verdicts, beside the calls that the wire keeps; None where it keeps none.
+def make_reuse(item: PreparedSuite, redactor: Redactor, judges: Judges, wire: Wire) -> Reuse | None:
+    """Return the store of judges' verdicts, kept with the wire's store of calls; None if the wire stores no calls.
 
-    A recording asks every judge, and keeps the verdicts for its replay, which then needs no library of judges.
+    A recording calls every judge, and stores the verdicts for its replay, which then needs no judging library.
     """
     calls = item.settings.calls
     folder = calls.cache if calls.mode == "live" else calls.folder
@@ -125,9 +125,9 @@ def reuse_of(item: Prepared, redactor: Redactor, judges: Judges, wire: Wire) -> 
         redactor,
         calls.ttl_s if calls.mode == "live" else None,
         lambda: datetime.now(UTC),
-        wire.kept_digest,
+        wire.entry_digest,
         reads=calls.mode != "record",
         writes=calls.mode != "replay",
         needs_calls=calls.mode == "replay",
     )
-    return Reuse(item.grading.suite, judging_environment(item), cache, redactor, judges.prepare)
+    return Reuse(item.grading.suite, judging_environment(item), cache, redactor, judges.begin_import)

@@ -1,4 +1,4 @@
-"""Suites opened: what they need is built and what an interrupted run left is read, before anything runs."""
+"""Opens suites before anything runs: builds agents and judges, and reads the journals of interrupted runs."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.consumption import reused_of
-from holodeck_action.extensions.frameworks.spans.listening import Receivers
+from holodeck_action.decide.consumption import count_reused
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.run.bases.base_suites import BaseSuite
 from holodeck_action.run.bases.baselines import MissingBase
-from holodeck_action.run.conditions import silence_on_tools
+from holodeck_action.run.conditions import unreported_tools_notices
 from holodeck_action.run.identity import ImportedFiles, file_digests, named_modules, run_identity
-from holodeck_action.run.journal import JOURNAL_FILE, JournalError, Resumed, read_for_resume
+from holodeck_action.run.journal import JOURNAL_FILE, JournalError, ResumedRun, read_for_resume
 from holodeck_action.run.loading import with_lines
 from holodeck_action.run.model_calls import (
-    budget_of,
-    judges_of,
     judging_environment,
+    make_budget,
+    make_judges,
+    make_own_agent,
+    make_reuse,
+    make_wire,
     model_environment,
-    own_agent_of,
-    reuse_of,
-    wire_of,
 )
-from holodeck_action.run.preflight import Prepared, untold_gates
+from holodeck_action.run.preflight import PreparedSuite, unreported_gates
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics
-from holodeck_action.suite.configuration_errors import ConfigurationError, Located, target_problems, through
+from holodeck_action.suite.configuration_errors import ConfigurationError, Located, map_texts, target_problems
 from holodeck_action.suite.model.targets import AnyTarget, HttpTarget, ModelTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.factory import build_agent
 from holodeck_action.targets.protocol import Agent
+from holodeck_action.targets.spans import Receivers
 from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
@@ -51,26 +51,26 @@ if TYPE_CHECKING:
     from holodeck_action.scoring.judges import Judges
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.targets.own_model.case_files import CaseFiles
-    from holodeck_action.targets.own_model.own import OwnAgent
+    from holodeck_action.targets.own_model.own_agent import OwnAgent
 
 
 BaseToRun = BaseSuite | MissingBase | None
-"""What runs beside a suite, or why nothing does; None where nothing is to."""
+"""The base that runs beside a suite, or why there is none; None if none is requested."""
 
 
-class Opened(Struct, frozen=True):
-    """A suite that can run: its agent is built, and what an interrupted run finished is read.
+class OpenSuite(Struct, frozen=True):
+    """A suite that can run: its agent is built, and any finished trials of an interrupted run are read.
 
-    `folder` is where its files go, None for nowhere. `agent` is None where stored answers are graded; `own` is the
-    agent where it is the suite's own model. `budgets` limit its calls; `charges` counts what other agents say of
-    theirs, None where they are not limited. `wire` carries the calls of models, None where
-    none is asked; `judges` are those that grade, `reuse` has the verdicts of earlier runs (None: all are asked for).
-    `files` reads the files of its cases, None where there are none. `imported` are the files of its code. `base` runs
-    beside it, or is why nothing does; None where nothing is to. `beside` says what it is itself, where it runs beside
-    another one. `digests` are those of files and settings that its trials depend on.
+    `folder` is the folder for its results; None to write no files. `agent` is None if stored answers are graded; `own`
+    is the same agent if it is the suite's own model. `budgets` limit its calls; `charges` counts the model calls that
+    another agent reports, None if they are not limited. `wire` makes the model calls, None if it makes no calls;
+    `judges` has its judges, `reuse` has the verdicts of earlier runs (None: judges are always called). `files` reads
+    the files of its cases, None if cases have no files. `imported` collects the files that its code imports. `base` is
+    the base that runs beside it, or the reason why no base runs; None if no base is requested. `beside` is set if this
+    suite is itself a base. `digests` cover the files and settings that its trials depend on.
     """
 
-    item: Prepared
+    item: PreparedSuite
     folder: GivenPath | None
     agent: Agent | None
     own: OwnAgent | None
@@ -84,51 +84,55 @@ class Opened(Struct, frozen=True):
     imported: ImportedFiles
     redactor: Redactor
     identity: Mapping[str, Any]
-    resumed: Resumed
-    base: Opened | MissingBase | None = None
+    resumed: ResumedRun
+    base: OpenSuite | MissingBase | None = None
     beside: BaseSuite | None = None
     digests: Mapping[str, str] = {}
 
     @property
-    def depends(self) -> Mapping[str, str]:
-        """Digests of what its trials depended on besides the suite's files, by what to call each, without secrets."""
+    def dependency_digests(self) -> Mapping[str, str]:
+        """Digests of the trials' inputs besides the suite's files, by a phrase that describes the input, without
+        secrets."""
         imported = {f"the imported module {name}": digest for name, digest in self.imported.digests.items()}
         found: Mapping[str, str] = self.redactor.value({**self.digests, **imported})
         return dict(sorted(found.items()))
 
     @property
-    def sides(self) -> tuple[Opened, ...]:
-        """The suite, and the one that runs beside it, if there is one."""
-        return (self, self.base) if isinstance(self.base, Opened) else (self,)
+    def sides(self) -> tuple[OpenSuite, ...]:
+        """This suite, and its base if one runs beside it."""
+        return (self, self.base) if isinstance(self.base, OpenSuite) else (self,)
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the reader should know; more may come while the suite runs."""
+        """Notices so far; more may be added while the suite runs."""
         return (
             *(() if self.agent is None else self.agent.notices),
-            *(() if self.agent is None else silence_on_tools(self.agent, self.item.cases)),
+            *(() if self.agent is None else unreported_tools_notices(self.agent, self.item.cases)),
             *(() if self.wire is None else self.wire.notices),
             *(() if self.charges is None else self.charges.notices),
             *(() if self.reuse is None else self.reuse.notices),
         )
 
     def begin_judging(self) -> None:
-        """Start the process in which libraries grade, where some grade here and no verdicts of earlier runs may do."""
+        """Start the process of judging libraries, if judges are needed and no verdicts can be reused."""
         if self.judges is not None and not self._may_reuse:
-            self.judges.begin()
+            self.judges.start_libraries()
 
     def prepare_judges(self) -> None:
-        """Prepare what judges need, under the same condition; a loop runs."""
+        """Begin to import the judging libraries, if judges are needed and no verdicts can be reused.
+
+        It needs a running event loop.
+        """
         if self.judges is not None and not self._may_reuse:
-            self.judges.prepare()
+            self.judges.begin_import()
 
     @property
     def _may_reuse(self) -> bool:
-        return self.reuse is not None and self.reuse.looks
+        return self.reuse is not None and self.reuse.has_verdicts
 
     async def close(self) -> None:
-        """Release what it holds, and what runs beside it."""
-        if isinstance(self.base, Opened):
+        """Close the suite and its base."""
+        if isinstance(self.base, OpenSuite):
             await self.base.close()
         if self.reuse is not None:
             self.reuse.close()
@@ -136,10 +140,10 @@ class Opened(Struct, frozen=True):
             if held is not None:
                 await held.close()
 
-    def completed(self, record: Record) -> Record:
-        """Return a record with what the calls of models came to, how metrics were judged, and what judge cards tell."""
+    def complete_record(self, record: Record) -> Record:
+        """Return the record with the totals of model calls, the configurations of judges and their cards."""
         if self.wire is not None:
-            calls = replace(self.wire.model_calls, reused=reused_of(record.cases))
+            calls = replace(self.wire.model_calls, reused=count_reused(record.cases))
             record = replace(record, run=replace(record.run, model_calls=calls))
         if self.judges is not None:
             from holodeck_action.scoring.configurations import with_cards
@@ -155,43 +159,43 @@ class Opened(Struct, frozen=True):
 
 
 def open_all(
-    prepared: Sequence[Prepared],
+    prepared: Sequence[PreparedSuite],
     folders: Sequence[GivenPath | None],
     shared: Budget | None,
     *,
     resume: bool,
     besides: Sequence[BaseToRun],
     leases: Leases | None = None,
-) -> list[Opened]:
-    """Open what every suite needs before anything runs.
+) -> list[OpenSuite]:
+    """Open all suites before anything runs.
 
     Args:
         prepared: the suites.
-        folders: where the files of each go, None for nowhere.
-        shared: limits the calls of all of them together.
-        resume: whether to read what an interrupted run finished.
-        besides: what runs beside each suite.
-        leases: of accounts whose limits hold across processes; None where this one has them alone.
+        folders: the folder for each suite's results; None to write no files.
+        shared: budget of all suites together.
+        resume: whether to read the journals of an interrupted run.
+        besides: the base to run beside each suite.
+        leases: leases of accounts whose limits hold across processes; None if only this process uses them.
 
     Raises:
         ConfigurationError: the problems of all suites.
     """
-    suites: list[Opened] = []
+    suites: list[OpenSuite] = []
     receivers = Receivers()
     problems: list[str | Located] = []
     for item, folder, base in zip(prepared, folders, besides, strict=True):
-        # What one side must not show, the other must not either.
+        # Each side must mask the secrets of both.
         redactor = redactor_of(item, base.item) if isinstance(base, BaseSuite) else redactor_of(item)
         try:
             suites.append(_open(item, redactor, shared, receivers, leases=leases))
             if folder is not None:
-                suites[-1] = _in_folder(suites[-1], folder, {}, resume=resume)
+                suites[-1] = _attach_folder(suites[-1], folder, {}, resume=resume)
             if (agent := suites[-1].agent) is not None:
-                problems += untold_gates(item.settings.gates, item.suite, agent, item.target, item.shown)
+                problems += unreported_gates(item.settings.gates, item.suite, agent, item.target, item.shown)
             suites[-1] = replace(suites[-1], base=_open_base(suites[-1], base, receivers, resume=resume))
         except TargetError as error:
             wrong = target_problems(item.suite, item.shown, str(error), error.problems, written=item.written)
-            problems += (through(problem, redactor.text) for problem in wrong)
+            problems += (map_texts(problem, redactor.text) for problem in wrong)
         except JournalError as error:
             problems.append(redactor.text(str(error)))
     if problems:
@@ -200,13 +204,13 @@ def open_all(
     return suites
 
 
-def redactor_of(*prepared: Prepared) -> Redactor:
-    """Return what takes the secrets of suites out of everything that is kept or shown of their run."""
+def redactor_of(*prepared: PreparedSuite) -> Redactor:
+    """Return a redactor that removes the secrets of suites from everything that their run stores or shows."""
     return Redactor({secret for item in prepared for secret in secrets_of(item.suite, item.environ, item.target)})
 
 
 def secrets_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | None = None) -> Set[str]:
-    """Return the secrets of a suite; `target` is None where it answers nothing."""
+    """Return the secrets of a suite, and those of its target if one is given."""
     found = suite.secrets | environment_secrets(environ)
     if isinstance(target, HttpTarget):
         found |= set(credentials_in(target.url))
@@ -221,11 +225,14 @@ def secrets_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | Non
     return found
 
 
-def _open_base(opened: Opened, base: BaseToRun, receivers: Receivers, *, resume: bool) -> Opened | MissingBase | None:
-    """Open what runs beside a suite.
+def _open_base(
+    opened: OpenSuite, base: BaseToRun, receivers: Receivers, *, resume: bool
+) -> OpenSuite | MissingBase | None:
+    """Open the base that runs beside a suite.
 
     Raises:
-        ConfigurationError, JournalError: it must run, or has run in part, and cannot.
+        ConfigurationError: the base is required and cannot run.
+        JournalError: the base's journal cannot be resumed.
     """
     if not isinstance(base, BaseSuite):
         return base
@@ -234,28 +241,28 @@ def _open_base(opened: Opened, base: BaseToRun, receivers: Receivers, *, resume:
         beside = replace(_open(item, opened.redactor, None, receivers, opened), beside=base)
         if opened.folder is None:
             return beside
-        # Its answers are graded as those of the suite it runs beside.
+        # Its answers are graded like those of the suite it runs beside.
         grading = {f"beside_{name}": opened.identity[name] for name in ("cases", "code")}
         more = {"commit": base.run.commit, **grading}
-        return _in_folder(beside, opened.folder / BASE_FOLDER, more, resume=resume)
+        return _attach_folder(beside, opened.folder / BASE_FOLDER, more, resume=resume)
     except TargetError as error:
         wrong = target_problems(item.suite, item.shown, str(error), error.problems, written=item.written)
-        problems = [through(problem, opened.redactor.text) for problem in wrong]
+        problems = [map_texts(problem, opened.redactor.text) for problem in wrong]
         if base.required:
             raise ConfigurationError(with_lines(problems, [item])) from error
         return MissingBase(f"the base cannot be run: {'; '.join(map(str, problems))}")
 
 
 def _open(
-    item: Prepared,
+    item: PreparedSuite,
     redactor: Redactor,
     shared: Budget | None,
     receivers: Receivers,
-    head: Opened | None = None,
+    head: OpenSuite | None = None,
     leases: Leases | None = None,
-) -> Opened:
-    """Open a suite; one that runs beside another, `head`, shares its wire and what reads files with it."""
-    # A turn's deadline runs while it waits for a process: there is one for every conversation.
+) -> OpenSuite:
+    """Open a suite; if `head` is given, a base that shares the head's wire, budgets and file readers."""
+    # One process for each conversation, as a turn's deadline runs while it waits for one.
     imported = ImportedFiles(item.suite.checkout, named_modules(item.suite, item.target))
     pool = WorkerPool(
         item.suite.folder,
@@ -271,28 +278,28 @@ def _open(
     settings = item.settings
     budgets = tuple(
         budget
-        for budget in (budget_of(settings.max_cost_usd, settings.max_tokens, item.shards), shared)
+        for budget in (make_budget(settings.max_cost_usd, settings.max_tokens, item.shards), shared)
         if budget is not None
     )
     if head is not None:
         budgets, files = head.budgets, head.files
     else:
-        files = None if item.stored is not None else _files(item, redactor)
+        files = None if item.stored is not None else _case_files(item, redactor)
     wire: Wire | None = None
     judges: Judges | None = None
     reuse: Reuse | None = None
     judged = bool(judged_metrics(item.own_cases))
     if judged or isinstance(item.target, ModelTarget):
         shared_wire = None if head is None else head.wire
-        wire = wire_of(item, redactor, budgets, leases) if shared_wire is None else shared_wire.beside()
+        wire = make_wire(item, redactor, budgets, leases) if shared_wire is None else shared_wire.sibling()
     if judged and wire is not None:
-        judges = judges_of(item, wire)
-        reuse = reuse_of(item, redactor, judges, wire)
+        judges = make_judges(item, wire)
+        reuse = make_reuse(item, redactor, judges, wire)
     own: OwnAgent | None = None
     agent: Agent | None = None
     if isinstance(item.target, ModelTarget):
         assert wire is not None
-        agent = own = own_agent_of(item, redactor, wire, files, imported)
+        agent = own = make_own_agent(item, redactor, wire, files, imported)
     elif item.stored is None:
         agent = build_agent(
             item.suite,
@@ -305,16 +312,16 @@ def _open(
             redact=redactor.text,
             receivers=receivers,
         )
-    nothing = Resumed({}, 0, ())
-    charges = None if agent is None else _charges(item, agent, budgets)
-    return Opened(
+    nothing = ResumedRun({}, 0, ())
+    charges = None if agent is None else _make_charges(item, agent, budgets)
+    return OpenSuite(
         *(item, None, agent, own, budgets, charges, wire, judges, reuse),
         *(files, pool, imported, redactor, {}, nothing),
     )
 
 
-def _charges(item: Prepared, agent: Agent, budgets: Sequence[Budget]) -> Charges | None:
-    """Return what counts the calls of an agent that makes them itself; answers of a transcript are paid for already."""
+def _make_charges(item: PreparedSuite, agent: Agent, budgets: Sequence[Budget]) -> Charges | None:
+    """Return a counter for the model calls that an agent reports; None if no budget limits them."""
     telling = {"tokens", "cost"} - agent.untold.keys()
     if not budgets or not telling or isinstance(item.target, ModelTarget | RecordedTarget):
         return None
@@ -323,18 +330,18 @@ def _charges(item: Prepared, agent: Agent, budgets: Sequence[Budget]) -> Charges
     return Charges(budgets)
 
 
-def _in_folder(opened: Opened, folder: GivenPath, more: Mapping[str, Any], *, resume: bool) -> Opened:
-    """Return a suite with the folder of its files, and with what an interrupted run left there.
+def _attach_folder(opened: OpenSuite, folder: GivenPath, more: Mapping[str, Any], *, resume: bool) -> OpenSuite:
+    """Return a suite with a folder for its results, and with the finished trials of an interrupted run.
 
     Args:
         opened: the suite.
-        folder: where its files go.
-        more: what its trials depend on besides.
-        resume: whether to read what is there.
+        folder: the folder for the results.
+        more: further inputs that the trials depend on, for the identity of the run.
+        resume: whether to read the journal in the folder.
 
     Raises:
-        TargetError: a file of the target cannot be read.
-        JournalError: the journal there cannot be continued.
+        TargetError: a file that the target needs cannot be read.
+        JournalError: the journal in the folder cannot be resumed.
     """
     item = opened.item
     environment = None if item.python is None else item.python.digest
@@ -345,18 +352,20 @@ def _in_folder(opened: Opened, folder: GivenPath, more: Mapping[str, Any], *, re
         identity = opened.redactor.value({**identified, **shard, **more})
     except OSError as error:
         raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
-    resumed = read_for_resume(folder / JOURNAL_FILE, identity, opened.imported.changed) if resume else opened.resumed
+    resumed = (
+        read_for_resume(folder / JOURNAL_FILE, identity, opened.imported.changed_files) if resume else opened.resumed
+    )
     known = {"the settings of the target": str(identified["target_digest"]), **digests}
     if environment is not None:
         known["the packages of its code"] = environment
     return replace(opened, folder=folder, identity=identity, resumed=resumed, digests=known)
 
 
-def _files(item: Prepared, redactor: Redactor) -> CaseFiles | None:
-    """Prepare what reads the files of the cases; None where there are none.
+def _case_files(item: PreparedSuite, redactor: Redactor) -> CaseFiles | None:
+    """Return the reader of the cases' files; None if cases have no files.
 
     Raises:
-        TargetError: the suite's model is to be given files that cannot be read here.
+        TargetError: the suite's model needs a package for reading files that is not installed.
     """
     if not any(turn.files for case in item.own_cases for turn in case.turns):
         return None
@@ -376,7 +385,7 @@ def _files(item: Prepared, redactor: Redactor) -> CaseFiles | None:
     )
 
 
-async def close_all(suites: Sequence[Opened]) -> None:
-    """Release what suites hold that were opened and did not run."""
+async def close_all(suites: Sequence[OpenSuite]) -> None:
+    """Close suites that were opened and did not run."""
     for opened in suites:
         await opened.close()

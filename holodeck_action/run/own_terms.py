@@ -1,4 +1,4 @@
-"""What a suite asks for that runs by the terms of another one, for its record."""
+"""Records a base suite's own gates, metrics and cases (its terms), although the head's are used to grade it."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from holodeck_action.text.redaction import Redactor
 def with_own_terms(
     record: Record, suite: Suite, plan: OwnPlan, environ: Mapping[str, str], redactor: Redactor
 ) -> Record:
-    """Keep the terms of a suite with its record, which has those of another one.
+    """Return a base's record with the base suite's own gates, metrics and cases added.
 
     Args:
-        record: what the suite did.
-        suite: the suite.
-        plan: its own terms.
-        environ: where keys and addresses are that references to judges omit.
+        record: the base's record, whose answers were graded by the head's metrics.
+        suite: the base suite.
+        plan: the base suite's own terms.
+        environ: variables that supply keys and URLs that references to judges omit.
         redactor: masks secrets.
     """
     kept = {case.id for case in record.cases}
     table = _Criteria(redactor)
-    cases = tuple(found for case in plan.cases if (found := _case(case, table, redactor)).id in kept)
+    cases = tuple(found for case in plan.cases if (found := _own_case(case, table, redactor)).id in kept)
     own = OwnTerms(
         gates=plan.gates,
         baseline=plan.baseline,
@@ -46,22 +46,22 @@ def with_own_terms(
 
 
 class _Criteria:
-    """The criteria of metrics, each once: cases share their entries."""
+    """Collects the criteria of metrics, each once, as many cases share them."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.criteria: list[Criteria] = []
         self._redactor = redactor
         self._places: dict[int, int] = {}
 
-    def place(self, spec: MetricSpec) -> int:
-        # By identity: entries hold mappings and lists, and the suite keeps them alive.
+    def index_of(self, spec: MetricSpec) -> int:
+        # By identity: entries contain mappings and lists, and the suite keeps them alive.
         if id(spec) not in self._places:
             self._places[id(spec)] = len(self.criteria)
             self.criteria.append(self._redactor.value(criteria_of(spec)))
         return self._places[id(spec)]
 
 
-def _case(case: Case, table: _Criteria, redactor: Redactor) -> OwnCase:
+def _own_case(case: Case, table: _Criteria, redactor: Redactor) -> OwnCase:
     recorded = case_record(case, (), redactor)
     return OwnCase(
         id=recorded.id,
@@ -72,17 +72,17 @@ def _case(case: Case, table: _Criteria, redactor: Redactor) -> OwnCase:
         min_pass=recorded.min_pass,
         weight=recorded.weight,
         asserting=recorded.asserting,
-        turns=tuple(_turn(turn, table, redactor) for turn in case.turns),
+        turns=tuple(_own_turn(turn, table, redactor) for turn in case.turns),
     )
 
 
-def _turn(turn: Turn, table: _Criteria, redactor: Redactor) -> OwnTurn:
+def _own_turn(turn: Turn, table: _Criteria, redactor: Redactor) -> OwnTurn:
     expected = () if turn.expected_tools is None else check_tools(turn.expected_tools, Nothing())
     return OwnTurn(
         question=text_digest(redactor.text(turn.input)),
         ground_truth=None if turn.ground_truth is None else text_digest(redactor.text(turn.ground_truth)),
         tools=tuple(redactor.text(assertion.expected) for assertion in expected),
-        metrics=tuple((redactor.text(spec.label), table.place(spec)) for spec in turn.metrics),
+        metrics=tuple((redactor.text(spec.label), table.index_of(spec)) for spec in turn.metrics),
     )
 
 
@@ -94,6 +94,6 @@ def _configurations(
         found = configuration_of(suite, spec, None, environ, redactor) if spec.config.needs_judge else None
         if found is not None:
             name = redactor.text(label)
-            # The same program would have graded it.
+            # This program would have graded it, too.
             graded = record.configurations.get(name)
             yield name, found if graded is None else replace(found, version=graded.version)

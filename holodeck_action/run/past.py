@@ -1,4 +1,4 @@
-"""Runs that an extension keeps over time; without one there are none."""
+"""Access to earlier runs. An extension stores them; if it is missing, there are no earlier runs."""
 
 from __future__ import annotations
 
@@ -16,72 +16,72 @@ from holodeck_action.text.given_paths import GivenPath
 if TYPE_CHECKING:
     from holodeck_action.github.job import Job
     from holodeck_action.reports.conclusion import Conclusion
-    from holodeck_action.run.preflight import Prepared
+    from holodeck_action.run.preflight import PreparedSuite
 
 
 class KeptRuns(EarlierRuns, Protocol):
     """Earlier runs of a suite."""
 
     @property
-    def kept(self) -> tuple[bytes, ...]:
-        """Lines that stand beside the results, so that later reports tell of the same runs."""
+    def saved_lines(self) -> tuple[bytes, ...]:
+        """Lines of a file to store beside the results, so that later reports show the same earlier runs."""
 
 
 class Histories(Protocol):
-    """The histories of the suites of a run."""
+    """The histories of a run's suites: they give earlier runs, and new runs are added to them."""
 
-    def of(self, item: Prepared) -> KeptRuns:
+    def of(self, item: PreparedSuite) -> KeptRuns:
         """Return the earlier runs of a suite.
 
         Raises:
-            ConfigurationError: they cannot be read.
+            ConfigurationError: the earlier runs cannot be read.
         """
 
-    def add(self, runs: Sequence[tuple[Prepared, Conclusion]]) -> None:
-        """Add runs; what cannot be added is noted and changes no verdict."""
+    def add(self, runs: Sequence[tuple[PreparedSuite, Conclusion]]) -> None:
+        """Add runs to the histories; a failure gives a note to the user and changes no verdict."""
 
 
 class OpenHistory(Protocol):
-    """A history whose runs are read."""
+    """A history that is open for reading."""
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What is said of runs that could not be read."""
+        """Notices about unreadable runs."""
 
     def results(self, run: str, other: Record | None) -> bytes:
         """Return the results file of a run.
 
         Args:
-            run: as the reader types it.
-            other: a record of the same suite; None for that of the only one.
+            run: the run as the user types it: a commit hash, or a negative number (-1 for the newest run).
+            other: a record of the same suite; None if the history has a single suite.
 
         Raises:
-            ConfigurationError: there is no such run.
+            ConfigurationError: the history does not contain the run.
         """
 
 
-def earlier_beside(results: Path | GivenPath) -> EarlierRuns:
-    """Return the earlier runs that are kept beside results."""
+def earlier_runs_beside(results: Path | GivenPath) -> EarlierRuns:
+    """Return the earlier runs that are stored beside results."""
     past = registry.past()
     return NO_RUNS if past is None else registry.resolve(past.beside)(results)
 
 
 def histories_of(given: GivenPath | str | None, job: Job, disk: Disk, note: Callable[[str], None]) -> Histories | None:
-    """Return the histories of the suites of a run; None where runs are not kept.
+    """Return the histories of a run's suites; None if no extension can store runs.
 
     Args:
-        given: a folder or `branch:NAME`; None for the branch that a suite is compared with, if there is one.
-        job: that the run is part of.
-        disk: what a folder is written with.
-        note: takes sentences about what cannot be read or added.
+        given: a folder or `branch:NAME`; None to use the branch that a suite is compared with, if there is one.
+        job: the CI job of the run.
+        disk: writes the files of a history in a folder.
+        note: called with sentences about runs that cannot be read or added.
 
     Raises:
-        ConfigurationError: a history is named, and no extension keeps runs.
+        ConfigurationError: a history is given, but no extension can store runs.
     """
     past = registry.past()
     if past is None:
         if given is not None:
-            raise ConfigurationError([f"--history {registry.unknown()}"])
+            raise ConfigurationError([f"--history {registry.unknown_phrase()}"])
         return None
     made: Histories = registry.resolve(past.histories)(given, job, disk, note)
     return made
@@ -91,10 +91,10 @@ def open_history(folder: GivenPath, pause: Callable[[float], None], disk: Disk) 
     """Open the history in a folder.
 
     Raises:
-        ConfigurationError: there is none, it cannot be read, or no extension keeps runs.
+        ConfigurationError: the history does not exist or cannot be read, or no extension can store runs.
     """
     past = registry.past()
     if past is None:
-        raise ConfigurationError([f"--history {registry.unknown()}"])
+        raise ConfigurationError([f"--history {registry.unknown_phrase()}"])
     opened: OpenHistory = registry.resolve(past.open)(folder, pause, disk)
     return opened

@@ -1,6 +1,6 @@
-"""The plan: what a run would ask and what that may cost, reckoned before anything is sent.
+"""The plan: the model calls of a run and their cost, estimated before the first call.
 
-Tokens are counted as `holodeck_action.llm.limits.budget` counts them. Every judge of a panel is asked and paid for.
+Tokens are counted as in `holodeck_action.llm.limits.budget`. Every judge of a panel is called and paid for.
 """
 
 from __future__ import annotations
@@ -12,48 +12,49 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct, field
 
 from holodeck_action.llm.calls import Tokens
-from holodeck_action.llm.limits.budget import COMPLETION_GUESS, IMAGE_TOKENS, dollars, text_tokens
+from holodeck_action.llm.embeddings import embedding_reference
+from holodeck_action.llm.limits.budget import COMPLETION_GUESS, IMAGE_TOKENS, format_dollars, text_tokens
 from holodeck_action.llm.usage import cost_usd
 from holodeck_action.llm.usage import list_price as model_price
 from holodeck_action.record.agent_errors import AgentError
-from holodeck_action.run.loading import known_secrets
-from holodeck_action.run.preflight import Prepared
-from holodeck_action.run.settings import Flags
+from holodeck_action.run.loading import redactor_of_loaded
+from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.suite.applicability import skip_reason
 from holodeck_action.suite.model.metric_base import JudgeCalls
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.suite.model.targets import ModelTarget
 from holodeck_action.suite.panels import panel_of
 from holodeck_action.suite.values import Case, Suite, Turn
-from holodeck_action.targets.factory import describe
-from holodeck_action.targets.own_model.own import instructions_of
+from holodeck_action.targets.factory import describe_target
+from holodeck_action.targets.own_model.own_agent import instructions_of
 from holodeck_action.targets.own_model.toolbox import PlannedCalls
 from holodeck_action.text.plain import one_line
 
 _PER_UNIT = 1_000
-"""Tokens at which the price of one is looked up: some models charge more for long prompts."""
+"""Number of tokens for which prices are looked up: some models charge more for long prompts."""
 
 
-class Span(Struct, frozen=True):
-    """The least and the most of something, without calls of tools, which cannot be foretold."""
+class Range(Struct, frozen=True):
+    """The minimum and maximum of an estimated number, without tool calls, which cannot be predicted."""
 
     low: int
     high: int
 
     def __str__(self) -> str:
-        """Show both, or the one that they are."""
+        """Return both numbers as a string, or one number if they are equal."""
         return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
 
 
-def fewest_trials(item: Prepared, case: Case) -> int:
-    """Return how many trials a case takes at least."""
+def fewest_trials(item: PreparedSuite, case: Case) -> int:
+    """Return the number of trials after which a case can be decided at the earliest."""
     if not item.settings.stop_when_decided:
         return case.repeat
     return min(case.passes_needed, case.repeat - case.passes_needed + 1)
 
 
 def list_price(model: LLMProvider, prompt: int, completion: int) -> float | None:
-    """Return the list price of tokens in US dollars; None when it is not known."""
+    """Return the list price of prompt and completion tokens in US dollars; None if it is not known."""
     parts = [
         cost_usd(model.provider, model.name, prompt_tokens=sent, completion_tokens=_PER_UNIT - sent)
         for sent in (_PER_UNIT, 0)
@@ -64,52 +65,66 @@ def list_price(model: LLMProvider, prompt: int, completion: int) -> float | None
     return math.fsum(costs) if len(costs) == len(parts) else None
 
 
-def noun(count: int, singular: str) -> str:
-    """Return a noun in the number of a count."""
+def pluralize(count: int, singular: str) -> str:
+    """Return a noun, in the plural unless `count` is 1."""
     return singular if count == 1 else f"{singular}s"
 
 
 QUESTION_TOKENS = 300
-"""Tokens of a question to a judge beside the texts of the case: those of DeepEval and ours have 190 to 450."""
+"""Tokens of a judge's prompt without the texts of the case; prompts of DeepEval and ours have 190 to 450."""
 
 
 class ModelEstimate(Struct, frozen=True):
-    """What is asked of one model: the suite's own, or a judge.
+    """Estimate of the calls of one model: the suite's own, or a judge.
 
     Attributes:
-        label: its name, such as `openai/gpt-4o`.
-        calls: the least where every case is decided as soon as it can be.
-        prompt_tokens: the least with empty answers, the most with answers of the suite's `max_tokens`; retrieved texts
-            are not known and not in it.
-        max_tokens: tokens of one answer or verdict, at most.
-        low_usd: list price of the least (answers or verdicts empty); None when the price is not known.
-        high_usd: list price of the most (all of `max_tokens`); None when the price is not known.
+        label: name of the model, such as `openai/gpt-4o`.
+        calls: number of calls; for the minimum, each case is decided as early as possible.
+        prompt_tokens: number of prompt tokens; the minimum assumes empty answers, the maximum answers of the suite's
+            `max_tokens`. Retrieved texts are not included.
+        max_tokens: maximum tokens of one answer or verdict; 0 for an embedding model.
+        low_usd: list price of the minimum, with empty answers or verdicts; None if the price is not known.
+        high_usd: list price of the maximum, with answers of `max_tokens`; None if the price is not known.
     """
 
     label: str
-    calls: Span
-    prompt_tokens: Span
+    calls: Range
+    prompt_tokens: Range
     max_tokens: int
     low_usd: float | None
     high_usd: float | None
 
 
 class JudgingEstimate(Struct, frozen=True):
-    """What is asked of all judges of a suite; `fallbacks`: whether other models may be asked in their place."""
+    """Estimate of the calls of a suite's judges and of the embedding models that score.
 
-    evaluations: Span
+    `fallbacks` tells whether fallback models may also be called.
+    """
+
+    evaluations: Range
     judges: tuple[ModelEstimate, ...]
     fallbacks: bool
 
     def __str__(self) -> str:
-        """Show it in one line."""
+        """Return the estimate as one line of text."""
         asked = " and ".join(
-            f"{judge.calls} {noun(judge.calls.high, 'call')} of {one_line(judge.label, 80)}" for judge in self.judges
+            f"{judge.calls} {pluralize(judge.calls.high, 'call')} of {one_line(judge.label, 80)}"
+            for judge in self.judges
         )
-        words = (
-            f"{self.evaluations} {noun(self.evaluations.high, 'evaluation')} by judges: about {asked}, {self._price()}"
-        )
-        return f"{words}; fallback models come on top where a judge gives no verdict" if self.fallbacks else words
+        evaluations = f"{self.evaluations} {pluralize(self.evaluations.high, 'evaluation')}"
+        kinds = [kind for kind, any_of in (("judges", self._longest), ("embeddings", self._embeds)) if any_of]
+        words = f"{evaluations} by {' and '.join(kinds)}: about {asked}, {self._price()}"
+        return f"{words}; calls of fallback models are added if a judge gives no verdict" if self.fallbacks else words
+
+    @property
+    def _embeds(self) -> bool:
+        return any(judge.max_tokens == 0 for judge in self.judges)
+
+    @property
+    def _longest(self) -> Range | None:
+        """The maximum tokens of verdicts; None if only embedding models are called."""
+        found = sorted({judge.max_tokens for judge in self.judges} - {0})
+        return Range(found[0], found[-1]) if found else None
 
     def _price(self) -> str:
         low = [judge.low_usd for judge in self.judges]
@@ -117,17 +132,17 @@ class JudgingEstimate(Struct, frozen=True):
         unknown = [one_line(judge.label, 80) for judge in self.judges if judge.low_usd is None]
         if len(unknown) == len(self.judges):
             return "price unknown"
-        longest = sorted({judge.max_tokens for judge in self.judges})
-        tokens = Span(longest[0], longest[-1])
+        longest = self._longest
+        least, most = (f" (verdicts {end})" if longest else "" for end in ("empty", f"of {longest} tokens"))
         price = (
-            f"from {dollars(math.fsum(amount or 0.0 for amount in low))} (verdicts empty) "
-            f"to {dollars(math.fsum(amount or 0.0 for amount in high))} (verdicts of {tokens} tokens)"
+            f"from {format_dollars(math.fsum(amount or 0.0 for amount in low))}{least} "
+            f"to {format_dollars(math.fsum(amount or 0.0 for amount in high))}{most}"
         )
         return f"{price} and the unknown price of {', '.join(unknown)}" if unknown else price
 
 
 class _Tally(Struct):
-    """Calls and prompt tokens of one model, the least and the most; `longest` is the tokens of one answer at most."""
+    """Minimum and maximum calls and prompt tokens of one model; `longest` is the maximum tokens of one answer."""
 
     model: LLMProvider
     longest: int
@@ -135,7 +150,7 @@ class _Tally(Struct):
     prompts: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, times: tuple[int, int], calls: int, prompts: tuple[int, int]) -> None:
-        """Count so many calls with so many prompt tokens together, the least and the most times."""
+        """Add `calls` calls with `prompts` prompt tokens in total, multiplied by the minimum and maximum of `times`."""
         for end in (0, 1):
             self.calls[end] += times[end] * calls
             self.prompts[end] += times[end] * prompts[end]
@@ -143,19 +158,19 @@ class _Tally(Struct):
     def estimate(self) -> ModelEstimate:
         return ModelEstimate(
             label=_label(self.model),
-            calls=Span(*self.calls),
-            prompt_tokens=Span(*self.prompts),
+            calls=Range(*self.calls),
+            prompt_tokens=Range(*self.prompts),
             max_tokens=self.longest,
             low_usd=list_price(self.model, self.prompts[0], 0),
             high_usd=list_price(self.model, self.prompts[1], self.calls[1] * self.longest),
         )
 
 
-def estimate_judges(item: Prepared) -> JudgingEstimate | None:
-    """Reckon what a suite asks of its judges; None where it needs none.
+def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
+    """Estimate the calls of a suite's judges and of the embedding models that score; return None if it needs none.
 
-    Calls are those of answers that are not empty, without repetitions; see `Metric.judge_calls`. Each judge of a
-    panel counts, also the same model several times.
+    The estimate assumes non-empty answers and no retries; see `Metric.judge_calls`. Each judge of a panel counts, even
+    if the same model judges several times.
     """
     suite = item.suite
     answer = suite.agent.model.max_tokens or COMPLETION_GUESS
@@ -165,29 +180,36 @@ def estimate_judges(item: Prepared) -> JudgingEstimate | None:
     for case in item.own_cases:
         times = fewest_trials(item, case), case.repeat
         for turn in case.turns:
-            empty = QUESTION_TOKENS + text_tokens(turn.input) + text_tokens(turn.ground_truth or "")
+            expected = text_tokens(turn.ground_truth or "")
+            empty = QUESTION_TOKENS + text_tokens(turn.input) + expected
             for spec in turn.metrics:
                 if not spec.config.needs_judge or skip_reason(spec, turn) is not None:
                     continue
                 evaluations = [count + more for count, more in zip(evaluations, times, strict=True)]
                 for at, asked in enumerate(spec.config.judge_calls()):
-                    models, others = _asked(item.grading.suite, asked)
+                    models, others = _judge_models(item.grading.suite, asked)
                     fallbacks |= others
+                    embedded = asked.config.embedding
+                    text = None if embedded is None else embedded.text
+                    fixed = empty if embedded is None else expected if text is None else text_tokens(text)
                     for model in models:
-                        key = _label(model), _longest(model)
-                        tally = tallies.setdefault(key, _Tally(model, _longest(model)))
-                        tally.add(times, asked.calls, (asked.calls * empty, asked.calls * (empty + answer)))
+                        longest = _verdict_tokens(model) if embedded is None else 0
+                        key = _label(model), longest
+                        tally = tallies.setdefault(key, _Tally(model, longest))
+                        tally.add(times, asked.calls, (asked.calls * fixed, asked.calls * (fixed + answer)))
                         if asked.writes_steps:
                             writers[key].add((spec.config.model_dump_json(), at))
     if not tallies:
         return None
     for key, written in writers.items():
         tallies[key].add((len(written), len(written)), 1, (QUESTION_TOKENS, QUESTION_TOKENS))
-    return JudgingEstimate(Span(*evaluations), tuple(tallies[key].estimate() for key in sorted(tallies)), fallbacks)
+    return JudgingEstimate(Range(*evaluations), tuple(tallies[key].estimate() for key in sorted(tallies)), fallbacks)
 
 
-def _asked(suite: Suite, asked: JudgeCalls) -> tuple[list[LLMProvider], bool]:
-    """Return the models that are asked, one per judge, and whether others may stand in for them."""
+def _judge_models(suite: Suite, asked: JudgeCalls) -> tuple[list[LLMProvider], bool]:
+    """Return the models to call, one for each judge, and whether fallback models may be called."""
+    if asked.config.embedding is not None:
+        return [embedding_reference(suite.agent, asked.config.embedding.model)], False
     evaluations = suite.agent.evaluations
     default = (evaluations.model if evaluations is not None else None) or suite.agent.model
     panel = panel_of(suite.policy.judges, asked.config)
@@ -200,20 +222,20 @@ def _label(model: LLMProvider) -> str:
     return f"{model.provider}/{model.name}"
 
 
-def _longest(model: LLMProvider) -> int:
-    """Return the tokens that a verdict may have; unlike an agent a judge has only the limit that is configured."""
+def _verdict_tokens(model: LLMProvider) -> int:
+    """Return the maximum number of tokens of a judge's verdict."""
     return (model.max_tokens if "max_tokens" in model.model_fields_set else None) or COMPLETION_GUESS
 
 
 class OwnEstimate(Struct, frozen=True):
-    """What a suite asks of its own model, in so many conversations."""
+    """Estimate of the calls of a suite's own model, and the number of conversations."""
 
-    trials: Span
+    trials: Range
     model: ModelEstimate
 
 
-def estimate_own(item: Prepared) -> OwnEstimate:
-    """Reckon what a suite asks of its own model: a call for each turn of all trials.
+def estimate_own(item: PreparedSuite) -> OwnEstimate:
+    """Estimate the calls of a suite's own model: one for each turn of all trials.
 
     Raises:
         TargetError: the instructions cannot be read.
@@ -226,30 +248,30 @@ def estimate_own(item: Prepared) -> OwnEstimate:
     for case in item.own_cases:
         turns = len(case.turns)
         empty = _prompt_tokens(case, fixed)
-        # Before the k-th turn of a conversation k answers are in it.
+        # In turn k, counted from 0, the prompt contains k answers.
         answers = tally.longest * (turns * (turns - 1) // 2)
         times = fewest_trials(item, case), case.repeat
         tally.add(times, turns, (empty, empty + answers))
         fewest, most = fewest + times[0], most + times[1]
-    return OwnEstimate(Span(fewest, most), tally.estimate())
+    return OwnEstimate(Range(fewest, most), tally.estimate())
 
 
 Searching = Callable[[int], Sequence[PlannedCalls]]
-"""Gives the calls that searching documents takes in the suite of an index; it may raise AgentError."""
+"""Returns the calls for searching documents in the suite with an index; it may raise AgentError."""
 
 
-def plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching = lambda at: ()) -> Iterator[str]:
-    """Return what a run would ask, one line for each suite, and what it may spend.
+def plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searching: Searching = lambda at: ()) -> Iterator[str]:
+    """Return the lines of the plan: the model calls and cost of each suite, then the budgets.
 
     Raises:
         TargetError: instructions cannot be read.
     """
-    return map(known_secrets(prepared).text, _plan_lines(prepared, flags, searching))
+    return map(redactor_of_loaded(prepared).text, _plan_lines(prepared, flags, searching))
 
 
-def _plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching) -> Iterator[str]:
-    needed: list[_Least] = []
-    together: list[_Least] = []
+def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searching: Searching) -> Iterator[str]:
+    needed: list[_LeastUse] = []
+    together: list[_LeastUse] = []
     for at, item in enumerate(prepared):
         if item.graded_by is None:
             head, together = item, []
@@ -264,12 +286,12 @@ def _plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching
             except AgentError as error:
                 yield f"plan: {one_line(item.place, 200)}: {one_line(error.message, 500)}"
         if calls:
-            yield f"plan: {one_line(item.place, 200)}: {_searching_line(calls)}"
+            yield f"plan: {one_line(item.place, 200)}: {_search_line(calls)}"
         if found is not None or judging is not None:
-            least = _least(found, judging, calls)
+            least = _least_use(found, judging, calls)
             needed.append(least)
             together.append(least)
-        # What runs beside a suite spends the same budget, and comes after it.
+        # A base follows its suite and spends the same budget.
         if together and (at + 1 == len(prepared) or prepared[at + 1].graded_by is None):
             settings = head.settings
             yield from _budget_lines(
@@ -279,23 +301,23 @@ def _plan_lines(prepared: Sequence[Prepared], flags: Flags, searching: Searching
     yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, prepared[0].shards)
 
 
-class _Least(Struct, frozen=True):
-    """The least that a suite's model and judges take; dollars as far as their prices are known."""
+class _LeastUse(Struct, frozen=True):
+    """The minimum use by a suite's model and judges; `usd` covers only models whose price is known."""
 
     usd: float
     tokens: int
 
 
-def _least(found: OwnEstimate | None, judging: JudgingEstimate | None, calls: Sequence[PlannedCalls]) -> _Least:
+def _least_use(found: OwnEstimate | None, judging: JudgingEstimate | None, calls: Sequence[PlannedCalls]) -> _LeastUse:
     models = (*(() if found is None else (found.model,)), *(() if judging is None else judging.judges))
-    return _Least(
-        math.fsum([*(model.low_usd or 0.0 for model in models), *(_usd(each)[0] or 0.0 for each in calls)]),
+    return _LeastUse(
+        math.fsum([*(model.low_usd or 0.0 for model in models), *(_price_range(each)[0] or 0.0 for each in calls)]),
         sum(model.prompt_tokens.low for model in models) + sum(each.prompt_tokens[0] for each in calls),
     )
 
 
-def _usd(calls: PlannedCalls) -> tuple[float | None, float | None]:
-    """Return the list price of the least and of the most; None where it is not known."""
+def _price_range(calls: PlannedCalls) -> tuple[float | None, float | None]:
+    """Return the minimum and maximum list price in US dollars; None if it is not known."""
     account, name = calls.model.account, calls.model.name
     low, high = calls.prompt_tokens
     return (
@@ -304,75 +326,77 @@ def _usd(calls: PlannedCalls) -> tuple[float | None, float | None]:
     )
 
 
-def _searching_line(planned: Sequence[PlannedCalls]) -> str:
-    """Say what searching documents takes."""
+def _search_line(planned: Sequence[PlannedCalls]) -> str:
+    """Return a phrase for the plan about the model calls for searching documents."""
     parts = []
     for each in planned:
         if each.per_search:
             continue
-        calls, tokens = Span(*each.calls), Span(*each.prompt_tokens)
-        low, high = _usd(each)
-        price = "price unknown" if low is None or high is None else f"from {dollars(low)} to {dollars(high)}"
-        parts.append(
-            f"{calls} {noun(calls.high, 'call')} of {_shown(each)} for {each.purpose}, about {tokens} tokens, {price}"
+        calls, tokens = Range(*each.calls), Range(*each.prompt_tokens)
+        low, high = _price_range(each)
+        price = (
+            "price unknown" if low is None or high is None else f"from {format_dollars(low)} to {format_dollars(high)}"
         )
-    often = [f"{_shown(each)} for {each.purpose}" for each in planned if each.per_search]
+        counted = f"{calls} {pluralize(calls.high, 'call')}"
+        parts.append(f"{counted} of {_model_label(each)} for {each.purpose}, about {tokens} tokens, {price}")
+    often = [f"{_model_label(each)} for {each.purpose}" for each in planned if each.per_search]
     words = f"documents, before the first case: {'; '.join(parts)}" if parts else "documents"
     return f"{words}; for each search 1 call of {' and 1 of '.join(dict.fromkeys(often))}" if often else words
 
 
-def _shown(calls: PlannedCalls) -> str:
+def _model_label(calls: PlannedCalls) -> str:
     return f"{calls.model.provider}/{one_line(calls.model.name, 80)}"
 
 
-def _suite_line(item: Prepared, found: OwnEstimate | None, judging: JudgingEstimate | None) -> str:
+def _suite_line(item: PreparedSuite, found: OwnEstimate | None, judging: JudgingEstimate | None) -> str:
     line = _model_words(item, found, judging) + ("" if judging is None else f"; {judging}")
     asked = found is not None or judging is not None
-    return f"{line}; what is in the cache costs nothing" if asked and item.settings.calls.cache is not None else line
+    return f"{line}; cached calls cost nothing" if asked and item.settings.calls.cache is not None else line
 
 
-def _model_words(item: Prepared, found: OwnEstimate | None, judging: JudgingEstimate | None) -> str:
-    cases = f"{len(item.own_cases):,} {noun(len(item.own_cases), 'case')}"
+def _model_words(item: PreparedSuite, found: OwnEstimate | None, judging: JudgingEstimate | None) -> str:
+    cases = f"{len(item.own_cases):,} {pluralize(len(item.own_cases), 'case')}"
     if found is None:
         if isinstance(item.target, ModelTarget):
             return (
                 f"{cases}, no model calls: answers are replayed from {one_line(str(item.settings.calls.folder), 200)}"
             )
         calls = "no model calls: " if judging is None else ""
-        return f"{cases}, {calls}{one_line(describe(item.target), 200)} answers"
+        return f"{cases}, {calls}{one_line(describe_target(item.target), 200)} answers"
     asked = found.model
     provider, _, name = asked.label.partition("/")
     line = (
-        f"{cases}, {found.trials} {noun(found.trials.high, 'trial')}: at least {asked.calls.low:,} "
-        f"{noun(asked.calls.low, 'call')} of {provider}/{one_line(name, 80)}, "
+        f"{cases}, {found.trials} {pluralize(found.trials.high, 'trial')}: at least {asked.calls.low:,} "
+        f"{pluralize(asked.calls.low, 'call')} of {provider}/{one_line(name, 80)}, "
         f"about {asked.prompt_tokens} prompt tokens, "
     )
     if asked.low_usd is None or asked.high_usd is None:
         return f"{line}price unknown"
     return (
-        f"{line}from {dollars(asked.low_usd)} (answers empty, no calls of tools) "
-        f"to {dollars(asked.high_usd)} (answers of {asked.max_tokens:,} tokens)"
+        f"{line}from {format_dollars(asked.low_usd)} (answers empty, no calls of tools) "
+        f"to {format_dollars(asked.high_usd)} (answers of {asked.max_tokens:,} tokens)"
     )
 
 
 def _budget_lines(
-    whose: str, usd: float | None, tokens: int | None, needed: Sequence[_Least], shards: int
+    whose: str, usd: float | None, tokens: int | None, needed: Sequence[_LeastUse], shards: int
 ) -> Iterator[str]:
     shared = "" if shards == 1 else f", of which this shard has 1/{shards}"
     if usd is not None:
-        yield f"budget {whose}: {dollars(usd)}{shared}{_too_low(usd / shards, [least.usd for least in needed])}"
+        enough = _too_low_warning(usd / shards, [least.usd for least in needed])
+        yield f"budget {whose}: {format_dollars(usd)}{shared}{enough}"
     if tokens is not None:
-        enough = _too_low(tokens // shards, [least.tokens for least in needed])
+        enough = _too_low_warning(tokens // shards, [least.tokens for least in needed])
         yield f"budget {whose}: {tokens:,} tokens{shared}{enough}"
 
 
-def _too_low(limit: float, needed: Sequence[float]) -> str:
+def _too_low_warning(limit: float, needed: Sequence[float]) -> str:
     least = math.fsum(needed)
-    return ", less than the least of the plan: the run will stop early" if limit < least else ""
+    return ", less than the minimum of the plan: the run will stop early" if limit < least else ""
 
 
 def _prompt_tokens(case: Case, fixed: int) -> int:
-    """Return the prompt tokens of one trial whose answers are empty: every turn sends what was said before it."""
+    """Return the prompt tokens of one trial with empty answers; each turn sends all earlier turns again."""
     total = said = 0
     for turn in case.turns:
         said += text_tokens(turn.input) + _file_tokens(turn)
@@ -381,5 +405,5 @@ def _prompt_tokens(case: Case, fixed: int) -> int:
 
 
 def _file_tokens(turn: Turn) -> int:
-    """Return the tokens of a turn's images; the texts of other files are not read yet."""
+    """Return the tokens of a turn's images; other files are not counted, as they are not read yet."""
     return IMAGE_TOKENS * sum(file.type == "image" for file in turn.files)

@@ -1,4 +1,4 @@
-"""Cases × trials under a concurrency limit, a run deadline and a stop signal."""
+"""Runs the trials of cases under a concurrency limit, a run deadline and a stop signal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from holodeck_action.decide.case_verdicts import deciding_prefix, judge_trial, trials_surely_needed
-from holodeck_action.llm.limits.pauses import working_at
+from holodeck_action.llm.limits.pauses import use_place
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.run.trial import Clock
 from holodeck_action.suite.values import Case
@@ -22,25 +22,25 @@ OnTrial = Callable[[int, Case, TrialRecord, bool], None]
 
 
 class Trials(Protocol):
-    """What runs trials: `runner.trial.TrialRunner`, or `runner.stored.StoredTrials` for those of an earlier run."""
+    """Runs trials: `run.trial.TrialRunner` calls the agent, `run.stored.StoredTrials` grades stored answers again."""
 
     @property
     def clock(self) -> Clock:
-        """The time."""
+        """Clock for times in the record."""
         ...
 
     @property
     def redactor(self) -> Redactor:
-        """Masks secrets."""
+        """Redactor that masks secrets in the record."""
         ...
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
-        """Run one trial of a case, holding the slot while it counts among those at a time."""
+        """Run one trial of a case; hold `slot` as long as the trial counts toward the concurrency limit."""
         ...
 
 
 class Stop:
-    """Asks a run to end early; the first reason given stays."""
+    """Requests the early end of a run; the first reason that is given is kept."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -48,7 +48,7 @@ class Stop:
         self.draining = False
 
     def request(self, reason: str) -> None:
-        """End the run as soon as possible, keeping what is finished."""
+        """End the run as soon as possible; finished trials are kept."""
         if self.reason is None:
             self.reason = reason
         self._event.set()
@@ -59,36 +59,36 @@ class Stop:
         return self._event.is_set()
 
     def drain(self, reason: str) -> None:
-        """Start no more trials, and end the run when those under way have ended."""
+        """Start no more trials, and end the run when the current ones have ended."""
         if self.reason is None:
             self.reason = reason
         self.draining = True
 
     async def wait(self) -> None:
-        """Return once the run should end as soon as possible."""
+        """Wait until the run should end as soon as possible."""
         await self._event.wait()
 
 
-class Outcome(Struct, frozen=True):
-    """Indexes of the trials of each case that count, in order, and why the run ended early (None: it did not)."""
+class ScheduleResult(Struct, frozen=True):
+    """The ordered indexes of the trials that count, for each case; why the run ended early, None if it did not."""
 
     counted: Sequence[tuple[int, ...]]
     stopped: str | None
 
 
 class _NotStartedError(Exception):
-    """A trial whose turn came when no more were to start."""
+    """A trial was not started because the run is ending."""
 
 
 class Slots:
-    """So many sessions at a time; those that wait for a rate limit lend their places, at most as many as there are.
+    """Limits concurrent sessions to `count`; a session that waits for a rate limit lends its slot to another one.
 
-    Runs side by side have a lane each. Lanes in which sessions wait take turns, so that what changes during a run, such
-    as the load of a service, meets all of them alike.
+    Each of several runs side by side has a lane (a queue). Lanes with waiting sessions take turns, so that changes over
+    time, such as the load of a service, affect all runs alike. At most `count` slots are lent at a time.
     """
 
     def __init__(self, count: int) -> None:
-        self.count = count
+        self.counted_trials = count
         self._free = count
         self._lendable = count
         self._owed = 0
@@ -97,12 +97,12 @@ class Slots:
         self._granting = False
 
     def lane(self) -> Lane:
-        """Add a lane."""
+        """Add a queue of waiting sessions for one of the runs, and return it."""
         self._lanes.append(deque())
         return Lane(self, len(self._lanes) - 1)
 
     async def acquire(self, lane: int) -> None:
-        """Wait in a lane until a place is free, and take it."""
+        """Wait in a lane for a free slot, and take it."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lanes[lane].append(turn)
         self._grant_soon()
@@ -114,7 +114,7 @@ class Slots:
             raise
 
     def lend(self) -> bool:
-        """Let one more work; tell whether that was possible."""
+        """Lend a slot to another session; return whether that was possible."""
         if not self._lendable:
             return False
         self._lendable -= 1
@@ -122,12 +122,12 @@ class Slots:
         return True
 
     def take_back(self) -> None:
-        """Let one less work, from the next end of a session on: who comes back waits for nobody."""
+        """Take a lent slot back without waiting; to make up for it, the next slot that becomes free is not granted."""
         self._lendable += 1
         self._owed += 1
 
     def give_back(self) -> None:
-        """Free a place."""
+        """Free a slot."""
         if self._owed:
             self._owed -= 1
         else:
@@ -135,19 +135,19 @@ class Slots:
             self._grant_soon()
 
     def _grant_soon(self) -> None:
-        """Give places away once all who come at this moment have come: the first to come is not before its turn."""
+        """Grant slots in the next step of the event loop, so that all sessions that arrive now take turns."""
         if not self._granting and self._free:
             self._granting = True
             asyncio.get_running_loop().call_soon(self._grant)
 
     def _grant(self) -> None:
         self._granting = False
-        while self._free and (turn := self._waiting()) is not None:
+        while self._free and (turn := self._next_waiting()) is not None:
             self._free -= 1
             turn.set_result(None)
 
-    def _waiting(self) -> asyncio.Future[None] | None:
-        """Take who has waited longest out of the lane whose turn it is; None where nobody waits."""
+    def _next_waiting(self) -> asyncio.Future[None] | None:
+        """Remove and return the longest waiting session of the lane whose turn it is; None if none waits."""
         for step in range(len(self._lanes)):
             at = (self._next + step) % len(self._lanes)
             while self._lanes[at]:
@@ -159,14 +159,14 @@ class Slots:
 
 
 class Lane(Struct, frozen=True):
-    """The places of one of the runs that share them."""
+    """One run's queue for slots."""
 
     slots: Slots
     index: int
 
     @asynccontextmanager
-    async def one(self) -> AsyncIterator[Slot]:
-        """Hold a place for the block."""
+    async def hold_slot(self) -> AsyncIterator[Slot]:
+        """Hold a slot for the block."""
         await self.slots.acquire(self.index)
         slot = Slot(self.slots)
         try:
@@ -176,28 +176,28 @@ class Lane(Struct, frozen=True):
 
 
 class Slot:
-    """One session's place (`llm.pauses.Place`); it is lent as long as one of its calls waits."""
+    """The slot of one session (an `llm.limits.pauses.Place`); it is lent while one of the session's calls waits."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
-        self._waiting = 0
+        self._next_waiting = 0
         self._lent = False
 
     def lend(self) -> None:
-        """Let another session work."""
-        self._waiting += 1
+        """Lend the slot to another session."""
+        self._next_waiting += 1
         if not self._lent:
             self._lent = self._slots.lend()
 
     def take_back(self) -> None:
-        """Work on."""
-        self._waiting -= 1
-        if self._lent and not self._waiting:
+        """Take the slot back."""
+        self._next_waiting -= 1
+        if self._lent and not self._next_waiting:
             self._lent = False
             self._slots.take_back()
 
     def end(self) -> None:
-        """Give the place back for good."""
+        """Free the slot."""
         self._slots.give_back()
 
 
@@ -219,18 +219,20 @@ class _Work(Struct):
         for place, case in self.pending:
             await self._run_case(place, case)
 
-    def count(self, place: int, case: Case) -> tuple[int, ...]:
-        """Settle which trials of the case at a place count, done or not; they are not held any more."""
+    def counted_trials(self, place: int, case: Case) -> tuple[int, ...]:
+        """Return the indexes of a case's trials that count, and release its trials; `place` is the case's position."""
         counted = self.counted[place]
         if counted is None:
             done = self.begun.pop(place, None)
-            ordered = _in_order(self._before(place, case) if done is None else done, case, self.stop_when_decided)
+            ordered = _counted_in_order(
+                self._resumed_trials(place, case) if done is None else done, case, self.stop_when_decided
+            )
             found = tuple(trial.index for trial in ordered)
             counted = self.counted[place] = self.alike.setdefault(found, found)
         return counted
 
-    def _before(self, place: int, case: Case) -> dict[int, TrialRecord]:
-        """Return the trials of an interrupted run."""
+    def _resumed_trials(self, place: int, case: Case) -> dict[int, TrialRecord]:
+        """Return the case's finished trials of an interrupted run, by trial index."""
         keys = [(case.id, index) for index in range(case.repeat)] if self.resumed else ()
         done = {key[1]: self.resumed[key] for key in keys if key in self.resumed}
         for trial in done.values():
@@ -238,7 +240,7 @@ class _Work(Struct):
         return done
 
     async def _run_case(self, place: int, case: Case) -> None:
-        done = self.begun[place] = self._before(place, case)
+        done = self.begun[place] = self._resumed_trials(place, case)
         while indexes := self._next_trials(case, done):
             if self.stop.draining:
                 return
@@ -246,7 +248,7 @@ class _Work(Struct):
                 for index in indexes:
                     group.create_task(self._run_trial(place, case, index, done))
         self.on_case(case, [done[index] for index in sorted(done)])
-        self.count(place, case)
+        self.counted_trials(place, case)
 
     def _next_trials(self, case: Case, done: Mapping[int, TrialRecord]) -> list[int]:
         wanted = self._wanted_trials(case, done)
@@ -256,7 +258,7 @@ class _Work(Struct):
         missing = [index for index in range(case.repeat) if index not in done]
         if not self.stop_when_decided or case.repeat == 1:
             return missing
-        # A gap can only come from an interrupted run: the deciding prefix needs the indexes before it first.
+        # Only an interrupted run leaves gaps; the trials before a gap are needed for the deciding prefix.
         prefix = next(iter(missing), case.repeat)
         outcomes = [judge_trial(done[index]).outcome for index in range(prefix)]
         wanted = trials_surely_needed(outcomes, case.repeat, case.passes_needed)
@@ -267,8 +269,8 @@ class _Work(Struct):
             trial = await self.trials.run(case, index, self._slot())
         except _NotStartedError:
             return
-        if self.stop.draining and _disturbed(trial):
-            # What it lacks, the stop may have taken from it: only what it violates is sure, and --resume runs it again.
+        if self.stop.draining and _has_trouble(trial):
+            # The stop may have caused the errors: only a failure is certain, and --resume runs the trial again.
             if judge_trial(trial).outcome == "failed":
                 done[index] = trial
                 self.on_trial(place, case, trial, False)
@@ -278,10 +280,10 @@ class _Work(Struct):
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:
-        async with self.lane.one() as place:
+        async with self.lane.hold_slot() as place:
             if self.stop.draining:
                 raise _NotStartedError
-            with working_at(place):
+            with use_place(place):
                 yield
 
 
@@ -297,31 +299,31 @@ async def run_cases(
     on_trial: OnTrial,
     on_case: Callable[[Case, Sequence[TrialRecord]], None],
     available: Set[TrialKey] | None = None,
-) -> Outcome:
-    """Run every trial that is not already there.
+) -> ScheduleResult:
+    """Run every trial that is not finished yet.
 
     Args:
-        cases: what to run, in order.
+        cases: the cases to run, in order.
         trials: runs one trial.
-        lane: gives each session its place.
-        run_timeout_s: seconds until the run is stopped; None for no limit.
-        stop_when_decided: run no trial beyond the one that decides its case.
-        stop: ends the run early; trials in flight are dropped, or finished when it drains.
+        lane: gives each session a slot.
+        run_timeout_s: seconds until the run is stopped; None if there is no limit.
+        stop_when_decided: whether to run no trial beyond the one that decides its case.
+        stop: ends the run early; running trials are dropped, or finished if it drains.
         resumed: finished trials of an interrupted run, by (case id, trial index).
-        on_trial: told of every trial that may count, with its case and that one's place, and whether it is finished
-            now: what was finished before, and what a stop may have disturbed, is not.
-        on_case: told of every case that is done, resumed ones included.
-        available: the trials that there are; None for all. A case that lacks one is done without it.
+        on_trial: called for each trial that may count, with the case's position, the case, the trial, and whether to
+            journal it; resumed trials, and trials that a stop may have disturbed, are not to be journaled.
+        on_case: called with every finished case, resumed ones included.
+        available: the trials that may be run; None to run all. A case without such a trial counts as finished.
 
     Returns:
-        Which trials count.
+        The indexes of the trials that count, and why the run ended early.
     """
     counted: list[tuple[int, ...] | None] = [None] * len(cases)
     work = _Work(
         trials, enumerate(cases), lane, stop_when_decided, stop, resumed, on_trial, on_case, available, counted
     )
-    # Twice as many cases under way as sessions: answers are scored while the next sessions run.
-    serving = asyncio.create_task(_serve(work, min(2 * lane.slots.count, max(1, len(cases)))))
+    # Twice as many cases as sessions: answers are scored while the next sessions run.
+    serving = asyncio.create_task(_serve(work, min(2 * lane.slots.counted_trials, max(1, len(cases)))))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, timeout=run_timeout_s, return_when=asyncio.FIRST_COMPLETED)
     stopped = stop.reason if stop.draining else None
@@ -332,7 +334,7 @@ async def run_cases(
     stopping.cancel()
     if not serving.cancelled():
         serving.result()
-    return Outcome([work.count(place, case) for place, case in enumerate(cases)], stopped)
+    return ScheduleResult([work.counted_trials(place, case) for place, case in enumerate(cases)], stopped)
 
 
 async def _serve(work: _Work, servers: int) -> None:
@@ -341,8 +343,8 @@ async def _serve(work: _Work, servers: int) -> None:
             group.create_task(work.serve())
 
 
-def _disturbed(trial: TrialRecord) -> bool:
-    """Tell whether something in a trial could not be done."""
+def _has_trouble(trial: TrialRecord) -> bool:
+    """Return whether a trial has an error or a skipped turn."""
     return trial.error is not None or any(
         turn.error is not None
         or turn.skipped is not None
@@ -351,7 +353,7 @@ def _disturbed(trial: TrialRecord) -> bool:
     )
 
 
-def _in_order(done: Mapping[int, TrialRecord], case: Case, stop_when_decided: bool) -> tuple[TrialRecord, ...]:
+def _counted_in_order(done: Mapping[int, TrialRecord], case: Case, stop_when_decided: bool) -> tuple[TrialRecord, ...]:
     ordered = [done[index] for index in sorted(done) if index < case.repeat]
     if stop_when_decided and len(ordered) > 1:
         outcomes = [judge_trial(trial).outcome for trial in ordered]

@@ -1,6 +1,6 @@
-"""A run in parts: which cases each of several jobs runs, the same in every job.
+"""Shards: the parts of a run's cases that parallel jobs run, computed identically in every job.
 
-`holodeck_action.record.merging` puts the records of all parts together.
+`holodeck_action.record.merging` joins the records of all shards.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _COUNTED = re.compile(r"auto/([1-9][0-9]{0,5})")
 
 
 class ShardError(Exception):
-    """A shard cannot be told; the message is one sentence with the way out."""
+    """A shard cannot be determined; the message is one sentence with the reason and a remedy."""
 
 
 class JobArray(Struct, frozen=True):
-    """How a system tells its parallel jobs apart.
+    """The environment variables in which a CI system numbers parallel jobs.
 
     Attributes:
-        system: its name.
-        index: the variable with the number of a job.
-        first: that of the first job, or the variable that holds it.
-        count: the variable with the number of jobs; empty where the system has none.
+        system: name of the CI system.
+        index: name of the variable with the number of the job.
+        first: number of the first job, or the name of a variable with this number.
+        count: name of the variable with the number of jobs; empty if the system has no such variable.
     """
 
     system: str
@@ -49,18 +49,18 @@ JOB_ARRAYS = (
     JobArray("Slurm", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_COUNT"),
     JobArray("Kubernetes", "JOB_COMPLETION_INDEX", 0, ""),
 )
-"""Systems whose jobs `--shard auto` knows, as their documentation names the variables."""
+"""Systems that `--shard auto` supports; sources: their documentation."""
 
 
-def numbered(text: str, environ: Mapping[str, str]) -> tuple[int, int]:
-    """Return the number of a shard, from 1, and of how many.
+def parse_shard(text: str, environ: Mapping[str, str]) -> tuple[int, int]:
+    """Return the number of a shard, from 1, and the number of shards.
 
     Args:
         text: `I/N`, `auto`, or `auto/N`.
-        environ: the job's.
+        environ: the job's environment variables.
 
     Raises:
-        ShardError: this is no job of a system that tells, or of several.
+        ShardError: the variables of no CI system or of several are set, or their values are invalid.
     """
     written = _WRITTEN.fullmatch(text)
     if written is not None:
@@ -69,38 +69,42 @@ def numbered(text: str, environ: Mapping[str, str]) -> tuple[int, int]:
     found = [array for array in JOB_ARRAYS if environ.get(array.index, "").strip()]
     if len(found) != 1:
         systems = ", ".join(array.system for array in found or JOB_ARRAYS)
-        there = "the variables of several systems are set" if found else "this is no parallel job of a known system"
+        there = "the variables of several systems are set" if found else "this is not a parallel job of a known system"
         raise ShardError(f"--shard {text}: {there} ({systems}); give --shard I/N, such as 1/4")
     array = found[0]
-    first = array.first if isinstance(array.first, int) else _number(array, array.first, environ)
-    number = _number(array, array.index, environ) - first + 1
+    first = array.first if isinstance(array.first, int) else _read_number(array, array.first, environ)
+    number = _read_number(array, array.index, environ) - first + 1
     if counted is not None:
         count = int(counted[1])
     elif array.count:
-        count = _number(array, array.count, environ)
+        count = _read_number(array, array.count, environ)
     else:
-        raise ShardError(f"--shard auto: {array.system} does not tell how many jobs there are; give --shard auto/N")
+        raise ShardError(f"--shard auto: {array.system} does not report the number of jobs; give --shard auto/N")
     if not 1 <= number <= count:
-        raise ShardError(f"--shard {text}: {array.system} says that this is job {number} of {count}; give --shard I/N")
+        raise ShardError(
+            f"--shard {text}: {array.system} reports that this is job {number} of {count}; give --shard I/N"
+        )
     return number, count
 
 
-def _number(array: JobArray, name: str, environ: Mapping[str, str]) -> int:
+def _read_number(array: JobArray, name: str, environ: Mapping[str, str]) -> int:
     text = environ.get(name, "").strip()
     if not re.fullmatch(r"[0-9]{1,9}", text):
-        raise ShardError(f"--shard: {name} of {array.system} is {text[:40]!r}, no whole number; give --shard I/N")
+        raise ShardError(
+            f"--shard: {name} of {array.system} is {text[:40]!r}, which is not a whole number; give --shard I/N"
+        )
     return int(text)
 
 
 class Durations(Struct, frozen=True):
-    """How long cases took in an earlier run, in milliseconds by id and content; `digest` tells them from others."""
+    """Durations of an earlier run's cases in milliseconds, by case id and content hash; `digest` identifies them."""
 
     of: Mapping[tuple[str, str], float]
     digest: str
 
 
 def durations_of(record: Record) -> Durations:
-    """Return how long the cases of an earlier run took: the mean of their trials."""
+    """Return the duration of each case of an earlier run: the mean over its trials."""
     found: dict[tuple[str, str], float] = {}
     for case in record.cases:
         spent = [took.value for trial in case.trials if isinstance(took := trial.took_ms, Known)]
@@ -113,26 +117,26 @@ def durations_of(record: Record) -> Durations:
 
 
 class Part(Struct, frozen=True):
-    """The cases of a suite that a shard runs, by id, and what the record says of the shard."""
+    """The ids of the cases that a shard runs, and the shard's description for the record."""
 
     ids: frozenset[str]
     shard: Shard
 
 
-def part_of(cases: Sequence[Case], number: int, count: int, durations: Durations | None) -> Part:
-    """Return the part of a shard.
+def choose_part(cases: Sequence[Case], number: int, count: int, durations: Durations | None) -> Part:
+    """Choose the cases that a shard runs.
 
-    The case that takes longest goes first, each to the shard that has least to do (Graham's LPT rule), and cases that
-    take as long in an order that only their ids decide. So every job finds the same parts, in whatever order the cases
-    stand.
+    Cases are assigned from the longest to the shortest, each to the shard with the smallest load so far (Graham's LPT
+    rule); cases of equal duration are ordered by their ids. Every job computes the same parts for any order of the
+    cases.
 
     Args:
-        cases: all that are run.
-        number: of the shard, from 1.
-        count: of the shards.
-        durations: how long each took; None where that is not known.
+        cases: all cases of the run.
+        number: number of the shard, from 1.
+        count: number of shards.
+        durations: durations of the cases; None if they are not known.
     """
-    # Only shards pay for it.
+    # Imported late: only shards need it.
     from statistics import median
 
     known = {} if durations is None else durations.of

@@ -1,4 +1,4 @@
-"""What ends a run early from outside: signals and its deadline."""
+"""Ends a run early on a signal or at its deadline."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from holodeck_action.run.schedule import Stop
 
 
 @contextmanager
-def interrupting(signals: Sequence[Signals]) -> Iterator[None]:
-    """Let signals end what is under way as an interrupt from the keyboard does, so that what is open is closed.
+def raise_on_signals(signals: Sequence[Signals]) -> Iterator[None]:
+    """Raise KeyboardInterrupt on a signal within the block, so that open resources are closed.
 
     Args:
-        signals: those that are caught outside of `stopping`.
+        signals: the signals to catch while `stop_on_signals` is not active.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -32,17 +32,16 @@ def interrupting(signals: Sequence[Signals]) -> Iterator[None]:
 
 
 @contextmanager
-def stopping(stop: Stop, left_s: float | None, reason: str, signals: Sequence[Signals]) -> Iterator[None]:
-    """Turn the first signal, and a deadline, into an orderly stop.
+def stop_on_signals(stop: Stop, left_s: float | None, reason: str, signals: Sequence[Signals]) -> Iterator[None]:
+    """Request an orderly stop on the first signal, and at a deadline.
 
-    A second signal gives the run up: the task is cancelled, which still closes what it opened. A third ends the
-    process as usual.
+    A second signal cancels the task, which still closes its resources. A third one ends the process as usual.
 
     Args:
-        stop: asked to stop.
-        left_s: seconds until the deadline; None for no deadline.
-        reason: what to say when it is reached.
-        signals: those that are caught.
+        stop: the stop to request.
+        left_s: seconds until the deadline; None if there is no deadline.
+        reason: the reason to record if the deadline stops the run.
+        signals: the signals to catch.
     """
     loop, running = asyncio.get_running_loop(), asyncio.current_task()
     received = itertools.count(1)
@@ -51,14 +50,14 @@ def stopping(stop: Stop, left_s: float | None, reason: str, signals: Sequence[Si
     def restore() -> None:
         for number in signals:
             loop.remove_signal_handler(number)
-        # The loop forgets who had them.
+        # The loop does not restore earlier handlers.
         for number, handler in before.items():
             signal(number, handler)
 
     def request(number: Signals) -> None:
         stop.request(f"{number.name} was received")
         if next(received) > 1 and running is not None:
-            # An exception that a signal throws into the loop loses what it was at, which may be waited for forever.
+            # An exception raised in the loop would abandon its current callback, and a task may wait for it forever.
             running.cancel()
             restore()
 

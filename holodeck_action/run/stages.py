@@ -1,4 +1,4 @@
-"""What extensions do in a run, at the places where it asks them."""
+"""The stages of a run at which extensions are called."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from holodeck_action.suite.values import Suite
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holodeck_action.run.open_suites import Opened
-    from holodeck_action.run.preflight import Prepared
-    from holodeck_action.run.request import Request
+    from holodeck_action.run.open_suites import OpenSuite
+    from holodeck_action.run.options.request import Request
+    from holodeck_action.run.options.settings import Flags
+    from holodeck_action.run.preflight import PreparedSuite
     from holodeck_action.run.schedule import Stop, Trials
-    from holodeck_action.run.settings import Flags
 
 
 class Voice(Struct, frozen=True):
-    """How an extension speaks to the reader of a run: notes of one sentence each, and standard error."""
+    """An extension's output to the user: a function for notes of one sentence each, and standard error."""
 
     note: Callable[[str], None]
     stderr: TextIO
 
 
 class Executor(Struct, frozen=True):
-    """What runs the trials of a suite in the place of this process.
+    """An extension's replacement for running a suite's trials in this process.
 
     Attributes:
-        trials: how many it has at a time.
-        open: runs them for the block of `async with`; told why the run must stop, if it must.
+        trials: maximum number of concurrent trials.
+        open: called with the run's `Stop`; returns the runner of trials as an async context manager.
     """
 
     trials: int
@@ -42,46 +42,46 @@ class Executor(Struct, frozen=True):
 
 
 class Stages:
-    """What an extension does in a run: nothing, where it does not say otherwise. There is one object for a run.
+    """The stages of an extension in a run, one object for each run; each method does nothing by default.
 
-    The methods stand in the order in which they are called.
+    The methods are called in the order of their definitions.
     """
 
     ELSEWHERE: ClassVar[bool] = False
-    """Whether trials are graded elsewhere, so that what grades here need not begin before it is asked."""
+    """Whether trials are graded elsewhere, so that judging libraries need not start early here."""
 
     def check_request(self, request: Request) -> None:
-        """Check that options go together.
+        """Check the combination of options.
 
         Raises:
-            ConfigurationError: they do not.
+            ConfigurationError: options contradict each other.
         """
 
-    def check(self, item: Prepared) -> Iterable[str | Located]:
-        """Return what a suite asks for and the extension cannot do."""
+    def check(self, item: PreparedSuite) -> Iterable[str | Located]:
+        """Return a problem for each setting of a suite that the extension cannot honour."""
         return ()
 
-    def executor(self, ready: Opened, request: Request, leave_out: Sequence[Path], voice: Voice) -> Executor | None:
-        """Return what runs the trials of a suite; None for this process. At most one extension may answer.
+    def executor(self, ready: OpenSuite, request: Request, leave_out: Sequence[Path], voice: Voice) -> Executor | None:
+        """Return the executor of a suite's trials, or None. At most one extension may return an executor.
 
         Args:
             ready: the suite.
-            request: what is asked for.
-            leave_out: folders of the run itself.
-            voice: speaks to the reader.
+            request: the options of the command.
+            leave_out: folders to which the run writes, which are not inputs of the trials.
+            voice: the extension's output to the user.
 
         Raises:
-            ConfigurationError: it cannot run them; nothing has run then.
+            ConfigurationError: the extension cannot run the trials; nothing has run then.
         """
         return None
 
-    def around(self, ready: Opened, voice: Voice) -> AbstractContextManager[None]:
-        """Return what holds while a suite runs."""
+    def run_context(self, ready: OpenSuite, voice: Voice) -> AbstractContextManager[None]:
+        """Return a context manager that is entered while a suite runs."""
         return nullcontext()
 
 
 def stages_of(suites: Iterable[Suite], flags: Flags) -> tuple[Stages, ...]:
-    """Return what the extensions do that a run of suites uses, by their options and their keys of agent.yaml."""
+    """Return the stages of the extensions whose options or agent.yaml keys a run of suites uses."""
     given = {*flags.extra}
     for suite in suites:
         given |= {key for key in registry.sections() if getattr(suite.agent, key, None) is not None}
@@ -89,30 +89,30 @@ def stages_of(suites: Iterable[Suite], flags: Flags) -> tuple[Stages, ...]:
 
 
 def executor_of(
-    stages: Sequence[Stages], ready: Opened, request: Request, leave_out: Sequence[Path], voice: Voice
+    stages: Sequence[Stages], ready: OpenSuite, request: Request, leave_out: Sequence[Path], voice: Voice
 ) -> Executor | None:
-    """Return what runs the trials of a suite; None for this process.
+    """Return the executor of a suite's trials, or None to run them in this process.
 
     Raises:
-        ConfigurationError: it cannot run them, or two extensions would.
+        ConfigurationError: the extension cannot run the trials, or two extensions return an executor.
     """
     answers = [stage.executor(ready, request, leave_out, voice) for stage in stages]
     found = [answer for answer in answers if answer is not None]
     if len(found) > 1:
-        raise ConfigurationError(["two extensions would run the trials: leave out the options of one"])
+        raise ConfigurationError(["two extensions would run the trials; leave out the options of one of them"])
     return found[0] if found else None
 
 
 @contextmanager
-def around_all(stages: Iterable[Stages], ready: Opened, voice: Voice) -> Iterator[None]:
-    """Hold what holds while a suite runs, of all extensions."""
+def enter_all(stages: Iterable[Stages], ready: OpenSuite, voice: Voice) -> Iterator[None]:
+    """Enter the contexts of all extensions for the run of a suite."""
     with ExitStack() as scope:
         for stage in stages:
-            scope.enter_context(stage.around(ready, voice))
+            scope.enter_context(stage.run_context(ready, voice))
         yield
 
 
-def checked(stages: Iterable[Stages], item: Prepared) -> Iterator[str | Located]:
-    """Yield what a suite asks for and an extension cannot do."""
+def check_all(stages: Iterable[Stages], item: PreparedSuite) -> Iterator[str | Located]:
+    """Yield a problem for each setting of a suite that an extension cannot honour."""
     for stage in stages:
         yield from stage.check(item)

@@ -1,4 +1,4 @@
-"""Answers of an earlier run, graded again: only judges are called."""
+"""Grades the answers of an earlier run again: only judges are called."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holodeck_action.llm.spans import span
 from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.evaluation import ErrorInfo
-from holodeck_action.record.facts import Fact, Nothing, joined
+from holodeck_action.record.facts import Fact, Nothing, join_facts
 from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, TrialRecord, TurnRecord
 from holodeck_action.record.result_files import Results
 from holodeck_action.run.schedule import TrialKey
@@ -26,7 +26,7 @@ _SHOWN = 10
 
 
 class StoredError(Exception):
-    """A record does not fit the suite; `problems` say why, each one sentence that begins with a place."""
+    """A record does not fit the suite; `problems` has the reasons, each a sentence that begins with its position."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -37,11 +37,11 @@ class StoredRun(Struct, frozen=True):
     """A record whose answers are graded again.
 
     Attributes:
-        record: the record.
-        digest: of its canonical form.
-        cases: those of the suite that it holds, in the suite's order, with the trials that were planned then.
-        trials: its trials by the ids of the suite.
-        left_out: names of the suite's cases that it does not hold.
+        record: the record of the earlier run.
+        digest: digest of the record's canonical form.
+        cases: the suite's cases that are in the record, in the suite's order, with the record's number of trials.
+        trials: the record's trials, by the suite's case ids and trial index.
+        left_out: names of the suite's cases that are not in the record.
     """
 
     record: Record
@@ -52,10 +52,10 @@ class StoredRun(Struct, frozen=True):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a reader of the new record should know, each one sentence."""
+        """Notices for the new record, each one sentence."""
         origin = self.record.provenance
         commit = "" if origin.commit is None else f" at commit {origin.commit[:12]}"
-        found = [f"judged again: the answers are those of record {self.digest[:12]}, given by {origin.target}{commit}"]
+        found = [f"judged again: the answers are from record {self.digest[:12]} of {origin.target}{commit}"]
         if self.left_out and not origin.filters:
             names = ", ".join(self.left_out[:_SHOWN])
             found.append(f"{len(self.left_out)} case(s) of the suite have no answer in that record: {names}")
@@ -63,20 +63,20 @@ class StoredRun(Struct, frozen=True):
 
     @property
     def stopped(self) -> str | None:
-        """Why the record is not whole; None when it is."""
+        """Reason why the record is incomplete; None if it is complete."""
         stopped = self.record.stopped
         return None if stopped is None else f"the run that gave the answers had stopped early: {stopped}"
 
 
 class _RecordedTrials(Mapping[TrialKey, TrialRecord]):
-    """The trials of a record by the ids of the suite, read when they are asked for; in memory is where they stand."""
+    """The trials of a record by the suite's case ids, read on demand."""
 
     def __init__(self, record: Record) -> None:
         self._cases = record.cases
         self._places: dict[TrialKey, int] = {}
 
     def add(self, case_id: str, place: int, trials: Iterable[TrialRecord]) -> None:
-        """Add the trials of the case that the record has at a place."""
+        """Add the trials of the case at a position in the record."""
         self._places.update({(case_id, trial.index): place for trial in trials})
 
     def __getitem__(self, key: TrialKey) -> TrialRecord:
@@ -90,11 +90,11 @@ class _RecordedTrials(Mapping[TrialKey, TrialRecord]):
         return len(self._places)
 
 
-def stored_run(results: Results, suite: Suite, redactor: Redactor) -> StoredRun:
+def find_stored_run(results: Results, suite: Suite, redactor: Redactor) -> StoredRun:
     """Find the cases of a suite in the record of a results file.
 
     Raises:
-        StoredError: a case of the record is not in the suite any more, or asks or expects something else there.
+        StoredError: a case of the record is not in the suite, or has a different question or expectation there.
     """
     known = {redactor.case_id(case.id, case.content_hash): case for case in suite.cases}
     record = results.record
@@ -107,7 +107,7 @@ def stored_run(results: Results, suite: Suite, redactor: Redactor) -> StoredRun:
         if problem is not None or case is None:
             problems.append(f"case {stored.id!r}: {problem}")
             continue
-        # How many trials there were to be, and how many of them must pass, is a matter of the run.
+        # The run decided the number of trials, and how many must pass.
         chosen[case.id] = replace(case, repeat=stored.repeat, min_pass=stored.min_pass)
         trials.add(case.id, place, stored.trials)
     if problems:
@@ -123,23 +123,23 @@ def stored_run(results: Results, suite: Suite, redactor: Redactor) -> StoredRun:
 
 def _mismatch(stored: CaseRecord, case: Case | None) -> str | None:
     if case is None:
-        return "it is not in the suite any more; run the suite again, or give the suite that was run"
+        return "it is no longer in the suite; run the suite again, or give the suite that was run"
     if case.content_hash != stored.content_hash:
         return (
-            f"it asks or expects something else in the suite now ({case.mark}), and its stored answers are no answers "
-            "to that; run it again"
+            f"its input or expectations have changed in the suite ({case.mark}), so its stored answers do not "
+            "fit; run it again"
         )
     turns = [turn.index for turn in case.turns]
     if any([turn.index for turn in trial.turns] != turns for trial in stored.trials):
-        return "its trials do not have the turns of the case; the record has been changed"
+        return "its trials do not have the turns of the case; the record was edited"
     indexes = [trial.index for trial in stored.trials]
     if len(set(indexes)) < len(indexes) or not all(0 <= index < stored.repeat for index in indexes):
-        return "the indexes of its trials are not those of a run; the record has been changed"
+        return "the indexes of its trials are not those of a run; the record was edited"
     return None
 
 
 class StoredTrials(Struct, frozen=True):
-    """Grades the trials of an earlier run in the place of running them."""
+    """Grades the trials of an earlier run instead of running them."""
 
     stored: StoredRun
     scorer: Scorer
@@ -147,15 +147,15 @@ class StoredTrials(Struct, frozen=True):
     redactor: Redactor
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
-        """Grade one trial that the record holds.
+        """Grade one trial of the record.
 
         Args:
             case: the case.
             index: the trial's index.
-            slot: held while it is graded.
+            slot: held while the trial is graded.
 
-        Returns:
-            The trial as it was, with new evaluations and tool assertions. Only cancellation is raised.
+            Returns:
+                The recorded trial with new evaluations and tool assertions. Only cancellation is raised.
         """
         trial = self.stored.trials[case.id, index]
         attributes = {
@@ -166,19 +166,19 @@ class StoredTrials(Struct, frozen=True):
         async with slot:
             with span(f"case {attributes['holodeck_action.case.id']}", attributes, sampled=True):
                 turns = [
-                    await self._graded(case, index, turn, kept, calls)
+                    await self._grade(case, index, turn, kept, calls)
                     for turn, kept, calls in zip(case.turns, trial.turns, _calls_so_far(trial), strict=True)
                 ]
         return self.redactor.value(replace(trial, turns=tuple(turns)))
 
-    async def _graded(
+    async def _grade(
         self, case: Case, index: int, turn: Turn, kept: TurnRecord, calls: Fact[tuple[ToolInvocation, ...]]
     ) -> TurnRecord:
-        # With an answer, only its grading can have failed.
-        error = kept.error if kept.response is None else self._unread(turn, kept)
+        # If there is an answer, an error can only come from its grading.
+        error = kept.error if kept.response is None else self._missing_texts_error(turn, kept)
         if kept.response is None or error is not None:
             reason = kept.skipped or f"not evaluated: {error.message if error else 'no answer'}"
-            pending = self.scorer.pending(turn, reason)
+            pending = self.scorer.pending_evaluations(turn, reason)
             return replace(kept, source=turn.mark, evaluations=pending, tool_assertions=(), error=error)
         answer = Answer(
             trial=index,
@@ -199,21 +199,21 @@ class StoredTrials(Struct, frozen=True):
             said = self.redactor.text(f"{type(defect).__name__}: {defect}")
             message = cut(f"the answer could not be graded: {said}", 1000)
             error = ErrorInfo(type(defect).__name__, message, "internal")
-            evaluations, assertions = self.scorer.pending(turn, f"not evaluated: {message}"), ()
+            evaluations, assertions = self.scorer.pending_evaluations(turn, f"not evaluated: {message}"), ()
         return replace(kept, source=turn.mark, evaluations=evaluations, tool_assertions=assertions, error=error)
 
-    def _unread(self, turn: Turn, kept: TurnRecord) -> ErrorInfo | None:
-        """Say that a metric looks at files whose texts nobody had looked at when the record was made."""
+    def _missing_texts_error(self, turn: Turn, kept: TurnRecord) -> ErrorInfo | None:
+        """Return an error if a metric needs texts of the turn's files, which the record does not contain; else None."""
         has_texts = any(file.type != "image" for file in turn.files)
         if kept.context is not None or not has_texts or not self.scorer.uses_context(turn):
             return None
-        message = "the record does not hold the texts of the turn's files, at which a metric looks now; run it again"
+        message = "the record does not contain the texts of the turn's files, which a metric now needs; run it again"
         return ErrorInfo("StoredError", message, "no_file_texts")
 
 
 def _calls_so_far(trial: TrialRecord) -> Iterator[Fact[tuple[ToolInvocation, ...]]]:
-    """Yield the tool calls of the conversation up to each turn, that turn's included."""
+    """Yield, for each turn, the tool calls of the conversation up to and including this turn."""
     calls: Fact[tuple[ToolInvocation, ...]] = Nothing()
     for turn in trial.turns:
-        calls = joined(calls, turn.calls)
+        calls = join_facts(calls, turn.calls)
         yield calls

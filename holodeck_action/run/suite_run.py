@@ -1,4 +1,4 @@
-"""A suite becomes a record: the cases chosen, run, journaled and put together."""
+"""Runs the cases of a suite, journals the trials, and returns the record."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action import __version__
-from holodeck_action.record.answer_notices import about_answers, is_about
-from holodeck_action.record.asker import NO_ASKER, Asker
+from holodeck_action.record.answer_notices import answer_notices, has_answer_notice
 from holodeck_action.record.canonical import chosen_cases
 from holodeck_action.record.record import (
     SCHEMA_VERSION,
@@ -24,7 +23,8 @@ from holodeck_action.record.record import (
     TrialRecord,
 )
 from holodeck_action.record.serialization import to_json
-from holodeck_action.run.conditions import conditions
+from holodeck_action.record.workflow_job import NO_JOB, WorkflowJob
+from holodeck_action.run.conditions import run_notices
 from holodeck_action.run.journal import Journal
 from holodeck_action.run.kept_trials import KeptTrials
 from holodeck_action.run.schedule import Lane, Stop, TrialKey, Trials, run_cases
@@ -36,23 +36,23 @@ from holodeck_action.text.redaction import Redactor
 
 
 class RunPlan(Struct, frozen=True):
-    """What a run does besides the suite itself.
+    """The inputs of a run besides the suite itself.
 
     Attributes:
-        cases: the chosen cases with their trials settled, in suite order.
-        target: who answers, described without secrets.
-        gates: recorded with the run, so that `decide` can repeat its verdict.
-        run_timeout_s: seconds until the run is stopped; None for no limit.
-        stop_when_decided: run no trial beyond the deciding one.
+        cases: the chosen cases with their number of trials, in suite order.
+        target: description of the target, without secrets.
+        gates: the gates, which are recorded so that `decide` can repeat the verdict.
+        run_timeout_s: seconds until the run is stopped; None if there is no limit.
+        stop_when_decided: whether to run no trial beyond the one that decides its case.
         filters: the case filters in force, for provenance.
-        commit: the commit that is evaluated, where known.
-        folder: the suite's folder in its repository, where known.
-        available: the trials that there are; None for all.
-        rejudged: digest of the record whose answers are graded again; None for answers of this run.
-        stopped: why those answers are not whole; None when they are.
-        notices: what the reader should know besides, each one sentence.
-        shard: which part of the cases `available` holds; None for all.
-        asker: the job of a workflow that this is.
+        commit: the evaluated commit; None if unknown.
+        folder: the suite's folder in its repository; None if unknown.
+        available: the trials that may be run; None to run all.
+        rejudged: digest of the record whose answers are graded again; None if this run calls the agent.
+        stopped: why the record whose answers are graded again is incomplete; None if it is complete.
+        notices: further notices, each one sentence.
+        shard: the shard whose trials are `available`; None if the run has no shards.
+        asker: the workflow and job of this run, for the record.
     """
 
     cases: Sequence[Case]
@@ -68,7 +68,7 @@ class RunPlan(Struct, frozen=True):
     stopped: str | None = None
     notices: tuple[str, ...] = ()
     shard: Shard | None = None
-    asker: Asker = NO_ASKER
+    asker: WorkflowJob = NO_JOB
 
 
 async def run_suite(
@@ -86,28 +86,28 @@ async def run_suite(
 
     Args:
         suite: the suite.
-        plan: what to run of it and how.
+        plan: the other inputs of the run.
         trials: runs one trial.
-        lane: gives each session its place.
+        lane: gives each session a slot.
         stop: ends the run early.
-        journal: receives every trial that finishes now; None keeps none.
+        journal: receives every newly finished trial; None to write no journal.
         resumed: finished trials of an interrupted run.
-        on_case: told of every case that is done, in order of completion.
+        on_case: called with every finished case, in order of completion.
 
     Returns:
-        The record, whatever went wrong on the way.
+        The record, with any errors that occurred.
     """
     clock, redactor = trials.clock, trials.redactor
     started, begun = clock.now(), clock.monotonic()
 
     kept = KeptTrials(case.repeat for case in plan.cases)
 
-    # Reading all cases again for what nothing is about takes long.
+    # Reading all cases again is slow: it is only done if a trial calls for notices.
     remarkable = False
 
     def record_trial(place: int, case: Case, trial: TrialRecord, finished: bool) -> None:
         nonlocal remarkable
-        remarkable = remarkable or is_about(trial)
+        remarkable = remarkable or has_answer_notice(trial)
         text = to_json(trial)
         kept.add(place, trial, text)
         if journal is not None and finished:
@@ -131,13 +131,13 @@ async def run_suite(
     bare = (case_record(case, (), redactor) for case in plan.cases)
     records = kept.records(bare, outcome.counted)
     before = redactor.value(
-        (*plan.notices, *conditions(suite, plan.cases, plan.gates, plan.filters, started.date())),
+        (*plan.notices, *run_notices(suite, plan.cases, plan.gates, plan.filters, started.date())),
     )
     most, stopped, shard = suite.agent.model.max_tokens, outcome.stopped or plan.stopped, plan.shard
     if shard is not None:
         shard = replace(shard, conditions=len(before), max_tokens=most, stopped=stopped)
-        stopped = f"this is shard {shard} with {shard.cases} of {len(records)} cases; `merge` puts all shards together"
-    about = tuple(about_answers(records, most)) if remarkable and shard is None else ()
+        stopped = f"this is shard {shard} with {shard.cases} of {len(records)} cases; `merge` joins all shards"
+    about = tuple(answer_notices(records, most)) if remarkable and shard is None else ()
     return Record(
         schema_version=SCHEMA_VERSION,
         suite=SuiteIdentity(redactor.text(suite.name), suite.file, suite.digest),
@@ -145,7 +145,7 @@ async def run_suite(
             Provenance(__version__, plan.target, plan.commit, dict(plan.filters), plan.folder, plan.rejudged),
         ),
         gates=plan.gates,
-        quarantine=_quarantine(suite, redactor),
+        quarantine=_quarantine_entries(suite, redactor),
         stop_when_decided=plan.stop_when_decided,
         cases=records,
         run=RunInfo(
@@ -167,14 +167,14 @@ async def run_suite(
 
 
 def marks_of(suite: Suite, redactor: Redactor) -> dict[str, SourceMark]:
-    """Return where the policy file sets gates, `baseline`, `trials` and quarantine, by names as in `Record.marks`."""
+    """Return the policy file's lines of gates, `baseline`, `trials` and quarantine, by name (see `Record.marks`)."""
     marks = {redactor.text(name): mark for name, mark in sorted(suite.gate_marks.items())}
-    entries = zip(_quarantine(suite, redactor), suite.quarantine_marks, strict=False)
+    entries = zip(_quarantine_entries(suite, redactor), suite.quarantine_marks, strict=False)
     return marks | {f"quarantine.{entry.case}": mark for entry, mark in entries}
 
 
-def _quarantine(suite: Suite, redactor: Redactor) -> tuple[QuarantineEntry, ...]:
-    """Return the entries by the ids that the record uses."""
+def _quarantine_entries(suite: Suite, redactor: Redactor) -> tuple[QuarantineEntry, ...]:
+    """Return the suite's quarantine entries with redacted case ids, as in the record."""
     ids = {case.id: redactor.case_id(case.id, case.content_hash) for case in suite.cases}
     return tuple(
         QuarantineEntry(
@@ -187,20 +187,20 @@ def _quarantine(suite: Suite, redactor: Redactor) -> tuple[QuarantineEntry, ...]
     )
 
 
-def resumable(
+def resumable_trials(
     cases: Sequence[Case], journaled: Mapping[TrialKey, TrialRecord], redactor: Redactor
 ) -> Mapping[TrialKey, TrialRecord]:
-    """Return the journaled trials of the given cases by the cases' own ids: the journal holds redacted ones."""
+    """Return the journaled trials by the original ids of the cases (the journal has redacted ids)."""
     if not journaled:
         return {}
     own = {redactor.case_id(case.id, case.content_hash): case.id for case in cases}
-    return _Renamed(
+    return _RenamedTrials(
         journaled, {(own[case_id], index): (case_id, index) for case_id, index in journaled if case_id in own}
     )
 
 
-class _Renamed(Mapping[TrialKey, TrialRecord]):
-    """Trials by other keys; each is read when it is asked for."""
+class _RenamedTrials(Mapping[TrialKey, TrialRecord]):
+    """Trials under other keys, read on demand."""
 
     def __init__(self, trials: Mapping[TrialKey, TrialRecord], names: Mapping[TrialKey, TrialKey]) -> None:
         self._trials, self._names = trials, names
@@ -216,7 +216,7 @@ class _Renamed(Mapping[TrialKey, TrialRecord]):
 
 
 def case_record(case: Case, trials: tuple[TrialRecord, ...], redactor: Redactor) -> CaseRecord:
-    """Put a case and its finished trials, which are free of secrets already, together."""
+    """Return the record of a case with its finished trials, which must already be redacted."""
     planned = not_applicable = 0
     asserting = False
     for turn in case.turns:

@@ -1,4 +1,4 @@
-"""One trial: a session with the agent, turn by turn, scored beside the conversation."""
+"""Runs one trial: a session with the agent, turn by turn; answers are scored concurrently."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
-from holodeck_action.llm.limits.pauses import TimeLimit, apart, uncharged
+from holodeck_action.llm.limits.pauses import TimeLimit, detach_limits, pause_all_clocks
 from holodeck_action.llm.spans import Attributes, Scope, span
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation
-from holodeck_action.record.facts import Fact, Nothing, Unknown, joined, listed, stored
+from holodeck_action.record.facts import Fact, Nothing, Unknown, items_or_none, join_facts, list_fact
 from holodeck_action.record.record import (
     RetrievedChunk,
     Timing,
@@ -38,43 +38,43 @@ CLOSE_TIMEOUT_S = 10.0
 
 
 class Scorer(Protocol):
-    """What grades an answer; `holodeck_action.scoring.scoring.TurnScorer` in production."""
+    """Grades an answer; `holodeck_action.scoring.scoring.TurnScorer` in production."""
 
     async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
         """Evaluate every metric of the turn."""
         ...
 
     async def check_tools(self, turn: Turn, calls: Fact[tuple[ToolInvocation, ...]]) -> tuple[ToolAssertion, ...]:
-        """Check the turn's `expected_tools` against its calls; empty when it has none."""
+        """Check the turn's `expected_tools` against its calls; return an empty tuple if it expects no tools."""
         ...
 
     def uses_context(self, turn: Turn) -> bool:
-        """Tell whether a metric of the turn looks at the texts of its files."""
+        """Return whether a metric of the turn uses the texts of its files."""
         ...
 
-    def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
-        """Return the turn's evaluations as not done."""
+    def pending_evaluations(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
+        """Return an evaluation without a score for each metric of a turn that has no answer, for the given reason."""
         ...
 
 
 class Clock(Struct, frozen=True):
-    """The time: `now` is aware and in UTC, `monotonic` in seconds."""
+    """Functions that return the time: `now` as an aware datetime in UTC, `monotonic` in seconds."""
 
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
 
 
 class Deadlines(Struct, frozen=True):
-    """Seconds an agent may take for one turn and for one case (all its turns, scoring excluded)."""
+    """Time limits of an agent in seconds, for one turn and for one case (all its turns, without scoring)."""
 
     turn_s: float
     case_s: float
 
 
 class _Conversation(Struct):
-    """What has accumulated over the turns of a session; `trial` is the trial's index.
+    """The state of a session over its turns; `trial` is the trial's index.
 
-    Each is unknown as soon as one turn said nothing of it.
+    A list becomes unknown as soon as one turn does not report it.
     """
 
     trial: int
@@ -83,15 +83,15 @@ class _Conversation(Struct):
     chunks: Fact[tuple[RetrievedChunk, ...]] = Nothing()
 
     def add(self, reply: Reply) -> None:
-        self.calls = joined(self.calls, listed(reply.tool_invocations))
-        self.texts = joined(self.texts, listed(reply.retrieval_context))
-        self.chunks = joined(self.chunks, listed(reply.retrieved_chunks))
+        self.calls = join_facts(self.calls, list_fact(reply.tool_invocations))
+        self.texts = join_facts(self.texts, list_fact(reply.retrieval_context))
+        self.chunks = join_facts(self.chunks, list_fact(reply.retrieved_chunks))
 
 
 class _Exchange(Struct, frozen=True):
-    """One turn as it happened; `graded` is the scoring under way, None without an answer.
+    """One turn of a conversation; `graded` is the task that scores the answer, None if there is no answer.
 
-    `attempt` is what was done for an answer that did not come.
+    `attempt` has the calls and usage of a turn that failed to give an answer.
     """
 
     turn: Turn
@@ -109,11 +109,11 @@ class _Exchange(Struct, frozen=True):
 class TrialRunner(Struct, frozen=True):
     """Runs trials; shared by all cases of a run.
 
-    `agent_name` is what traces call the agent. `files` reads the files of turns (None: no turn has any), whose texts
-    are read where the agent is given them or a metric looks at them. `own_model` says that the agent is the suite's own
-    model, which is given them, and whose calls are traced one by one. `on_turn` is told of every turn
-    just before the agent is, `on_spent` afterwards what it says that it took (None: nothing). `base` says that the run
-    is the base of another one, beside it.
+    `agent_name` is the agent's name in traces. `files` reads the files of turns (None if no turn has files); their
+    texts are extracted if the agent or a metric uses them. `own_model` tells whether the agent is the suite's own
+    model, which gets the texts, and whose calls are traced one by one. `on_turn` is called before each call of the
+    agent, `on_spent` afterwards with the usage that the agent reports, if any. `base` tells whether the run is the base
+    of another run.
     """
 
     agent: Agent
@@ -136,8 +136,8 @@ class TrialRunner(Struct, frozen=True):
             index: the trial's index, from 0.
             slot: held while the agent works, not while answers are scored.
 
-        Returns:
-            The trial; whatever goes wrong with agent or metrics is in it. Only cancellation is raised.
+            Returns:
+                The trial, including any errors of the agent and metrics. Only cancellation is raised.
         """
         with ExitStack() as scope:
             return await self._run(case, index, slot, scope)
@@ -155,7 +155,7 @@ class TrialRunner(Struct, frozen=True):
                 timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun))
             if error is not None:
                 traced.fail(error.code)
-            turns = [await self._finish(exchange) for exchange in exchanges]
+            turns = [await self._turn_record(exchange) for exchange in exchanges]
         except BaseException:
             for exchange in exchanges:
                 if exchange.graded is not None:
@@ -164,7 +164,7 @@ class TrialRunner(Struct, frozen=True):
         return self.redactor.value(TrialRecord(index, tuple(turns), error, timing))
 
     async def _converse(self, case: Case, index: int, exchanges: list[_Exchange]) -> ErrorInfo | None:
-        """Hold the conversation; return why it could not even start, if so."""
+        """Run the conversation; return the error that ended it outside of a turn, if any."""
         session: Session | None = None
         failure: str | None = None
         trouble: ErrorInfo | None = None
@@ -194,7 +194,7 @@ class TrialRunner(Struct, frozen=True):
             failure = f"not run: {trouble.message}"
         rest = [*case.turns[len(exchanges) :]]
         if rest and session is not None and trouble is not None:
-            # The case's deadline ended a turn from without.
+            # The case's deadline interrupted a turn.
             turn = rest.pop(0)
             exchanges.append(_Exchange(turn, context=turn.retrieval_context, error=trouble, attempt=session.attempt()))
         exchanges += (_Exchange(turn, skipped=failure) for turn in rest)
@@ -211,9 +211,9 @@ class TrialRunner(Struct, frozen=True):
         return span(f"case {case_id}", attributes, sampled=True)
 
     async def _prepare(self, session: Session) -> ErrorInfo | None:
-        """Have the session start what the next turn needs while no clock runs; return why it cannot, if so."""
+        """Let the session prepare the next turn outside of all time limits; return the error, if any."""
         try:
-            with uncharged():
+            with pause_all_clocks():
                 await session.prepare()
         except Exception as error:  # noqa: BLE001 - a failure stays in its case
             return error_info(error, self.redactor.text)
@@ -231,12 +231,12 @@ class TrialRunner(Struct, frozen=True):
             exchange = (
                 _Exchange(turn, context=turn.retrieval_context, error=unready)
                 if unready is not None
-                else await self._ask(session, case, turn, conversation)
+                else await self._ask_agent(session, case, turn, conversation)
             )
             if exchange.error is not None:
                 traced.fail(exchange.error.code)
             if not self.own_model:
-                traced.set(_taken(exchange))
+                traced.set(_usage_attributes(exchange))
             if traced.content:
                 traced.set_content("gen_ai.input.messages", [_message("user", turn.input)])
             if traced.content and exchange.reply is not None:
@@ -244,7 +244,7 @@ class TrialRunner(Struct, frozen=True):
                 traced.set_content("gen_ai.output.messages", [said])
             return exchange
 
-    async def _ask(self, session: Session, case: Case, turn: Turn, conversation: _Conversation) -> _Exchange:
+    async def _ask_agent(self, session: Session, case: Case, turn: Turn, conversation: _Conversation) -> _Exchange:
         started, begun = self.clock.now(), self.clock.monotonic()
         reply: Reply | None = None
         texts: tuple[str, ...] | None = None
@@ -252,7 +252,7 @@ class TrialRunner(Struct, frozen=True):
         deadline = TimeLimit(self.deadlines.turn_s)
         try:
             async with deadline:
-                texts = await self._texts(turn)
+                texts = await self._read_texts(turn)
                 self.on_turn()
                 reply = await session.send(turn)
         except TimeoutError as error:
@@ -265,8 +265,8 @@ class TrialRunner(Struct, frozen=True):
             trouble = error_info(error, self.redactor.text)
         took_ms = 1000 * (self.clock.monotonic() - begun)
         if reply is not None:
-            with uncharged():
-                reply = await session.completed(reply)
+            with pause_all_clocks():
+                reply = await session.complete_reply(reply)
         self.on_spent(None if reply is None else reply.usage)
         working, began = (None, None) if reply is None else (reply.model_ms, reply.first_token_ms)
         timing = Timing(started.isoformat(), took_ms if session.timed else None, working, began)
@@ -275,13 +275,13 @@ class TrialRunner(Struct, frozen=True):
             return _Exchange(
                 turn,
                 context=turn.retrieval_context,
-                error=trouble if reply is None or reply.error is None else _told(reply.error),
+                error=trouble if reply is None or reply.error is None else _reply_error_info(reply.error),
                 timing=timing,
                 texts=texts,
                 attempt=attempt,
             )
         conversation.add(reply)
-        given = listed(turn.retrieval_context)
+        given = list_fact(turn.retrieval_context)
         texts_retrieved = conversation.texts if isinstance(given, Unknown) else given
         answer = Answer(
             trial=conversation.trial,
@@ -289,7 +289,7 @@ class TrialRunner(Struct, frozen=True):
             case_name=case.name,
             multi_turn=case.multi_turn,
             response=reply.response,
-            calls=listed(reply.tool_invocations),
+            calls=list_fact(reply.tool_invocations),
             conversation_calls=conversation.calls,
             texts=texts_retrieved,
             chunks=conversation.chunks,
@@ -297,22 +297,28 @@ class TrialRunner(Struct, frozen=True):
         )
         graded = asyncio.create_task(self._grade(answer))
         return _Exchange(
-            turn, reply, stored(texts_retrieved), stored(conversation.chunks), timing=timing, graded=graded, texts=texts
+            turn,
+            reply,
+            items_or_none(texts_retrieved),
+            items_or_none(conversation.chunks),
+            timing=timing,
+            graded=graded,
+            texts=texts,
         )
 
-    async def _texts(self, turn: Turn) -> tuple[str, ...] | None:
-        """Return the texts of the turn's files, where somebody looks at them; None without any."""
+    async def _read_texts(self, turn: Turn) -> tuple[str, ...] | None:
+        """Return the texts of the turn's files; None if the turn has no files or nothing needs their texts."""
         if self.files is None or not turn.files or not (self.own_model or self.scorer.uses_context(turn)):
             return None
         return await self.files.texts(turn) or None
 
     async def _grade(self, answer: Answer) -> tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]:
-        # Scoring is charged to nobody's turn, and holds no place among the sessions.
-        apart()
+        # Scoring does not count toward a turn's deadline, and holds no slot.
+        detach_limits()
         evaluations = await self.scorer.score(answer)
         return evaluations, await self.scorer.check_tools(answer.turn, answer.calls)
 
-    async def _finish(self, exchange: _Exchange) -> TurnRecord:
+    async def _turn_record(self, exchange: _Exchange) -> TurnRecord:
         turn, error, done = exchange.turn, exchange.error, exchange.reply or exchange.attempt or Attempt()
         evaluations: tuple[Evaluation, ...] | None = None
         assertions: tuple[ToolAssertion, ...] = ()
@@ -325,7 +331,7 @@ class TrialRunner(Struct, frozen=True):
                 error = ErrorInfo(type(defect).__name__, message, "internal")
         if evaluations is None:
             reason = exchange.skipped or f"not evaluated: {error.message if error else 'no answer'}"
-            evaluations = self.scorer.pending(turn, reason)
+            evaluations = self.scorer.pending_evaluations(turn, reason)
         return TurnRecord(
             index=turn.index,
             input=turn.input,
@@ -351,21 +357,25 @@ class TrialRunner(Struct, frozen=True):
 
 
 def error_info(error: Exception, redact: Redact) -> ErrorInfo:
-    """Describe an agent's failure as data; `redact` removes secrets from what is cut."""
+    """Return the record's form of an agent's error; `redact` removes secrets before the message is truncated."""
     if isinstance(error, AgentError):
         return ErrorInfo("AgentError", error.message, error.code, dict(error.context))
     said = redact(f"{type(error).__name__}: {error}")
     return ErrorInfo(type(error).__name__, cut(f"the agent failed: {said}", 1000), "internal")
 
 
-def _told(error: ReplyError) -> ErrorInfo:
-    """Describe what an agent says in the place of an answer."""
-    whose = "the agent reports an error" if error.kind == "agent" else "the agent reports trouble of what it needs"
+def _reply_error_info(error: ReplyError) -> ErrorInfo:
+    """Return the error for an agent's reply that reports an error."""
+    whose = (
+        "the agent reports an error"
+        if error.kind == "agent"
+        else "the agent reports a failure of a service that it needs"
+    )
     return ErrorInfo("AgentError", f"{whose}: {error.message}", f"{error.kind}_error")
 
 
-def _taken(exchange: _Exchange) -> Attributes:
-    """Return what an agent that calls models itself says of it, for its span."""
+def _usage_attributes(exchange: _Exchange) -> Attributes:
+    """Return the model and usage that an agent reports, as attributes of its span."""
     done = exchange.reply or exchange.attempt
     usage = (done and done.usage) or Usage()
     return {
@@ -383,7 +393,7 @@ def _message(role: str, text: str) -> dict[str, Any]:
 
 
 async def _close(session: Session) -> None:
-    """Close a session; a session that cannot be closed in time is abandoned."""
+    """Close a session; abandon it if it does not close in time."""
     work: Coroutine[Any, Any, None] = session.close()
     try:
         async with asyncio.timeout(CLOSE_TIMEOUT_S):

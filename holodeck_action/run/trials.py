@@ -1,4 +1,4 @@
-"""What runs the trials of an opened suite, or grades those of an earlier run."""
+"""Builds the runner of an open suite's trials, or the one that grades an earlier run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 import uuid
 from datetime import UTC, datetime
 
-from holodeck_action.run.open_suites import Opened
+from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.schedule import Trials
 from holodeck_action.run.stored import StoredTrials
 from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
@@ -16,8 +16,8 @@ from holodeck_action.workers.pool import WorkerPool
 SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 
 
-def grading_pool(ready: Opened) -> WorkerPool:
-    """Return the processes in which graders of a suite run; close it."""
+def grading_pool(ready: OpenSuite) -> WorkerPool:
+    """Return the worker processes for a suite's graders; the caller closes them."""
     item, suite = ready.item, ready.item.suite
     return WorkerPool(
         suite.folder,
@@ -31,8 +31,8 @@ def grading_pool(ready: Opened) -> WorkerPool:
     )
 
 
-def trials_of(ready: Opened, pool: WorkerPool) -> Trials:
-    """Return what runs the trials of a suite here; its graders run in the pool."""
+def trial_runner(ready: OpenSuite, pool: WorkerPool) -> Trials:
+    """Return the runner of a suite's trials in this process; graders run in the pool."""
     item = ready.item
     scorer = TurnScorer(
         item.grading.suite,
@@ -56,6 +56,6 @@ def trials_of(ready: Opened, pool: WorkerPool) -> Trials:
         own_model=ready.own is not None,
         on_spent=(lambda usage: None) if ready.charges is None else ready.charges.add,
         base=ready.beside is not None,
-        # With kept verdicts there may be nothing to judge.
+        # Not earlier: with reused verdicts there may be nothing to judge.
         on_turn=ready.prepare_judges,
     )

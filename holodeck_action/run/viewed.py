@@ -1,4 +1,4 @@
-"""A stored run as its page shows it."""
+"""Reads a stored run to show it in the viewer's page."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from holodeck_action.record.base_results import read_base
 from holodeck_action.record.result_files import read_results
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer_index import ViewedSuite
-from holodeck_action.run.past import earlier_beside
+from holodeck_action.run.past import earlier_runs_beside
 from holodeck_action.text.given_paths import GivenPath
 
 
-def read_viewed(results: GivenPath) -> ViewedSuite:
-    """Read a record with what it is compared with, and judge it.
+def read_viewed_suite(results: GivenPath) -> ViewedSuite:
+    """Read a record and its base, and compute the verdict.
 
     Raises:
-        RecordError: the file is no record, or its base is not beside it.
+        RecordError: the file is not a record, or the base is missing in its folder.
     """
     stored = read_results(results)
     record = stored.record
     base = read_base(results, record)
     surveyed = Survey(record, stored.record_digest)
-    concluded = conclude(record, Terms.against(base), surveyed=surveyed, earlier=earlier_beside(results))
+    concluded = conclude(record, Terms.against(base), surveyed=surveyed, earlier=earlier_runs_beside(results))
     return ViewedSuite(concluded, None if base is None else base.record)

@@ -1,1 +1,1 @@
-"""Metrics run over answers: judges, panels, reuse of earlier verdicts, evaluations."""
+"""Evaluates answers with metrics: judges, panels, reuse of earlier verdicts, evaluations."""

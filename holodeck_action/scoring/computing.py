@@ -1,6 +1,6 @@
-"""Computations of one turn, one after the other: in one daemon thread, each under its own time limit, or at once.
+"""Runs the computations of one turn in order, each with a time limit: in a daemon thread, or directly if all are quick.
 
-Evaluations are shown as spans, in the names of the conventions for generative AI.
+Also creates the spans of evaluations, named by the semantic conventions for generative AI.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from holodeck_action.workers.threads import DaemonThreads
 
 T = TypeVar("T")
 _NOTICED_S = 0.1
-"""No quick computation takes so many seconds; shorter limits are watched."""
+"""Maximum duration of quick computations, in seconds; computations with a shorter limit run in a thread."""
 
 
 class Job(Struct, Generic[T], frozen=True):
-    """A computation and the seconds it may take; one that is quick takes milliseconds."""
+    """A computation and its time limit in seconds; a job is `quick` if it takes only milliseconds."""
 
     compute: Callable[[], T]
     timeout_s: float
     quick: bool = False
 
 
-class Done(Struct, Generic[T], frozen=True):
-    """What came of a job: its result, or the error it raised.
+class JobResult(Struct, Generic[T], frozen=True):
+    """The outcome of a job: its result, or the error it raised.
 
-    `duration_ms` is its wall time; None when it never ran. `usage` is what its model calls took; None without any.
-    `cached`: it was done by an earlier run, and both are of then. `calls` are the keys of its model calls.
+    `duration_ms` is its wall time; None if it never ran. `usage` is the usage of its model calls; None if it made none.
+    `cached` is true if result, duration and usage are an earlier run's. `calls` are the keys of its model calls.
     """
 
     result: T | None
@@ -49,11 +49,12 @@ class Done(Struct, Generic[T], frozen=True):
 
 
 class _Batch(Generic[T]):
-    """Jobs on their way through a thread: what is done, and since when the current one runs (0.0: not begun)."""
+    """Jobs that run in one thread: the results so far, and the start time of the current job (0.0 before the first
+    one)."""
 
     def __init__(self, jobs: Sequence[Job[T]]) -> None:
         self.jobs = jobs
-        self.done: list[Done[T]] = []
+        self.done: list[JobResult[T]] = []
         self.started = 0.0
         self._abandoned = False
         self._lock = threading.Lock()
@@ -71,7 +72,7 @@ class _Batch(Generic[T]):
             with self._lock:
                 if self._abandoned:
                     return
-                self.done.append(Done(result, failure, 1000 * (ended - self.started)))
+                self.done.append(JobResult(result, failure, 1000 * (ended - self.started)))
                 self.started = ended
 
     def abandon(self) -> None:
@@ -79,9 +80,10 @@ class _Batch(Generic[T]):
             self._abandoned = True
 
     def check(self) -> tuple[Job[T] | None, float]:
-        """Abandon the batch if its current job has exceeded its time; return that job, or None.
+        """Abandon the batch if its current job has exceeded its time limit.
 
-        The second value is in how many seconds to check again.
+        Returns:
+            The job that exceeded its limit, or None; and the number of seconds until the next check.
         """
         with self._lock:
             waiting = self.jobs[len(self.done) :]
@@ -95,18 +97,18 @@ class _Batch(Generic[T]):
             return waiting[0], 0.0
 
 
-async def compute_all(threads: DaemonThreads, jobs: Sequence[Job[T]]) -> list[Done[T]]:
-    """Run jobs in order, in one thread as long as none exceeds its time.
+async def compute_all(threads: DaemonThreads, jobs: Sequence[Job[T]]) -> list[JobResult[T]]:
+    """Run jobs one after another in a thread; return their results in the same order.
 
-    A job that does is left behind in its thread with a `TimeoutError` as its outcome, and the rest goes on in another.
-    Where all are quick, and none has a shorter limit than that, they are done before this waits for anything: the way
-    to a thread and back takes longer.
+    If a job exceeds its time limit, its result is a `TimeoutError`. It is left running in its thread, and the remaining
+    jobs run in another one. If all jobs are quick, and no limit is shorter than `_NOTICED_S`, they run in the calling
+    thread, which is faster.
     """
     if all(job.quick and job.timeout_s >= _NOTICED_S for job in jobs):
         here = _Batch(jobs)
         here.run()
         return here.done
-    finished: list[Done[T]] = []
+    finished: list[JobResult[T]] = []
     while len(finished) < len(jobs):
         batch = _Batch(jobs[len(finished) :])
         future = asyncio.wrap_future(threads.submit(batch.run))
@@ -119,12 +121,12 @@ async def compute_all(threads: DaemonThreads, jobs: Sequence[Job[T]]) -> list[Do
         if hung is not None:
             threads.replace_hung()
             late = TimeoutError(f"the evaluation took longer than {hung.timeout_s:g} s")
-            finished.append(Done(None, late, 1000 * hung.timeout_s))
+            finished.append(JobResult(None, late, 1000 * hung.timeout_s))
     return finished
 
 
 async def _watch(future: asyncio.Future[None], batch: _Batch[T]) -> Job[T] | None:
-    """Wait until the batch is through; return the job that exceeded its time, if one did."""
+    """Wait for the end of the batch; return the job that exceeded its time limit, or None."""
     hung, wait = batch.check()
     while hung is None:
         done, _ = await asyncio.wait({future}, timeout=wait)
@@ -139,7 +141,8 @@ _LABELS = {"passed": "pass", "failed": "fail"}
 
 
 class EvaluationSpans:
-    """The spans of one turn's evaluations: those of judges and of the suite's code begin with them, the rest later."""
+    """The spans of one turn's evaluations. Spans of judges and graders are started before their calls, other spans
+    afterwards."""
 
     def __init__(self) -> None:
         self._turn = current()
@@ -147,39 +150,40 @@ class EvaluationSpans:
         self._ended: dict[int, int] = {}
         self._spans: dict[int, Span] = {}
 
-    def start(self, at: int, label: str) -> Span:
-        """Start the span of one that asks others, so that its calls are below it."""
+    def start_span(self, at: int, label: str) -> Span:
+        """Start the span of an evaluation that calls models or code, so that the spans of its calls are its
+        children."""
         if self._turn is NO_SPAN:
             return NO_SPAN
         self._started[at] = time.time_ns()
-        self._spans[at] = self._child(label, self._started[at])
+        self._spans[at] = self._start_span(label, self._started[at])
         return self._spans[at]
 
-    def computed(self, done: Mapping[int, Done[EvaluationResult]]) -> None:
-        """Note when those were computed that have just been computed, one after the other in this order."""
+    def note_times(self, done: Mapping[int, JobResult[EvaluationResult]]) -> None:
+        """Store the times of evaluations that have just been computed one after another, in the order of `done`."""
         ended = time.time_ns()
         for at, outcome in reversed([*done.items()]):
             self._ended[at] = ended
-            ended = self._started[at] = ended - _ns(outcome)
+            ended = self._started[at] = ended - _duration_ns(outcome)
 
-    def end(self, evaluations: Iterable[tuple[int, Evaluation, Done[EvaluationResult]]]) -> None:
-        """End all spans with what came of them; what was skipped has none."""
+    def end(self, evaluations: Iterable[tuple[int, Evaluation, JobResult[EvaluationResult]]]) -> None:
+        """Set the attributes of all evaluations' spans and end them; skipped evaluations have no span."""
         if self._turn is NO_SPAN:
             return
         for at, evaluation, outcome in evaluations:
             started = self._started.get(at, time.time_ns())
-            found = self._spans.get(at) or self._child(evaluation.evaluator_name, started)
-            _tell(found, evaluation)
-            found.end(self._ended.get(at, started + _ns(outcome)))
+            found = self._spans.get(at) or self._start_span(evaluation.evaluator_name, started)
+            _set_attributes(found, evaluation)
+            found.end(self._ended.get(at, started + _duration_ns(outcome)))
 
-    def _child(self, label: str, started_ns: int) -> Span:
+    def _start_span(self, label: str, started_ns: int) -> Span:
         attributes = {"gen_ai.evaluation.name": label}
         name = f"evaluate {label}"
         return self._turn.child(name, "internal", attributes, sampled=False, started_ns=started_ns, graded=True)
 
 
-def tools_checked(found: Span, assertions: Iterable[ToolAssertion]) -> None:
-    """Say whether a turn's `expected_tools` hold."""
+def record_tool_checks(found: Span, assertions: Iterable[ToolAssertion]) -> None:
+    """Set the result of a turn's `expected_tools` on its span."""
     verdicts = [assertion.matched for assertion in assertions]
     if None in verdicts:
         found.set({"holodeck_action.evaluation.status": "failed"})
@@ -194,7 +198,7 @@ def tools_checked(found: Span, assertions: Iterable[ToolAssertion]) -> None:
     )
 
 
-def _tell(found: Span, evaluation: Evaluation) -> None:
+def _set_attributes(found: Span, evaluation: Evaluation) -> None:
     score = evaluation.score
     label = _LABELS.get(judge_evaluation(evaluation).outcome)
     found.set(
@@ -212,5 +216,5 @@ def _tell(found: Span, evaluation: Evaluation) -> None:
         found.set_content("gen_ai.evaluation.explanation", evaluation.explanation)
 
 
-def _ns(outcome: Done[EvaluationResult]) -> int:
+def _duration_ns(outcome: JobResult[EvaluationResult]) -> int:
     return int((outcome.duration_ms or 0.0) * _NS_PER_MS)

@@ -1,4 +1,4 @@
-"""What decides the scores of judged metrics, kept with a run so that judge cards can be compared with it."""
+"""The configurations of metrics with judges, recorded so that judge cards and base runs can be compared with a run."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from holodeck_action.suite.values import MetricSpec, Suite
 from holodeck_action.text.redaction import Redactor
 
 _OUTSIDE = (Role.HANDLING, Role.EFFORT, Role.PASS_MARK, Role.JUDGES)
-"""Settings of a metric that change no score, that are compared by themselves, or that its judges stand for."""
+"""Settings of a metric that do not affect scores, are compared separately, or are covered by its judges."""
 
 
-class Applied:
-    """The evaluations of a metric that applied, one by one.
+class AppliedEvaluations:
+    """A summary of a metric's evaluations that were not skipped.
 
     Attributes:
-        version: of the formula; None where no evaluation names it.
-        thresholds: of the evaluations.
-        outcomes: how many there are of each outcome, of those that were judged.
+        version: version of the metric's formula; None if no evaluation names it.
+        thresholds: thresholds of the judged evaluations.
+        outcomes: number of judged evaluations by outcome.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class Applied:
         self.outcomes: Counter[Outcome] = Counter()
 
     def add(self, evaluation: Evaluation, *, judge: bool) -> None:
-        """Add an evaluation; `judge` it, too, for a card."""
+        """Add an evaluation; with `judge`, also its threshold and outcome, which a judge card needs."""
         if self.version is None:
             self.version = evaluation.evaluator_version
         if judge:
@@ -51,13 +51,13 @@ class Applied:
 def configuration_of(
     suite: Suite, spec: MetricSpec, version: str | None, environ: Mapping[str, str], redactor: Redactor
 ) -> Configuration | None:
-    """Return what decides the scores of a metric; None where no model grades, or none that can be found.
+    """Return the configuration that affects a metric's scores; None if no model grades it, or no judge is usable.
 
     Args:
         suite: the suite.
-        spec: an entry of the metric; entries of one name differ in nothing but the threshold.
-        version: of the metric's formula; None where it is not known.
-        environ: where keys and addresses are that model references omit.
+        spec: an entry of the metric; entries with the same name differ only in the threshold.
+        version: version of the metric's formula; None if it is unknown.
+        environ: environment variables, with keys and URLs that model references omit.
         redactor: masks secrets before a digest is made.
     """
     try:
@@ -91,23 +91,23 @@ def configuration_of(
 def with_cards(
     record: Record, suite: Suite, cards: Mapping[str, JudgeCard], environ: Mapping[str, str], redactor: Redactor
 ) -> Record:
-    """Keep with a run what decided the scores of its judged metrics, and what their judge cards tell.
+    """Add the configurations of metrics with judges, and the summaries of their judge cards, to a record.
 
-    Where the suite has cards, a notice names the judged metrics that have none.
+    If the suite has judge cards, a notice names the metrics with judges but without a card.
 
     Args:
-        record: the whole run.
+        record: the record of the whole run.
         suite: the suite.
-        cards: its judge cards by metric.
-        environ: where keys and addresses are that model references omit.
+        cards: the suite's judge cards by metric.
+        environ: environment variables, with keys and URLs that model references omit.
         redactor: masks secrets.
     """
-    applied: dict[str, Applied] = {}
+    applied: dict[str, AppliedEvaluations] = {}
     carded = {redactor.text(label) for label in cards}
     for evaluation in record.evaluations:
         if evaluation.status != "skipped":
             name = evaluation.evaluator_name
-            applied.setdefault(name, Applied()).add(evaluation, judge=name in carded)
+            applied.setdefault(name, AppliedEvaluations()).add(evaluation, judge=name in carded)
     extension = registry.cards()
     specs = {spec.label: spec for case in suite.cases for turn in case.turns for spec in turn.metrics}
     configurations: dict[str, Configuration] = {}
@@ -129,10 +129,10 @@ def with_cards(
             without.append(name)
     notices = record.notices
     if cards and without:
-        notices = (*notices, f"no judge card says what the judges of these metrics are worth: {', '.join(without)}")
+        notices = (*notices, f"no judge card measures the judges of these metrics: {', '.join(without)}")
     return replace(record, configurations=configurations, cards=tuple(summaries), notices=notices)
 
 
 def version_of(evaluations: Sequence[Evaluation]) -> str | None:
-    """Return the version of the formula that gave evaluations of one metric; None where none of them names it."""
+    """Return the version of a metric's formula from its evaluations; None if none of them names it."""
     return next((found.evaluator_version for found in evaluations if found.evaluator_version is not None), None)

@@ -1,4 +1,4 @@
-"""What came of a metric as an `Evaluation`: done, failed, skipped or never begun; and a suite's own summary."""
+"""Creates the `Evaluation` of a metric (completed, failed, skipped or pending), and a suite's own summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holodeck_action.metrics.result import check_score
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation, Status
 from holodeck_action.record.record import CustomSummary, Record, Usage
 from holodeck_action.record.serialization import to_plain
-from holodeck_action.scoring.computing import Done
+from holodeck_action.scoring.computing import JobResult
 from holodeck_action.scoring.planning import PlannedMetric
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
@@ -26,27 +26,27 @@ from holodeck_action.workers.pool import WorkerPool
 
 
 class EvaluationWriter:
-    """Writes the evaluations of one turn; they share its event id and their time."""
+    """Creates the evaluations of one turn; they share an event id and a timestamp."""
 
     def __init__(self, clock: Callable[[], datetime], new_id: Callable[[], str]) -> None:
         self._new_id = new_id
         self._timestamp = clock().isoformat()
         self._target = f"evt_{new_id()}"
 
-    def skipped(self, metric: PlannedMetric, reason: str) -> Evaluation:
+    def write_skipped(self, metric: PlannedMetric, reason: str) -> Evaluation:
         """Return the evaluation of a metric that does not apply."""
         return self._write(metric, "skipped", reason)
 
-    def pending(self, metric: PlannedMetric, reason: str) -> Evaluation:
-        """Return the evaluation of a metric that was planned and did not happen."""
+    def write_pending(self, metric: PlannedMetric, reason: str) -> Evaluation:
+        """Return the evaluation of a metric that was planned but not run."""
         return self._write(metric, "pending", reason)
 
-    def done(self, metric: PlannedMetric, done: Done[EvaluationResult]) -> Evaluation:
-        """Return the evaluation of a metric that was tried."""
+    def write_result(self, metric: PlannedMetric, done: JobResult[EvaluationResult]) -> Evaluation:
+        """Return the evaluation of a metric that was run."""
         if done.result is None:
-            error = error_info(done.error or EvaluationError("nothing came of the evaluation"))
+            error = error_info(done.error or EvaluationError("the evaluation gave no result"))
             return self._write(metric, "failed", error.message, None, done, error)
-        unfit = _unfit(done.result)
+        unfit = _unstorable_reason(done.result)
         if unfit is not None:
             error = error_info(
                 EvaluationError(f"{metric.spec.label} gave no JSON values: {unfit}", code="invalid_result")
@@ -60,7 +60,7 @@ class EvaluationWriter:
         status: Status,
         explanation: str,
         result: EvaluationResult | None = None,
-        done: Done[EvaluationResult] | None = None,
+        done: JobResult[EvaluationResult] | None = None,
         error: ErrorInfo | None = None,
     ) -> Evaluation:
         usage = None if done is None else done.usage
@@ -76,7 +76,7 @@ class EvaluationWriter:
             timestamp=self._timestamp,
             duration_ms=None if done is None else done.duration_ms,
             status=status,
-            # A whole number would have other canonical bytes than what is read from the file.
+            # A float is read from the file: an integer would have other canonical bytes.
             confidence=None if result is None or result.confidence is None else float(result.confidence),
             cost_usd=None if usage is None else usage.cost_usd,
             error=error,
@@ -84,8 +84,8 @@ class EvaluationWriter:
         )
 
 
-def _unfit(result: EvaluationResult) -> str | None:
-    """Say why a record cannot hold what a metric gave; None where it can."""
+def _unstorable_reason(result: EvaluationResult) -> str | None:
+    """Return the reason why a record cannot contain a metric's result; None if it can."""
     kept = (result.score, result.reasoning, result.raw_score, result.evaluation_steps, result.metadata)
     if _is_plain(kept):
         return None
@@ -100,10 +100,10 @@ _DEPTH = 8
 
 
 def _is_plain(value: Any, depth: int = _DEPTH) -> bool:
-    """Tell whether a value is certainly JSON; most are, and to look takes less time than to write them."""
+    """Return whether a value is certainly JSON; false if unsure. This check is faster than encoding the value."""
     kind = type(value)
     if kind is str:
-        # A text that is not ASCII is written to see.
+        # A text that is not ASCII may contain half of a surrogate pair.
         return bool(value.isascii())
     if kind is float:
         return math.isfinite(value)
@@ -116,7 +116,7 @@ def _is_plain(value: Any, depth: int = _DEPTH) -> bool:
 
 
 def error_info(error: Exception) -> ErrorInfo:
-    """Return why an evaluation failed."""
+    """Return a failed evaluation's exception in the form that records contain."""
     if isinstance(error, EvaluationError):
         kind = type(error.__cause__ or error).__name__
         return ErrorInfo(kind, error.message or describe(error), error.code, error.context)
@@ -133,35 +133,35 @@ def _metadata(result: EvaluationResult, usage: Usage | None) -> dict[str, Any]:
         metadata["raw_score"] = result.raw_score
     if result.evaluation_steps is not None:
         metadata["evaluation_steps"] = list(result.evaluation_steps)
-    # A verdict that follows from a threshold is left to whoever judges the record: the threshold may change.
+    # A verdict that follows from a threshold is not recorded: the threshold may change.
     if result.threshold is None and result.passed is not None:
         metadata["passed"] = result.passed
     return metadata
 
 
 TIMEOUT_S = 60.0
-"""Seconds the callable may take."""
+"""Time limit of the suite's summary function, in seconds."""
 
 
 async def with_custom_summary(record: Record, pool: WorkerPool, redactor: Redactor) -> Record:
-    """Call what summarises the suite, if its gates ask for it, and keep what it gave.
+    """Call the suite's summary function, if its gates name one, and add the result to the record.
 
-    The callable takes `means`, the mean score of every metric that has one by its name, and gives a number from 0 to 1.
-    Whatever goes wrong is kept as the reason why there is no score: such a gate is undetermined, never passed.
+    The function takes `means`, the mean scores of metrics by name, and returns a number from 0 to 1. Any failure is
+    recorded as the reason for a missing score: the gate is then undetermined, never passed.
 
     Args:
-        record: the whole run.
-        pool: the workers in which the suite's own code runs.
-        redactor: masks secrets in what the callable said.
+        record: the record of the whole run.
+        pool: the worker processes in which the suite's own code runs.
+        redactor: masks secrets in the function's errors.
     """
     summary = record.gates.summary
     if summary is None or summary.function is None:
         return record
     means = {name: metric.mean for name, metric in decide(record).metrics.items() if metric.mean is not None}
-    return replace(record, summary=await _summary(summary.function, means, pool, redactor))
+    return replace(record, summary=await _call_summary(summary.function, means, pool, redactor))
 
 
-async def _summary(function: str, means: dict[str, float], pool: WorkerPool, redactor: Redactor) -> CustomSummary:
+async def _call_summary(function: str, means: dict[str, float], pool: WorkerPool, redactor: Redactor) -> CustomSummary:
     try:
         outcome = await pool.call("tool", function, {"args": {"means": means}}, TIMEOUT_S)
     except UserCodeError as error:
@@ -169,7 +169,9 @@ async def _summary(function: str, means: dict[str, float], pool: WorkerPool, red
     found = outcome.value.get("value") if isinstance(outcome.value, dict) else None
     if isinstance(found, bool) or not isinstance(found, int | float):
         return CustomSummary(
-            function, None, f"{redactor.text(function)} gave {cut(redactor.text(repr(found)), 100)}, which is no number"
+            function,
+            None,
+            f"{redactor.text(function)} gave {cut(redactor.text(repr(found)), 100)}, which is not a number",
         )
     try:
         check_score(found, function)

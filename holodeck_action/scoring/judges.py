@@ -1,4 +1,4 @@
-"""Who grades: the models of a suite's judged metrics, each built once."""
+"""The judges: the models that grade the metrics of a suite, each created once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.embeddings import Embedder, EmbeddingPlan, resolve_embedding
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelConfigError, ModelPlan
-from holodeck_action.metrics.judging.libraries import begin, ready
+from holodeck_action.metrics.judging.libraries import begin_import, import_library
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.errors import Problem, SourceMark
@@ -22,71 +23,85 @@ from holodeck_action.suite.values import Suite
 
 
 class Judges:
-    """The judges of a suite; equal references share one."""
+    """The judges of a suite; equal model references share one judge."""
 
     def __init__(self, suite: Suite, environ: Mapping[str, str], clients: Clients) -> None:
-        """Prepare; nothing is imported or opened.
+        """Store the arguments; nothing is imported or opened.
 
         Args:
             suite: the suite.
-            environ: where keys and addresses are that the references omit.
-            clients: the wire.
+            environ: environment variables, with keys and URLs that model references omit.
+            clients: the clients that make the model calls.
         """
         self._suite = suite
         self._environ = environ
         self._clients = clients
         self._models: dict[tuple[Account, str, str | None, str], JudgeModel] = {}
+        self._embedders: dict[str, Embedder] = {}
         self._importing: asyncio.Task[None] | None = None
 
-    def begin(self) -> None:
-        """Start the process in which libraries grade; they are imported there while a run is opened."""
+    def start_libraries(self) -> None:
+        """Start the process of judging libraries, which imports them while the run is opened."""
         for library in self._libraries():
-            begin(library)
+            begin_import(library)
 
     def _libraries(self) -> list[str]:
         cases = self._suite.cases
         metrics = [*judged_metrics(cases).values(), *library_metrics(cases).values()]
         return [library for library in dict.fromkeys(config.library for config in metrics) if library is not None]
 
-    def prepare(self) -> None:
-        """Begin to import what grades, in a process of its own, while the agent is asked."""
+    def begin_import(self) -> None:
+        """Begin to import the judging libraries in their process, so that this happens while the agent answers."""
         if self._importing is None:
-            self._importing = asyncio.get_running_loop().create_task(_import(self._libraries()))
+            self._importing = asyncio.get_running_loop().create_task(_import_libraries(self._libraries()))
 
-    async def ready(self) -> None:
-        """Wait until what grades is imported, before anybody's deadline runs; begin where nobody has.
+    async def wait_for_import(self) -> None:
+        """Wait until the judging libraries are imported; call it before the time limit of an evaluation starts.
 
-        What cannot be imported is the trouble of who needs it: nothing is raised.
+        Failed imports raise nothing here; the metrics that need them report the error.
         """
-        self.prepare()
+        self.begin_import()
         assert self._importing is not None
         await asyncio.wait([self._importing])
 
-    def of(self, model: LLMProvider | None) -> JudgeModel:
+    def judge_for(self, model: LLMProvider | None) -> JudgeModel:
         """Return the judge of a metric.
 
         Args:
-            model: the metric's own reference; None for the suite's.
+            model: the metric's own model; None to use the suite's.
 
         Raises:
-            ModelConfigError: no key, or an address that is none.
+            ModelConfigError: a key is missing, or a URL is invalid.
         """
         plan = plan_of(self._suite, model, self._environ)
-        return self._of(plan)
+        return self._judge_of(plan)
 
-    def panel(self, config: Metric) -> tuple[Panel, list[JudgeModel], list[JudgeModel]] | None:
-        """Return a metric's panel with its judges and those that stand in for them; None where one model grades.
+    def embedder_for(self, name: str) -> Embedder:
+        """Return the embedding model of a metric.
+
+        Args:
+            name: the model's name.
 
         Raises:
-            ModelConfigError: no key, or an address that is none.
+            ModelConfigError: a key is missing, or the provider has no embedding models.
+        """
+        if name not in self._embedders:
+            self._embedders[name] = Embedder(_embedding_plan(self._suite, name, self._environ), self._clients)
+        return self._embedders[name]
+
+    def panel(self, config: Metric) -> tuple[Panel, list[JudgeModel], list[JudgeModel]] | None:
+        """Return a metric's panel, its judges, and their fallbacks; None if the metric has a single judge.
+
+        Raises:
+            ModelConfigError: a key is missing, or a URL is invalid.
         """
         panel = panel_of(self._suite.policy.judges, config)
         if panel is None:
             return None
         judges, others = _panel_plans(self._suite, panel, self._environ)
-        return panel, [self._of(plan) for plan in judges], [self._of(plan) for plan in others]
+        return panel, [self._judge_of(plan) for plan in judges], [self._judge_of(plan) for plan in others]
 
-    def _of(self, plan: ModelPlan) -> JudgeModel:
+    def _judge_of(self, plan: ModelPlan) -> JudgeModel:
         key = (plan.account, plan.name, plan.api_version, json.dumps(dict(plan.settings), sort_keys=True, default=str))
         judge = self._models.get(key)
         if judge is None:
@@ -94,63 +109,66 @@ class Judges:
         return judge
 
 
-async def _import(libraries: Iterable[str]) -> None:
+async def _import_libraries(libraries: Iterable[str]) -> None:
     for library in libraries:
-        await ready(library)
+        await import_library(library)
 
 
-Judged = Mapping[tuple[SourceMark, str], Metric]
-"""Metrics by place and label, from `judged_metrics` and `library_metrics`."""
+JudgedMetrics = Mapping[tuple[SourceMark, str], Metric]
+"""Metrics by position in the suite and label, from `judged_metrics` and `library_metrics`."""
 
 
-def problems_of(suite: Suite, metrics: Judged, environ: Mapping[str, str]) -> list[Problem]:
-    """Name every metric that nobody can grade, or DeepEval cannot compute, with these packages and this environment."""
-    return _problems(metrics, lambda config: packages_missing(config) or settings_problem(suite, config, environ))
+def unusable_judges(suite: Suite, metrics: JudgedMetrics, environ: Mapping[str, str]) -> list[Problem]:
+    """Return a problem for each metric whose judge or library cannot be used in this environment."""
+    return _problems(metrics, lambda config: missing_packages(config) or settings_problem(suite, config, environ))
 
 
-def check_judges(suite: Suite, metrics: Judged, environ: Mapping[str, str]) -> tuple[list[Problem], list[Problem]]:
-    """Check the judges of metrics without asking them.
+def check_judges(
+    suite: Suite, metrics: JudgedMetrics, environ: Mapping[str, str]
+) -> tuple[list[Problem], list[Problem]]:
+    """Check the judges of metrics without calling them.
 
     Returns:
-        What is wrong wherever the suite is run; and where nothing is, what is missing here: one problem for each
-        package and key, at the first metric that needs it.
+        Two lists: the problems that do not depend on the environment; and, if there are none, a problem for each
+        missing package or key, at the first metric that needs it.
     """
     keyless = Keyless(environ)
     wrong = _problems(metrics, lambda config: settings_problem(suite, config, keyless))
     if wrong:
         return wrong, []
     first: dict[str, Problem] = {}
-    for problem in problems_of(suite, metrics, environ):
+    for problem in unusable_judges(suite, metrics, environ):
         first.setdefault(problem.message, problem)
     return [], [*first.values()]
 
 
-def _problems(metrics: Judged, problem_of: Callable[[Metric], str | None]) -> list[Problem]:
+def _problems(metrics: JudgedMetrics, problem_of: Callable[[Metric], str | None]) -> list[Problem]:
     found = ((mark, label, problem_of(config)) for (mark, label), config in sorted(metrics.items()))
     return [
-        Problem(mark, label, f"{problem}; or set enabled: false to go without")
+        Problem(mark, label, f"{problem}; or set enabled: false to leave it out")
         for mark, label, problem in found
         if problem is not None
     ]
 
 
-def packages_missing(config: Metric) -> str | None:
-    """Return which packages a metric needs that are not installed here; None when all are."""
+def missing_packages(config: Metric) -> str | None:
+    """Return a message if packages that a metric needs are not installed; None if all are installed."""
     library = None if config.library is None else registry.libraries()[config.library]
-    if library is None or _installed(library.imports):
+    if library is None or _is_installed(library.imports):
         return None
     return f"needs packages that are not installed (pip install 'holodeck-action[{library.extra}]')"
 
 
 def settings_problem(suite: Suite, config: Metric, environ: Mapping[str, str]) -> str | None:
-    """Return why nobody can grade a judged metric, wherever it is run: its settings, or those of its judges."""
+    """Return the reason why no judge can grade a metric, from its settings or its judges' settings; None if a judge
+    can."""
     problem = config.settings_problem()
     if problem is not None or not config.needs_judge:
         return problem
     supported = config.supported_providers
     try:
         if supported is not None:
-            # The provider first: nobody shall look for a key that is of no use.
+            # Check the provider first: with an unsupported one, a missing key does not matter.
             plans = plans_of(suite, config, Keyless(environ))
             other = next((plan for plan in plans if plan.provider not in supported), None)
             if other is not None:
@@ -161,7 +179,7 @@ def settings_problem(suite: Suite, config: Metric, environ: Mapping[str, str]) -
     return None
 
 
-def _installed(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
@@ -169,12 +187,14 @@ def _installed(name: str) -> bool:
 
 
 def plans_of(suite: Suite, config: Metric, environ: Mapping[str, str]) -> tuple[ModelPlan, ...]:
-    """Decide how all the models are reached that may grade a metric.
+    """Return the plans of all models that may grade a metric, fallbacks included; else that of its embedding model.
 
     Raises:
-        ModelConfigError: no key, or an address that is none; a panel that could never give a verdict; or the model
-            under test among the fallbacks.
+        ModelConfigError: a key is missing, a URL is invalid, a panel could never give a verdict, the model under
+            test is among the fallbacks, or the provider has no embedding models.
     """
+    if config.embedding is not None:
+        return (_embedding_plan(suite, config.embedding.model, environ).model,)
     panel = panel_of(suite.policy.judges, config)
     if panel is None:
         return (plan_of(suite, config.own_model, environ),)
@@ -185,15 +205,19 @@ def plans_of(suite: Suite, config: Metric, environ: Mapping[str, str]) -> tuple[
         )
     judges, fallbacks = _panel_plans(suite, panel, environ)
     if fallbacks:
-        # Its key may be nowhere where another target answers.
+        # If another target answers, its key may be missing.
         tested = judge_plan(suite.agent.model, Keyless(environ), where="model")
         for plan in fallbacks:
             if _same_model(plan, tested):
                 raise ModelConfigError(
                     f"fallback_models of {panel.origin} name the model under test ({plan.title}), which must not "
-                    "stand in as its own judge: name another one"
+                    "be its own judge: name another one"
                 )
     return (*judges, *fallbacks)
+
+
+def _embedding_plan(suite: Suite, name: str, environ: Mapping[str, str]) -> EmbeddingPlan:
+    return resolve_embedding(suite.agent, environ, model=name, dimensions=None, where="embedding_model")
 
 
 def _panel_plans(
@@ -220,16 +244,16 @@ def _same_model(one: ModelPlan, other: ModelPlan) -> bool:
 def plan_of(
     suite: Suite, model: LLMProvider | None, environ: Mapping[str, str], *, where: str = "the metric's `model`"
 ) -> ModelPlan:
-    """Decide how the judge of a metric is reached: its own model, else that of `evaluations`, else the agent's.
+    """Return the plan of a metric's judge: the metric's own model, else `evaluations.model`, else the agent's model.
 
     Args:
         suite: the suite.
-        model: the metric's own reference; None where it has none.
-        environ: where keys and addresses are that the references omit.
-        where: what the metric's own reference is called in messages.
+        model: the metric's own model; None if it has no model.
+        environ: environment variables, with keys and URLs that model references omit.
+        where: name of the metric's own model in messages.
 
     Raises:
-        ModelConfigError: no key, or an address that is none.
+        ModelConfigError: a key is missing, or a URL is invalid.
     """
     if model is not None:
         return judge_plan(model, environ, where=where)

@@ -1,4 +1,4 @@
-"""What is known about a metric before any answer: its evaluator and what is asked of it, once per metric entry."""
+"""Plans metrics before any answer is evaluated: evaluator and criteria of each metric entry."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from holodeck_action.suite.model.metric_base import Metric, Role
 from holodeck_action.suite.values import MetricSpec
 
 if TYPE_CHECKING:
+    from holodeck_action.llm.embeddings import Embedder
     from holodeck_action.scoring.judges import Judges
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.workers.pool import WorkerPool
@@ -21,9 +22,10 @@ DEFAULT_TIMEOUT_S = 60.0
 
 
 class PlannedMetric(Struct, frozen=True):
-    """A metric entry with its evaluator, or with the reason why it has none.
+    """A metric entry with its evaluator, or with the error that prevents its evaluation.
 
-    `timeout_s`: seconds one evaluation may take. `response_path`: the part of the answer that is evaluated.
+    `timeout_s` is the time limit of one evaluation in seconds. `response_path` is the path of the part of a JSON answer
+    to evaluate; None to evaluate the whole answer.
     """
 
     spec: MetricSpec
@@ -34,12 +36,12 @@ class PlannedMetric(Struct, frozen=True):
 
 
 class Planner:
-    """Plans every metric entry once: cases share their entries, and equal configurations their evaluators.
+    """Plans every metric entry once; entries with equal configurations share an evaluator.
 
     Args:
-        pool: the workers in which the suite's own code runs.
-        judges: the models that grade; None where no metric needs one.
-        reuse: verdicts of earlier runs, which the parts of composites look for themselves; None for asking always.
+        pool: the worker processes in which the suite's own code runs.
+        judges: the models that grade; None if no metric needs a judge.
+        reuse: verdicts of earlier runs, for the parts of composites; None to always call judges.
     """
 
     def __init__(self, pool: WorkerPool, judges: Judges | None = None, reuse: Reuse | None = None) -> None:
@@ -64,7 +66,7 @@ class Planner:
         return planned
 
     def _evaluator(self, config: Metric, k: int | None) -> BaseEvaluator | EvaluationError:
-        # How a metric is handled is nothing to its evaluator.
+        # Settings of handling, such as timeouts, do not concern the evaluator.
         settings = config.model_dump_json(exclude=set(config.settings_for(Role.HANDLING)))
         key = (config.type, settings, k)
         try:
@@ -75,25 +77,41 @@ class Planner:
             return error
 
     def _create(self, config: Metric, k: int | None) -> BaseEvaluator:
-        # Inside a run a failure is tried again only where the metric asks for it.
+        # Inside a run, a failure is retried only if the metric has `retry_on_failure`.
         options: dict[str, Any] = {
             "timeout": timeout_of(config),
             "retry_config": RetryConfig(max_retries=1 + (config.retry_on_failure or 0)),
         }
         building = Building(
             options=options,
-            judged=lambda part, make: _judged(part, make, self._judges, options),
-            member=self._member,
+            judged=lambda part, make: _build_judged(part, make, self._judges, options),
+            member=self._build_member,
             k=k,
             pool=self._pool,
+            embedder=self._embedder,
         )
         evaluator = config.evaluator(building)
         if not isinstance(evaluator, BaseEvaluator):
             raise EvaluationError(f"there is no evaluator for {config.type} metrics", code="unsupported_metric")
         return evaluator
 
-    def _member(self, config: Metric, k: int | None) -> BaseEvaluator:
-        """Return the evaluator of a composite's member, which takes the verdict of an earlier run, if there is one."""
+    def _embedder(self, name: str) -> Embedder:
+        """Return an embedding model.
+
+        Raises:
+            EvaluationError: it cannot be called (code `no_judge`).
+        """
+        from holodeck_action.llm.providers import ModelConfigError
+
+        if self._judges is None:
+            raise EvaluationError("no embedding model is configured", code="no_judge")
+        try:
+            return self._judges.embedder_for(name)
+        except ModelConfigError as error:
+            raise EvaluationError(str(error), code="no_judge") from error
+
+    def _build_member(self, config: Metric, k: int | None) -> BaseEvaluator:
+        """Return the evaluator of a composite's member; if it has a judge, it reuses verdicts of earlier runs."""
         evaluator = self._create(config, k)
         if self._reuse is None or not config.needs_judge:
             return evaluator
@@ -103,27 +121,27 @@ class Planner:
 
 
 def timeout_of(config: Metric) -> float:
-    """Return the seconds one evaluation of a metric may take."""
+    """Return the time limit of one evaluation of a metric, in seconds."""
     return DEFAULT_TIMEOUT_S if config.timeout_ms is None else config.timeout_ms / 1000
 
 
-def _judged(config: Metric, make: OfJudge, judges: Judges | None, options: dict[str, Any]) -> BaseEvaluator:
-    """Build the evaluator of a metric that one model grades, or a panel."""
+def _build_judged(config: Metric, make: OfJudge, judges: Judges | None, options: dict[str, Any]) -> BaseEvaluator:
+    """Build the evaluator of a metric with one judge or a panel."""
     from holodeck_action.llm.providers import ModelConfigError
 
     if judges is None:
-        raise EvaluationError("there is no model that could judge", code="no_judge")
+        raise EvaluationError("no model is configured as judge", code="no_judge")
     try:
         found = judges.panel(config)
         if found is None:
-            return make(judges.of(config.own_model), options)
+            return make(judges.judge_for(config.own_model), options)
     except ModelConfigError as error:
         raise EvaluationError(str(error), code="no_judge") from error
-    from holodeck_action.metrics.judging.panel import PanelEvaluator, seats_of
+    from holodeck_action.metrics.judging.panel import PanelEvaluator, build_seats
 
     panel, models, fallbacks = found
     return PanelEvaluator(
-        seats_of(models, fallbacks, lambda judge: make(judge, {**options, "timeout": None})),
+        build_seats(models, fallbacks, lambda judge: make(judge, {**options, "timeout": None})),
         aggregation=panel.aggregation,
         min_successful=panel.min_successful,
         max_concurrent=panel.max_concurrent,
@@ -132,7 +150,7 @@ def _judged(config: Metric, make: OfJudge, judges: Judges | None, options: dict[
 
 
 def criteria_of(spec: MetricSpec) -> Criteria:
-    """Return what is asked of a metric, complete enough to judge its score without the suite."""
+    """Return the criteria of a metric, with all data needed to judge its score without the suite."""
     config = spec.config
     return Criteria(
         kind=config.type,
@@ -149,7 +167,7 @@ def criteria_of(spec: MetricSpec) -> Criteria:
 
 
 def _title(spec: MetricSpec) -> str | None:
-    """Return what sentences call a metric that its number explains: a name that was chosen, or its own title."""
+    """Return the title of a metric: its label if the suite names it, else its own title; None if it has no title."""
     title, measure = spec.config.title, spec.config.measure
     if title is None or spec.config.name is not None or not spec.label.startswith(measure):
         return title and spec.label

@@ -1,4 +1,4 @@
-"""Verdict reuse: an evaluation whose every input is unchanged is not asked for again."""
+"""Reuses verdicts of judges: a judge is not called again if every input of an evaluation is unchanged."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from holodeck_action.suite.values import Suite
 
 _OUTSIDE = (Role.HANDLING, Role.EFFORT, Role.JUDGES)
-"""Settings of a metric that change no verdict, or that the plans of its judges stand for."""
+"""Settings of a metric that do not affect verdicts, or that are covered by the plans of its judges."""
 
 
 class Reusable(Struct, frozen=True):
-    """A metric whose verdicts can be kept.
+    """A metric whose verdicts can be stored and reused.
 
     Attributes:
-        identity: digest of everything about the metric but the answer: version, configuration, judges.
-        evaluator: grades where nothing is kept.
-        threshold: what decides whether a score passes; used where the verdict depends on it in no other way (`plain`).
-        plain: whether one judge gives the score of one metric, which does not depend on the threshold.
-        written_steps: whether the judge writes the steps itself.
+        identity: digest of everything except the inputs: version, configuration, judges.
+        evaluator: the evaluator that grades if no verdict is stored.
+        threshold: the current threshold, applied to a stored verdict if `plain` is true.
+        plain: whether a single judge gives the score, so that the score does not depend on the threshold.
+        written_steps: whether the judge writes the evaluation steps itself.
     """
 
     identity: str
@@ -61,12 +61,12 @@ class Reusable(Struct, frozen=True):
 
 
 class Reuse:
-    """Finds and keeps the verdicts of a suite's judged metrics.
+    """Finds and stores the verdicts of a suite's metrics with judges.
 
-    A single judge's verdict does not depend on the threshold, so that a new one finds what was kept; a panel's vote
-    and that of a preset do. Kept are completed evaluations alone: neither errors nor refusals nor verdicts with an
-    error in them. Of a composite its judged parts are kept, since graders of the suite may be among the others. What
-    follows steps that several judges write is always evaluated anew.
+    The score of a single judge does not depend on the threshold, so it is reused after the threshold changes; the votes
+    of a panel and of a preset do depend on it. Only completed evaluations are stored: no errors, no refusals, and no
+    verdicts that contain an error. For a composite, only its parts with judges are stored, since other parts may be
+    graders of the suite. Evaluations are never reused if several judges write their own evaluation steps.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class Reuse:
         redactor: Redactor,
         on_miss: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare; nothing is read.
+        """Store the arguments; nothing is read.
 
         Args:
             suite: the suite.
-            environ: where keys and addresses are that model references omit.
-            cache: what is kept.
-            redactor: masks secrets before a key is made of them.
-            on_miss: called once, before the first evaluation for which a judge must be asked.
+            environ: environment variables, with keys and URLs that model references omit.
+            cache: the stored verdicts.
+            redactor: masks secrets in inputs before they are hashed.
+            on_miss: called once, before the first evaluation that must call a judge.
         """
         self._suite = suite
         self._environ = environ
@@ -94,30 +94,30 @@ class Reuse:
         self._metrics: dict[tuple[int, int], tuple[Metric, BaseEvaluator, Reusable | None]] = {}
 
     @cached_property
-    def looks(self) -> bool:
-        """Whether a verdict of an earlier run may spare asking a judge."""
-        return self._cache.reads and not self._cache.empty
+    def has_verdicts(self) -> bool:
+        """Whether there may be stored verdicts of earlier runs."""
+        return self._cache.reads and not self._cache.is_empty
 
     def close(self) -> None:
-        """Bring what was kept into order."""
+        """Close the cache."""
         self._cache.close()
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the reader should know, each one sentence."""
+        """Notices about problems with the cache, one sentence each."""
         trouble = self._cache.trouble
         return () if trouble is None else (f"the cache of verdicts could not be used: {trouble}",)
 
     def find(
         self, config: Metric, evaluator: BaseEvaluator, inputs: Mapping[str, Any], trial: int
     ) -> KeptVerdict | None:
-        """Return the verdict on these inputs, None when a judge must be asked, and for every composite.
+        """Return the stored verdict on these inputs; None if none is stored, and always for a composite as a whole.
 
         Args:
             config: the metric, or a part of a composite.
-            evaluator: what grades by it.
-            inputs: what its evaluator is given, under the names that it declares.
-            trial: index of the trial: every trial is judged anew.
+            evaluator: evaluator of the metric.
+            inputs: the evaluator's inputs, by the names that it declares.
+            trial: index of the trial; each trial has its own verdicts.
         """
         if config.HAS_MEMBERS:
             return None
@@ -144,21 +144,22 @@ class Reuse:
         usage: Usage | None,
         calls: Iterable[str],
     ) -> None:
-        """Keep a verdict; one without a model call costs nothing, and one with an error in it is asked again.
+        """Store a verdict, unless it needed no model call or contains an error.
 
-        `calls` are the keys of its calls.
+        `calls` are the keys of its model calls. See `find` for the other arguments.
         """
         reusable = self._reusable(config, evaluator)
-        if reusable is None or usage is None or _flawed(result.metadata):
+        if reusable is None or usage is None or _has_error(result.metadata):
             return
-        if reusable.written_steps and (result.evaluation_steps is None or not self._same_steps(reusable, result)):
+        if reusable.written_steps and (result.evaluation_steps is None or not self._keep_steps(reusable, result)):
             return
         key = self._key(reusable, inputs, trial)
         if key is not None:
             self._cache.write(key, KeptVerdict(result, duration_ms, usage, frozenset(calls)))
 
-    def _same_steps(self, reusable: Reusable, result: EvaluationResult) -> bool:
-        """Keep the steps that a judge has just written; tell whether they are those that the result followed."""
+    def _keep_steps(self, reusable: Reusable, result: EvaluationResult) -> bool:
+        """Store the evaluation steps that a judge has just written; return False if the result was not based on
+        them."""
         steps = self._steps(reusable)
         if steps is None or steps != result.evaluation_steps:
             return False
@@ -167,23 +168,24 @@ class Reuse:
         return True
 
     def _steps(self, reusable: Reusable) -> tuple[str, ...] | None:
-        """Return the steps that the judge writes; those of an earlier run are taken up."""
+        """Return the evaluation steps written by the judge, in this run or an earlier one; None if there are none
+        yet."""
         evaluator = reusable.evaluator
         assert isinstance(evaluator, FollowsSteps)
         if evaluator.steps is None:
             kept = self._cache.read_steps(reusable.identity)
             if kept is not None:
-                evaluator.follow(kept)
+                evaluator.use_steps(kept)
         return evaluator.steps
 
     def _key(self, reusable: Reusable, inputs: Mapping[str, Any], trial: int) -> str | None:
-        """Return the key of an evaluation; None as long as the steps that it follows are not written."""
+        """Return the cache key of an evaluation; None if its evaluation steps are not written yet."""
         steps = self._steps(reusable) if reusable.written_steps else None
         if reusable.written_steps and steps is None:
             return None
         declared = declared_names(reusable.evaluator.PARAM_SPEC)
-        # The parts of a preset read more than one kind of input: all of them count.
-        read = {name: _plain(value) for name, value in inputs.items() if name in declared or not reusable.plain}
+        # The parts of a preset read different inputs: all of them count.
+        read = {name: _to_plain(value) for name, value in inputs.items() if name in declared or not reusable.plain}
         return digest_of(
             {
                 "metric": reusable.identity,
@@ -194,7 +196,7 @@ class Reuse:
         )
 
     def _reusable(self, config: Metric, evaluator: BaseEvaluator) -> Reusable | None:
-        # By identity: entries hold mappings, and what is kept here keeps them alive.
+        # By identity: entries contain mappings, and the tuple keeps them alive.
         key = id(config), id(evaluator)
         known = self._metrics.get(key)
         if known is None:
@@ -205,7 +207,7 @@ class Reuse:
         if config.HAS_MEMBERS or not config.needs_judge:
             return None
         try:
-            parts = [self._part(name, part) for name, part in config.judged_parts()]
+            parts = [self._describe_part(name, part) for name, part in config.judged_parts()]
         except ModelConfigError:
             return None
         plain = config.SCORE_IS_THRESHOLD_FREE and all(part["panel"] is None for part in parts)
@@ -213,7 +215,7 @@ class Reuse:
         dumped = config.model_dump(mode="json", exclude=set(outside))
         written_steps = _writes_steps(dumped)
         if written_steps and not plain:
-            # Which steps they are is not known before the judges are asked.
+            # The steps are not known before the judges are called.
             return None
         described = {
             "format": FORMAT,
@@ -226,11 +228,11 @@ class Reuse:
         identity = digest_of(self._redactor.value(described))
         return Reusable(identity, evaluator, config.pass_mark, plain, written_steps)
 
-    def _part(self, name: str, config: Metric) -> dict[str, Any]:
-        """Return who grades a metric, or a part of it.
+    def _describe_part(self, name: str, config: Metric) -> dict[str, Any]:
+        """Return the data that identify the judges of a metric, or of a part of it.
 
         Raises:
-            ModelConfigError: nobody can.
+            ModelConfigError: the metric has no usable judge.
         """
         panel = panel_of(self._suite.policy.judges, config)
         return {
@@ -241,15 +243,15 @@ class Reuse:
 
 
 class ReusingEvaluator(DelegatingEvaluator):
-    """A judged metric of a composite, which takes the verdict of an earlier run where nothing has changed."""
+    """Evaluates a composite's metric with a judge; reuses the verdict of an earlier run if no input has changed."""
 
     def __init__(self, config: Metric, evaluator: BaseEvaluator, reuse: Reuse) -> None:
-        """Configure.
+        """Create the evaluator.
 
         Args:
             config: the metric.
-            evaluator: grades where nothing is kept; it has its own timeout and retries.
-            reuse: the verdicts.
+            evaluator: the evaluator that grades if no verdict is stored; it has its own timeout and retries.
+            reuse: the stored verdicts.
         """
         super().__init__(timeout=None, retry_config=RetryConfig(max_retries=0))
         self._config = config
@@ -257,8 +259,8 @@ class ReusingEvaluator(DelegatingEvaluator):
         self._reuse = reuse
         self.PARAM_SPEC = evaluator.PARAM_SPEC
 
-    def knows(self, given: Mapping[str, Any], trial: int) -> bool:
-        """Tell whether there is a verdict on these inputs."""
+    def knows_verdicts(self, given: Mapping[str, Any], trial: int) -> bool:
+        """Return whether a verdict on these inputs is stored."""
         try:
             inputs = self._evaluator.resolve(given)
         except EvaluationError:
@@ -285,7 +287,7 @@ class ReusingEvaluator(DelegatingEvaluator):
 
 
 def judge_identity(plan: ModelPlan) -> dict[str, Any]:
-    """Return what tells two judges apart, as the wire's keys do: port and scheme change no answer."""
+    """Return the data that identify a judge; of the URL only host and path, as in the keys of model calls."""
     address = urlsplit(plan.account.base_url)
     host = address.hostname or ""
     return {
@@ -307,27 +309,32 @@ def _version(package: str) -> str:
 
 
 def library_of(config: Metric) -> str:
-    """Return name and version of the library whose prompts the judges are asked."""
-    # Metrics of ours keep the library of most judged ones in their digest: it has always been there.
+    """Return name and version of the library that writes the prompts for a metric's judges."""
+    # Our own metrics keep DeepEval in their digest, as in earlier versions.
     package = registry.libraries()[config.library].package if config.library else "deepeval"
     return f"{package} {_version(package)}"
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it; how long a tool took is no input."""
+def _to_plain(value: Any) -> Any:
+    """Convert a value to plain JSON values; durations of tool calls are left out, since they are not inputs."""
     if isinstance(value, ToolInvocation):
-        return {"name": value.name, "args": _plain(value.args), "result": _plain(value.result), "error": value.error}
+        return {
+            "name": value.name,
+            "args": _to_plain(value.args),
+            "result": _to_plain(value.result),
+            "error": value.error,
+        }
     if names := field_names(type(value)):
-        return {name: _plain(getattr(value, name)) for name in names}
+        return {name: _to_plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _to_plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     return value.value if isinstance(value, Enum) else value
 
 
 def _writes_steps(dumped: Any) -> bool:
-    """Tell whether somewhere in a configuration criteria have no steps: a judge writes them."""
+    """Return whether a configuration contains criteria without evaluation steps, which a judge must then write."""
     if isinstance(dumped, Mapping):
         criteria_alone = isinstance(dumped.get("criteria"), str) and dumped.get("evaluation_steps") is None
         return criteria_alone or any(map(_writes_steps, dumped.values()))
@@ -335,13 +342,13 @@ def _writes_steps(dumped: Any) -> bool:
 
 
 def digest_of(value: Any) -> str:
-    """Return the SHA-256 of a value as JSON, in hex."""
+    """Return the SHA-256 of a value's JSON, in hex."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _flawed(found: Any) -> bool:
-    """Tell whether something in a verdict could not be done: a judge of a panel, say, that gave none."""
+def _has_error(found: Any) -> bool:
+    """Return whether a verdict's metadata contain an error, such as one judge's error in a panel."""
     if isinstance(found, Mapping):
-        return found.get("error") is not None or any(map(_flawed, found.values()))
-    return isinstance(found, list | tuple) and any(map(_flawed, found))
+        return found.get("error") is not None or any(map(_has_error, found.values()))
+    return isinstance(found, list | tuple) and any(map(_has_error, found))

@@ -1,4 +1,4 @@
-"""Scoring a turn: every metric of the turn becomes one `Evaluation`, whatever goes wrong."""
+"""Scores turns: every metric of a turn gets an `Evaluation`, even if it fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
-from holodeck_action.llm.limits.pauses import Deadline, stopped_by_calls
+from holodeck_action.llm.limits.pauses import Deadline, stop_during_calls
 from holodeck_action.llm.spans import Scope, Span, span
 from holodeck_action.metrics.base import BaseEvaluator, DeterministicEvaluator, EvaluationResult
 from holodeck_action.metrics.errors import EvaluationError
@@ -20,9 +20,9 @@ from holodeck_action.metrics.params import CONVERSATION, UNKNOWN, UNREPORTED, Ev
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.metrics.tools.tool_assertions import check_tools
 from holodeck_action.record.evaluation import Evaluation
-from holodeck_action.record.facts import Fact, Unknown, items_of, stored
+from holodeck_action.record.facts import Fact, Unknown, items_of, items_or_none
 from holodeck_action.record.record import RetrievedChunk, ToolAssertion, ToolInvocation
-from holodeck_action.scoring.computing import Done, EvaluationSpans, Job, compute_all, tools_checked
+from holodeck_action.scoring.computing import EvaluationSpans, Job, JobResult, compute_all, record_tool_checks
 from holodeck_action.scoring.evaluations import EvaluationWriter
 from holodeck_action.scoring.planning import DEFAULT_TIMEOUT_S, PlannedMetric, Planner
 from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
@@ -36,20 +36,21 @@ if TYPE_CHECKING:
 
 
 class Answer(Struct, frozen=True):
-    """An agent's answer to one turn, with what the metrics may look at.
+    """An agent's answer to one turn, with the data that metrics may use.
 
     Attributes:
-        turn: what was asked and expected.
-        case_name: the case's name; None when it has none.
-        multi_turn: the case has several turns.
+        turn: the question and the expectations.
+        case_name: name of the case; None if it has no name.
+        multi_turn: whether the case has several turns.
         response: the answer.
         calls: the tool calls of this turn.
-        conversation_calls: all tool calls of the conversation so far, this turn's included; unknown when the agent said
-            nothing about those of one of its turns.
+        conversation_calls: all tool calls of the conversation up to this turn; unknown if the agent did not report the
+            tool calls of one of these turns.
         texts: the retrieved texts that count for this turn.
-        chunks: all chunks of the conversation so far, unknown like the calls.
-        context: the texts of the turn's files; None when it has none.
-        trial: the trial's index: every trial is judged anew.
+        chunks: all retrieved chunks of the conversation up to this turn; unknown if the agent did not report the chunks
+            of one of these turns.
+        context: the texts of the turn's files; None if the turn has no files with text.
+        trial: index of the trial.
     """
 
     turn: Turn
@@ -65,16 +66,16 @@ class Answer(Struct, frozen=True):
 
 
 class TurnScorer:
-    """Grades answers; one for a whole run.
+    """Grades the answers of a whole run.
 
     Args:
         suite: the suite whose metrics are planned.
-        pool: the workers in which the suite's own code runs.
-        clock: the time, aware and in UTC.
-        new_id: a fresh UUID 4 as text.
-        judges: the models that grade; None where no metric needs one.
-        threads: where metrics are computed.
-        reuse: verdicts of earlier runs; None for asking always.
+        pool: the worker processes in which the suite's own code runs.
+        clock: returns the current time, timezone-aware and in UTC.
+        new_id: returns a new UUID 4 as a string.
+        judges: the models that grade; None if no metric needs a judge.
+        threads: the threads in which metrics are computed; None to create them.
+        reuse: verdicts of earlier runs; None to always call judges.
     """
 
     def __init__(
@@ -100,93 +101,97 @@ class TurnScorer:
                     self._planner.plan(spec)
 
     async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
-        """Evaluate every metric of the turn, in the turn's order; nothing but cancellation is raised.
+        """Return the evaluations of the turn's metrics, in the turn's order; only cancellation is raised.
 
-        What only computes is computed one metric after the other, in a thread unless all are quick; judges and the
-        suite's own code run beside it, concurrently.
+        Deterministic metrics run one after another, in a thread unless all are quick; judges and the suite's own code
+        run concurrently with them.
         """
         turn = answer.turn
         planned = [self._planner.plan(spec) for spec in turn.metrics]
         skipped = [skip_reason(spec, turn) for spec in turn.metrics]
-        done: dict[int, Done[EvaluationResult]] = {}
+        done: dict[int, JobResult[EvaluationResult]] = {}
         jobs: dict[int, Job[EvaluationResult]] = {}
         traced = EvaluationSpans()
-        given = _given(answer)
+        given = _facts_of(answer)
         async with asyncio.TaskGroup() as group:
-            calls: dict[int, asyncio.Task[Done[EvaluationResult]]] = {}
+            calls: dict[int, asyncio.Task[JobResult[EvaluationResult]]] = {}
             for at, metric in enumerate(planned):
                 if skipped[at] is not None:
                     continue
                 try:
-                    evaluator, arguments = _ready(metric, answer, given)
+                    evaluator, arguments = _prepare_arguments(metric, answer, given)
                 except EvaluationError as error:
-                    done[at] = Done(None, error, None)
+                    done[at] = JobResult(None, error, None)
                     continue
                 if isinstance(evaluator, DeterministicEvaluator):
-                    if metric.spec.config.computed_by_library():
-                        await self._imported()
+                    if metric.spec.config.library_parts():
+                        await self._wait_for_imports()
                     quick = metric.response_path is None and evaluator.is_quick(arguments)
                     compute = partial(_compute, evaluator, arguments, metric.response_path)
                     jobs[at] = Job(compute, metric.timeout_s, quick)
                 else:
                     calls[at] = group.create_task(
-                        self._verdict(metric, evaluator, arguments, answer.trial, traced.start(at, metric.spec.label))
+                        self._reuse_or_ask(
+                            metric, evaluator, arguments, answer.trial, traced.start_span(at, metric.spec.label)
+                        )
                     )
             computed = dict(zip(jobs, await compute_all(self._threads, [*jobs.values()]), strict=True))
-            traced.computed(computed)
+            traced.note_times(computed)
         done.update(computed)
         done.update((at, task.result()) for at, task in calls.items())
         writer = EvaluationWriter(self._clock, self._new_id)
         evaluations = tuple(
-            writer.done(metric, done[at]) if reason is None else writer.skipped(metric, reason)
+            writer.write_result(metric, done[at]) if reason is None else writer.write_skipped(metric, reason)
             for at, (metric, reason) in enumerate(zip(planned, skipped, strict=True))
         )
         traced.end((at, evaluations[at], done[at]) for at in sorted(done))
         return evaluations
 
-    async def _verdict(
+    async def _reuse_or_ask(
         self, metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
-    ) -> Done[EvaluationResult]:
-        """Take the verdict of an earlier run, else ask and keep."""
+    ) -> JobResult[EvaluationResult]:
+        """Return the verdict of an earlier run; if there is none, call the evaluator and store its verdict."""
         config = metric.spec.config
         kept = None if self._reuse is None else self._reuse.find(config, evaluator, arguments, trial)
         if kept is not None:
-            return Done(kept.result, None, kept.duration_ms, kept.usage, cached=True)
-        if self._judges is not None and config.needs_judge and evaluator.knows(arguments, trial) is not True:
-            await self._judges.ready()
-        if config.computed_by_library():
-            await self._imported()
-        done = await _call(metric, evaluator, arguments, trial, traced)
+            return JobResult(kept.result, None, kept.duration_ms, kept.usage, cached=True)
+        if self._judges is not None and config.needs_judge and evaluator.knows_verdicts(arguments, trial) is not True:
+            await self._judges.wait_for_import()
+        if config.library_parts():
+            await self._wait_for_imports()
+        done = await _call_evaluator(metric, evaluator, arguments, trial, traced)
         if self._reuse is not None and done.result is not None and done.duration_ms is not None:
             self._reuse.keep(config, evaluator, arguments, trial, done.result, done.duration_ms, done.usage, done.calls)
         return done
 
-    async def _imported(self) -> None:
-        """Wait until DeepEval is imported, before anybody's deadline runs; what goes wrong is told by its metrics."""
+    async def _wait_for_imports(self) -> None:
+        """Wait until DeepEval is imported, before a time limit starts; metrics report a failed import."""
         if self._judges is not None:
-            await self._judges.ready()
+            await self._judges.wait_for_import()
             return
-        from holodeck_action.metrics.judging.libraries import ready
+        from holodeck_action.metrics.judging.libraries import import_library
 
-        await ready("deepeval")
+        await import_library("deepeval")
 
     def uses_context(self, turn: Turn) -> bool:
-        """Tell whether a metric of the turn looks at the texts of its files."""
+        """Return whether a metric of the turn uses the texts of its files."""
         return any(
             _looks_at_files(self._planner.plan(spec)) for spec in turn.metrics if skip_reason(spec, turn) is None
         )
 
-    def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
-        """Return the evaluations of a turn that got no answer: planned work that did not happen, for `reason`."""
+    def pending_evaluations(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
+        """Return the pending evaluations of a turn without an answer, with the reason."""
         writer = EvaluationWriter(self._clock, self._new_id)
         evaluations = []
         for metric in map(self._planner.plan, turn.metrics):
             skipped = skip_reason(metric.spec, turn)
-            evaluations.append(writer.pending(metric, reason) if skipped is None else writer.skipped(metric, skipped))
+            evaluations.append(
+                writer.write_pending(metric, reason) if skipped is None else writer.write_skipped(metric, skipped)
+            )
         return tuple(evaluations)
 
     async def check_tools(self, turn: Turn, calls: Fact[tuple[ToolInvocation, ...]]) -> tuple[ToolAssertion, ...]:
-        """Check the turn's `expected_tools` against its calls; empty when it has none."""
+        """Check the turn's `expected_tools` against its tool calls; return an empty tuple if it expects no tools."""
         if turn.expected_tools is None:
             return ()
         # In a thread: a pattern may take its whole time limit.
@@ -196,12 +201,14 @@ class TurnScorer:
             if done.result is None:
                 reason = f"tool calls could not be checked: {done.error}"
                 return (ToolAssertion("expected_tools", matched=False, matched_call_index=-1, reason=reason),)
-            tools_checked(traced, done.result)
+            record_tool_checks(traced, done.result)
         return done.result
 
 
-def _ready(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> tuple[BaseEvaluator, dict[str, Any]]:
-    """Return the metric's evaluator and its arguments; `given` is what every metric of the turn may look at.
+def _prepare_arguments(
+    metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]
+) -> tuple[BaseEvaluator, dict[str, Any]]:
+    """Return the metric's evaluator and its arguments; `given` holds the inputs that all metrics of the turn share.
 
     Raises:
         EvaluationError: there is no evaluator, or an input is missing (code `missing_input`).
@@ -210,11 +217,11 @@ def _ready(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> t
         raise metric.evaluator.with_traceback(None)
     missing = missing_static_inputs(metric.spec, answer.turn)
     if missing:
-        raise _missing(missing, f"which the {'turn' if answer.multi_turn else 'case'} does not give")
+        raise _missing_input(missing, f"which the {'turn' if answer.multi_turn else 'case'} does not give")
     inputs = _inputs(metric, answer, given)
     unknown = next((param for param in metric.evaluator.PARAM_SPEC.known if param.value not in inputs), None)
     if unknown is not None:
-        raise _missing((unknown.value,), "which the agent did not report; an empty list says that there is none")
+        raise _missing_input((unknown.value,), "which the agent did not report; report an empty list if there are none")
     try:
         return metric.evaluator, metric.evaluator.resolve(inputs)
     except EvaluationError as error:
@@ -224,7 +231,7 @@ def _ready(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> t
         if name == EvalParam.TOOL_INVOCATIONS:
             raise EvaluationError(UNREPORTED, code="missing_input", context={"parameter": name}) from None
         where = "and the turn has no file with text" if name == "context" else "which the agent did not report"
-        raise _missing((name,), where) from None
+        raise _missing_input((name,), where) from None
 
 
 def _looks_at_files(metric: PlannedMetric) -> bool:
@@ -234,21 +241,21 @@ def _looks_at_files(metric: PlannedMetric) -> bool:
     return spec.uses_context or EvalParam.CONTEXT in spec.required | spec.optional
 
 
-def _missing(names: Sequence[str], where: str) -> EvaluationError:
+def _missing_input(names: Sequence[str], where: str) -> EvaluationError:
     return EvaluationError(
         f"it needs {' and '.join(names)}, {where}", code="missing_input", context={"parameter": names[0]}
     )
 
 
-def _given(answer: Answer) -> dict[str, Any]:
-    """Return what there is of an answer and its turn, by the names of parameters."""
+def _facts_of(answer: Answer) -> dict[str, Any]:
+    """Return the known data of an answer and its turn, by parameter name."""
     turn = answer.turn
     facts: dict[EvalParam, Fact[tuple[Any, ...]]] = {
         EvalParam.TOOL_INVOCATIONS: answer.calls,
         EvalParam.RETRIEVAL_CONTEXT: answer.texts,
         EvalParam.RETRIEVED_CHUNKS: answer.chunks,
     }
-    # What is unknown is not given: a metric that needs it cannot be evaluated.
+    # Unknown facts are left out: a metric that needs one cannot be evaluated.
     known = {param: found for param, fact in facts.items() if not isinstance(found := items_of(fact), Unknown)}
     given: dict[EvalParam, Any] = {
         EvalParam.RESPONSE: answer.response,
@@ -267,7 +274,7 @@ def _inputs(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> 
     inputs = dict(given)
     # A trajectory is expected of the whole conversation.
     if config.OF_TOOL_CALLS and turn.expected_trajectory is not None:
-        inputs[EvalParam.TOOL_INVOCATIONS.value] = stored(answer.conversation_calls)
+        inputs[EvalParam.TOOL_INVOCATIONS.value] = items_or_none(answer.conversation_calls)
     if _looks_at_files(metric):
         inputs[EvalParam.CONTEXT.value] = answer.context
     if config.HAS_MEMBERS:
@@ -278,8 +285,11 @@ def _inputs(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> 
     return inputs
 
 
-def _part(evaluator: BaseEvaluator, arguments: dict[str, Any], path: str | None) -> dict[str, Any] | EvaluationResult:
-    """Return the arguments with the part of the answer that is evaluated; a result where there is no such part."""
+def _select_part(
+    evaluator: BaseEvaluator, arguments: dict[str, Any], path: str | None
+) -> dict[str, Any] | EvaluationResult:
+    """Return the arguments with only the part of the answer to evaluate; a failed result if the answer has no such
+    part."""
     if path is None:
         return arguments
     try:
@@ -294,27 +304,27 @@ def _part(evaluator: BaseEvaluator, arguments: dict[str, Any], path: str | None)
 
 
 def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path: str | None) -> EvaluationResult:
-    part = _part(evaluator, arguments, path)
+    part = _select_part(evaluator, arguments, path)
     return part if isinstance(part, EvaluationResult) else evaluator.compute(**part)
 
 
-async def _call(
+async def _call_evaluator(
     metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
-) -> Done[EvaluationResult]:
+) -> JobResult[EvaluationResult]:
     started = time.perf_counter()
     meter = Meter()
-    # The task's own context: nobody else reads it.
+    # The task's own context: nothing else reads it.
     deadline = Deadline(metric.timeout_s)
     CALL.set(CallContext("judge", trial, deadline, meter))
     result: EvaluationResult | None = None
     failure: Exception | None = None
     try:
-        with Scope(traced, ends=False), stopped_by_calls(deadline):
-            part = _part(evaluator, arguments, metric.response_path)
+        with Scope(traced, ends=False), stop_during_calls(deadline):
+            part = _select_part(evaluator, arguments, metric.response_path)
             result = part if isinstance(part, EvaluationResult) else await evaluator.evaluate(**part)
     except Exception as error:  # noqa: BLE001 - a failure stays in its metric
         failure = error
     took = max(1000 * (time.perf_counter() - started), meter.kept_ms or 0.0)
     # Parts of a composite may be those of an earlier run.
     cached = result is not None and meter.kept_ms is not None and not meter.asked
-    return Done(result, failure, took, meter.usage(), cached=cached, calls=meter.keys)
+    return JobResult(result, failure, took, meter.usage(), cached=cached, calls=meter.keys)

@@ -1,7 +1,7 @@
-"""Verdicts kept between runs as documents, free of secrets.
+"""Stores verdicts between runs as documents without secrets.
 
-Each is sealed: it holds the digests of the recorded calls that it came from, and a digest of itself. One that does not
-fit its calls, or that was edited, is computed again. Like the digest of a record, a seal is no signature.
+Each document contains the digests of the recorded calls on which its verdict is based, and a digest of itself, the
+seal. A verdict that does not match its calls, or that was edited, is computed again. The seal is not a signature.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from holodeck_action.text.redaction import Redactor
 _AGAIN = "the verdict was computed again"
 
 FORMAT = 3
-"""Of the documents, and part of every key: another one finds nothing that was kept."""
+"""Version of the document format, part of every key: after a change, earlier verdicts are not found."""
 
 
 class KeptVerdict(Struct, frozen=True):
-    """A completed evaluation as it was.
+    """A stored evaluation.
 
     Attributes:
-        result: what it came to.
-        duration_ms: its wall time in milliseconds.
-        usage: what its calls took.
-        calls: the keys of its calls.
+        result: result of the metric.
+        duration_ms: wall time of the evaluation in milliseconds.
+        usage: usage of the evaluation's model calls.
+        calls: keys of the evaluation's model calls.
     """
 
     result: EvaluationResult
@@ -48,7 +48,8 @@ class KeptVerdict(Struct, frozen=True):
 
 
 class VerdictCache:
-    """The verdicts of one place. What cannot be read or written is asked for: a cache is a saving, not a proof."""
+    """The verdicts in one folder. If a verdict cannot be read, the judge is called; if it cannot be written, it is not
+    stored."""
 
     def __init__(
         self,
@@ -62,17 +63,17 @@ class VerdictCache:
         writes: bool = True,
         needs_calls: bool = False,
     ) -> None:
-        """Prepare; nothing is read or made.
+        """Store the arguments; no file is read or written.
 
         Args:
-            documents: where they are kept.
-            redactor: masks secrets in what is kept.
-            ttl_s: seconds for which a verdict is used; None forever.
-            now: the time, aware and in UTC.
-            stored: returns the digest of a recorded call by its key; None where it is not there.
-            reads: False where every judge is to be asked, since the calls are recorded.
-            writes: False where the folder is only replayed.
-            needs_calls: whether a verdict is of use only as long as all calls are there that it came from.
+            documents: the store of the documents.
+            redactor: masks secrets in stored documents.
+            ttl_s: lifetime of a verdict in seconds; None if there is no limit.
+            now: returns the current time, timezone-aware and in UTC.
+            stored: returns the digest of a recorded call by its key; None if the call is not recorded.
+            reads: whether verdicts may be read; false if calls are being recorded, so that every judge must be called.
+            writes: whether verdicts may be written; false if the folder is only replayed.
+            needs_calls: whether a verdict is only used if all its calls are recorded.
         """
         self.reads = reads
         self._writes = writes
@@ -85,43 +86,43 @@ class VerdictCache:
         self.trouble: str | None = None
 
     def read(self, key: str) -> KeptVerdict | None:
-        """Return a verdict, None when there is none that is of use."""
-        content = self._content(key)
+        """Return a stored verdict; None if it is missing, expired or invalid."""
+        content = self._read_document(key)
         if content is None:
             return None
         try:
             calls: dict[str, str] = from_plain(content["calls"], dict[str, str])
-            # No calls are no proof: every verdict that is kept came from at least one.
+            # A stored verdict always has at least one call.
             unproven = self._needs_calls and not calls
-            if unproven or not all(self._fits(call, digest) for call, digest in calls.items()):
-                self.trouble = f"{self._documents.place(key)} does not fit its recorded calls; {_AGAIN}"
+            if unproven or not all(self._matches_recording(call, digest) for call, digest in calls.items()):
+                self.trouble = f"{self._documents.describe_location(key)} does not match its recorded calls; {_AGAIN}"
                 return None
-            return _verdict(content)
+            return _parse_verdict(content)
         except (EvaluationError, OverflowError, ValueError, RecursionError, KeyError):
-            self.trouble = f"{self._documents.place(key)} is no verdict of this version; delete it"
+            self.trouble = f"{self._documents.describe_location(key)} is not a verdict of this version; delete it"
             return None
 
-    def _fits(self, call: str, digest: str) -> bool:
+    def _matches_recording(self, call: str, digest: str) -> bool:
         found = self._stored(call)
-        # Of a cache the calls may be gone before the verdict.
+        # In a cache, calls may expire before their verdict.
         return found == digest or (found is None and not self._needs_calls)
 
     @property
-    def empty(self) -> bool:
-        """Whether there are none."""
+    def is_empty(self) -> bool:
+        """Whether the cache contains no verdicts; False if this cannot be determined."""
         try:
-            return self._documents.empty
+            return self._documents.is_empty
         except OSError:
             return False
 
     def close(self) -> None:
-        """Bring what was kept into order."""
+        """Close the store of documents."""
         self._documents.close()
 
     def write(self, key: str, verdict: KeptVerdict) -> None:
-        """Keep a verdict."""
+        """Store a verdict."""
         result, usage = verdict.result, verdict.usage
-        self._write(
+        self._write_document(
             key,
             {
                 "result": {
@@ -136,7 +137,7 @@ class VerdictCache:
                     "confidence": result.confidence,
                     "metadata": dict(result.metadata),
                 },
-                # A call that is not there has a digest that fits no recorded call.
+                # A missing call gets a digest that matches no recorded call.
                 "calls": {call: self._stored(call) or "" for call in sorted(verdict.calls)},
                 "duration_ms": round(verdict.duration_ms, 1),
                 "usage": {
@@ -148,18 +149,18 @@ class VerdictCache:
         )
 
     def read_steps(self, key: str) -> tuple[str, ...] | None:
-        """Return the steps that a judge wrote for a G-Eval, None when they are not known."""
-        content = self._content(key)
+        """Return the evaluation steps that a judge wrote for a G-Eval metric; None if they are not stored."""
+        content = self._read_document(key)
         steps = None if content is None else content.get("steps")
         if not isinstance(steps, list) or not steps or not all(isinstance(step, str) for step in steps):
             return None
         return tuple(steps)
 
     def write_steps(self, key: str, steps: tuple[str, ...]) -> None:
-        """Keep the steps that a judge wrote."""
-        self._write(key, {"steps": list(steps)})
+        """Store the evaluation steps that a judge wrote for a G-Eval metric."""
+        self._write_document(key, {"steps": list(steps)})
 
-    def _content(self, key: str) -> dict[str, Any] | None:
+    def _read_document(self, key: str) -> dict[str, Any] | None:
         if not self.reads:
             return None
         try:
@@ -171,21 +172,23 @@ class VerdictCache:
                 return None
             at = datetime.fromisoformat(document["kept_at"])
             if document.pop("seal", None) != _seal(document):
-                self.trouble = f"{self._documents.place(key)} is not as it was written; {_AGAIN}"
+                self.trouble = f"{self._documents.describe_location(key)} was changed after it was written; {_AGAIN}"
                 return None
             fresh = self._ttl is None or self._now() - at < self._ttl
         except OSError as error:
-            self.trouble = f"{self._documents.place(key)} cannot be read: {error.strerror or type(error).__name__}"
+            self.trouble = (
+                f"{self._documents.describe_location(key)} cannot be read: {error.strerror or type(error).__name__}"
+            )
             return None
         except DamagedError as error:
-            self.trouble = f"{error.place} is no verdict of this version; delete it"
+            self.trouble = f"{error.place} is not a verdict of this version; delete it"
             return None
         except (ForeignError, ValueError, KeyError, TypeError):
-            self.trouble = f"{self._documents.place(key)} is no verdict of this version; delete it"
+            self.trouble = f"{self._documents.describe_location(key)} is not a verdict of this version; delete it"
             return None
         return document if fresh else None
 
-    def _write(self, key: str, content: dict[str, Any]) -> None:
+    def _write_document(self, key: str, content: dict[str, Any]) -> None:
         if not self._writes:
             return
         document = {
@@ -197,21 +200,20 @@ class VerdictCache:
             document["seal"] = _seal(document)
             text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         except (ValueError, TypeError):
-            # What JSON cannot hold would come back as something else.
+            # JSON cannot represent it exactly.
             return
         try:
             self._documents.write(key, text)
         except OSError as error:
-            place = self._documents.place(key)
+            place = self._documents.describe_location(key)
             self.trouble = f"{place} cannot be written: {error.strerror or type(error).__name__}"
 
 
 def _seal(document: Mapping[str, Any]) -> str:
-    """Return the digest of a document that has no seal yet, wherever it is kept.
+    """Return the seal of a document: a digest that does not depend on its key.
 
     Raises:
-        TypeError: JSON cannot hold it.
-        ValueError: likewise.
+        TypeError, ValueError: JSON cannot represent the document.
     """
     bare = {name: value for name, value in document.items() if name != "key"}
     text = json.dumps(bare, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -237,14 +239,14 @@ class _Usage(Struct):
     cost_usd: Amount | None
 
 
-class _Kept(Struct):
-    """The form of a document."""
+class _Document(Struct):
+    """The schema of a document with a verdict."""
 
     result: _Result
     duration_ms: Amount
     usage: _Usage
 
 
-def _verdict(content: Mapping[str, Any]) -> KeptVerdict:
-    kept = from_plain(content, _Kept)
+def _parse_verdict(content: Mapping[str, Any]) -> KeptVerdict:
+    kept = from_plain(content, _Document)
     return KeptVerdict(EvaluationResult(**asdict(kept.result)), kept.duration_ms, Usage(**asdict(kept.usage)))

@@ -1,1 +1,1 @@
-"""What an extension declares, and how the core finds it."""
+"""The declaration of an extension, and the registry through which the core finds it."""

@@ -1,11 +1,12 @@
-"""What an extension declares: one value, `EXTENSION`, in the module `manifest` of its folder.
+"""The declaration of an extension: one value, `EXTENSION`, in the module `manifest` of its folder.
 
 Everything here is plain text. A manifest imports this module alone, so that reading all of them costs next to nothing;
-what a name stands for is imported when it is used.
+the object that a `module:name` refers to is imported when it is used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 
@@ -13,9 +14,9 @@ class Command(NamedTuple):
     """A command of the command line.
 
     Attributes:
-        name: as it is typed.
+        name: the name that the user types.
         help: the first sentence of its help, without the period.
-        to: the `click.Command`, as `module:name`.
+        to: reference to the `click.Command`, as `module:name`.
         group: title under which `--help` lists it.
     """
 
@@ -29,9 +30,9 @@ class Metric(NamedTuple):
     """A type of metric.
 
     Attributes:
-        type: as a suite writes it.
-        to: its class, as `module:name`.
-        name: as a suite writes it in `metric`, for one of several of a type of the core; empty for a type of its own.
+        type: the value of `type` in a suite.
+        to: reference to its class, as `module:name`.
+        name: the value of `metric` in a suite if a type of the core has several metrics; empty otherwise.
     """
 
     type: str
@@ -43,10 +44,10 @@ class Format(NamedTuple):
     """A format of `export`.
 
     Attributes:
-        name: as `--format` takes it.
-        help: what it is, a few words.
-        write: takes `Exporting` and the `Caller`, and writes; as `module:name`.
-        options: the `click.Option`s that it adds to `export`, as `module:name` of a tuple; empty for none.
+        name: the value of `--format`.
+        help: a description in a few words.
+        write: function that takes `ExportOptions` and the `Caller`, and writes the document, as `module:name`.
+        options: reference to a tuple of `click.Option`s to add to `export`, as `module:name`; empty if it adds none.
     """
 
     name: str
@@ -59,8 +60,8 @@ class Document(NamedTuple):
     """A document whose JSON Schema `schema` prints.
 
     Attributes:
-        name: as the command takes it.
-        schema: returns the schema, as `module:name`.
+        name: the argument of the command.
+        schema: function that returns the schema, as `module:name`.
     """
 
     name: str
@@ -71,27 +72,28 @@ class Table(NamedTuple):
     """A kind of file that holds cases as rows.
 
     Attributes:
-        suffix: of its files, such as `.parquet`.
-        rows: yields the rows of the file at a path, as mappings; a process with limits calls it. As `module:name`.
-        package: that it needs.
-        extra: of holodeck-action that installs the package.
+        suffix: suffix of the files, such as `.parquet`.
+        rows: function that yields the rows of the file at a path as mappings, called in a process with limits, as
+            `module:name`.
+        package: package that `rows` needs; empty if it needs none.
+        extra: extra of holodeck-action that installs the package.
     """
 
     suffix: str
     rows: str
-    package: str
-    extra: str
+    package: str = ""
+    extra: str = ""
 
 
 class Library(NamedTuple):
-    """A library of metrics that runs in a process of its own.
+    """A library of metrics that runs in its own process.
 
     Attributes:
-        name: as metrics name it.
-        measuring: the module whose `evaluate` measures with it; that process alone imports it.
-        imports: the module of the library itself.
+        name: its name in metrics.
+        measuring: module whose `evaluate` computes the library's metrics; only the library's process imports it.
+        imports: top-level module of the library itself.
         package: its name on the package index.
-        extra: of this package, that brings it.
+        extra: extra of this package that installs it.
     """
 
     name: str
@@ -102,13 +104,13 @@ class Library(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """A type of the tools of the suite's own model.
+    """A type of tool of the suite's own model.
 
     Attributes:
-        type: as agent.yaml writes it.
-        build: makes a `Toolkit` of all tools of the type from `ToolSurroundings`, as `module:name`.
-        secrets: finds the secrets that its entries hold, from the agent's tools and the suite's `Checkout`; empty where
-            they hold none but substituted variables.
+        type: the value of `type` in agent.yaml.
+        build: function that builds a `Toolkit` of all tools of the type from a `ToolContext`, as `module:name`.
+        secrets: function that takes the agent's tools and the suite's `Checkout`, and returns the secrets in entries of
+            this type, as `module:name`; empty if only substituted variables can be secret.
     """
 
     type: str
@@ -117,17 +119,17 @@ class Tool(NamedTuple):
 
 
 class Past(NamedTuple):
-    """How runs are kept over time; at most one extension says so. Each is `module:name`.
+    """The functions for the history of runs, each as `module:name`. At most one extension has them.
 
     Attributes:
-        beside: returns the `EarlierRuns` that are kept beside results, from the path of these.
-        histories: makes what reads and adds to the histories of a run, from what `--history` names (None: nothing), the
-            `Job`, the `Disk` and what takes notes; its `of` returns the `EarlierRuns` of a `Prepared` suite, its `add`
-            takes pairs of a `Prepared` suite and its `Conclusion`.
-        open: opens the history in a folder, from its path, what pauses for seconds, and the `Disk`; its `results`
-            returns the results file of a run.
-        branch: returns the results on a branch as `ArtifactResults` does, from `Api`, name, what lists the branch, and
-            the time.
+        beside: takes the path of a results file, and returns the `EarlierRuns` stored next to it.
+        histories: takes the value of `--history` (None if it is not given), the `Job`, the `Disk` and a function that
+            receives notices, and returns an object that reads and extends histories: its `of` returns the
+            `EarlierRuns` of a `PreparedSuite`, its `add` takes pairs of a `PreparedSuite` and its `Conclusion`.
+        open: takes the path of a folder, a function that waits for a number of seconds, and the `Disk`, and returns the
+            history in the folder; its `results` returns the results file of a run.
+        branch: takes the `Api`, the name of a branch, a function that lists the branch, and the clock, and returns a
+            `ResultsSource` for the branch.
     """
 
     beside: str
@@ -137,30 +139,77 @@ class Past(NamedTuple):
 
 
 class Cards(NamedTuple):
-    """What judges are worth, in files that the policy names; at most one extension says so. Each is `module:name`.
+    """The functions for judge cards, each as `module:name`. At most one extension has them.
 
     Attributes:
-        read: returns the `JudgeCard`s that the policy file of a `Suite` names, by metric.
-        summarise: returns the `CardSummary` of a run, from the `JudgeCard`, the name of its metric, the `Configuration`
-            that judged, and the evaluations that `Applied`.
+        read: takes a `Suite`, and returns the `JudgeCard`s that its policy file names, by metric.
+        summarise: takes a `JudgeCard`, the name of its metric, the `Configuration` of the judge in the run, and the
+            `AppliedEvaluations`, and returns the `CardSummary` of the run.
     """
 
     read: str
     summarise: str
 
 
+class Framework(NamedTuple):
+    """A framework for building agents.
+
+    Attributes:
+        name: the first word of a target, and the value of `init --framework`.
+        agent: description of the object that a target names, for messages.
+        packages: top-level packages that a file with such an agent imports from.
+        functions: names in these packages of the functions and classes that return an agent when called.
+        find: function that takes the path of a folder and this value, and returns the agents in the folder, as
+            `module:name`; each has `file`, `place`, and its `reference`, MODULE:NAME.
+        methods: methods of objects from these packages that return an agent.
+        example: an example of MODULE:NAME for messages.
+        adapter: module whose `adapter` turns an agent into a callable; only the Python of the suite's environment
+            imports it. Empty if `init` writes a callable that calls the agent, and spans report its work.
+        requires: packages that the adapter uses: name, module, and oldest version, which is empty if any will do.
+        spans: packages that emit the framework's spans; empty if none are needed.
+    """
+
+    name: str
+    agent: str
+    packages: frozenset[str]
+    functions: frozenset[str]
+    find: str
+    methods: frozenset[str] = frozenset()
+    example: str = "my_agent:agent"
+    adapter: str = ""
+    requires: tuple[tuple[str, str, str], ...] = ()
+    spans: tuple[str, ...] = ()
+
+
+class Observer(NamedTuple):
+    """The functions that receive and read agents' spans, each as `module:name`. At most one extension has them.
+
+    Attributes:
+        reader: takes the maximum bytes of a turn and a function that redacts, and returns a `targets.spans.SpanReader`.
+        listener: takes a receiver and a reader, and returns a `targets.spans.Listener`.
+        receiver: takes a port, or None for any free port, and returns a receiver of spans.
+        recorder: collects the spans of a process of the suite's environment, which imports it.
+    """
+
+    reader: str
+    listener: str
+    receiver: str
+    recorder: str
+
+
 class Option(NamedTuple):
     """A setting: an input of the Action, and an option of commands.
 
     Attributes:
-        name: as it is written under `with:`, and behind `--`.
-        help: of the option.
-        metavar: what stands for the value in the help.
-        allowed: what can be given, for error messages; empty for any text.
-        read: makes a value of a text, and raises ValueError where it cannot, as `module:name`; empty for the text.
-        many: it can be given several times; the input has one value a line.
-        flag: it has no value.
-        of: the commands that take it.
+        name: name of the input under `with:`, and of the option after `--`.
+        help: help text of the option.
+        metavar: placeholder of the value in the help.
+        allowed: the allowed values, for error messages; empty if any string is allowed.
+        read: function that parses the value and raises ValueError if it is invalid, as `module:name`; empty if the
+            value is used as a string.
+        many: whether the option can be given several times; the input then has one value a line.
+        flag: whether the option takes no value.
+        of: the commands that take the option.
     """
 
     name: str
@@ -174,7 +223,7 @@ class Option(NamedTuple):
 
     @property
     def setting(self) -> str:
-        """What it sets."""
+        """Name of the setting in the code."""
         return self.name.replace("-", "_")
 
 
@@ -182,10 +231,10 @@ class Key(NamedTuple):
     """A section of HoloDeck's format that an extension reads; without the extension it is not used.
 
     Attributes:
-        name: of the key at the top level of agent.yaml.
-        to: its type, as `module:name`.
-        secrets: finds the secrets that a value of that type holds, as `module:name`; empty where it holds none but
-            substituted variables.
+        name: the key at the top level of agent.yaml.
+        to: reference to the type of its value, as `module:name`.
+        secrets: function that returns the secrets in a value of that type, as `module:name`; empty if only substituted
+            variables can be secret.
     """
 
     name: str
@@ -194,25 +243,29 @@ class Key(NamedTuple):
 
 
 class Extension(NamedTuple):
-    """What an extension is, and what it adds.
+    """An extension and its contributions to the core.
 
     Attributes:
-        name: that of its folder.
-        help: what it is for, one sentence.
-        needs: extensions that it imports.
-        commands: that it adds.
-        metrics: that it adds.
-        libraries: of metrics that it adds.
-        tools: whose types it adds.
-        past: how runs are kept over time.
-        cards: what judges are worth.
-        tables: kinds of files of cases that it adds.
-        formats: of `export` that it adds.
-        documents: that it adds.
-        options: that it adds.
-        keys: of agent.yaml that it reads.
-        stages: what it does in a run, a subclass of `run.stages.Stages`, as `module:name`. It is imported by runs that
-            give one of its options or keys alone.
+        name: name of its folder.
+        help: purpose of the extension, in one sentence.
+        needs: names of the extensions that it imports.
+        commands: commands of the command line.
+        metrics: types of metrics.
+        libraries: libraries of metrics.
+        tools: types of tools.
+        past: functions for the history of runs; None if it has none.
+        cards: functions for judge cards; None if it has none.
+        frameworks: frameworks whose agents can be targets.
+        observer: functions for agents' spans; None if it has none.
+        tables: kinds of files with cases.
+        formats: formats of `export`.
+        documents: documents of `schema`.
+        options: options of commands.
+        keys: sections of agent.yaml that it reads.
+        stages: its stages in a run, a subclass of `run.stages.Stages`, as `module:name`. Only runs that use one of its
+            options or keys import it.
+        names: import names that other products document, such as HoloDeck's: by module, each with the `module:name`
+            that implements it.
     """
 
     name: str
@@ -224,9 +277,12 @@ class Extension(NamedTuple):
     tools: tuple[Tool, ...] = ()
     past: Past | None = None
     cards: Cards | None = None
+    frameworks: tuple[Framework, ...] = ()
+    observer: Observer | None = None
     tables: tuple[Table, ...] = ()
     formats: tuple[Format, ...] = ()
     documents: tuple[Document, ...] = ()
     options: tuple[Option, ...] = ()
     keys: tuple[Key, ...] = ()
     stages: str = ""
+    names: Mapping[str, Mapping[str, str]] = {}

@@ -1,9 +1,9 @@
-"""The extensions of this installation, and what a name of theirs stands for."""
+"""The extensions of this installation, and their contributions by name."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -15,9 +15,11 @@ from holodeck_action.seam.manifest import (
     Document,
     Extension,
     Format,
+    Framework,
     Key,
     Library,
     Metric,
+    Observer,
     Option,
     Past,
     Table,
@@ -37,7 +39,7 @@ class ExtensionError(Exception):
 
 @cache
 def own_extensions() -> tuple[Extension, ...]:
-    """Return the extensions that came with this package, by name."""
+    """Return the extensions that came with this package, sorted by name."""
     try:
         folders = sorted(entry.name for entry in os.scandir(_FOLDER) if entry.is_dir())
     except FileNotFoundError:
@@ -48,10 +50,10 @@ def own_extensions() -> tuple[Extension, ...]:
 
 @cache
 def foreign_extensions() -> tuple[Extension, ...]:
-    """Return the extensions of other packages, by name; they are looked for only where a name is not known.
+    """Return the extensions of other packages, sorted by name; they are only looked up for unknown names.
 
     Raises:
-        ExtensionError: one of them cannot be imported, is no `Extension`, or has a name that another one has.
+        ExtensionError: one of them cannot be imported, is not an `Extension`, or has the name of another extension.
     """
     # Reading what is installed takes longer than most commands.
     from importlib.metadata import entry_points
@@ -64,7 +66,7 @@ def foreign_extensions() -> tuple[Extension, ...]:
         except Exception as error:
             raise ExtensionError(f"the extension {point.name}{package} cannot be imported: {error}") from error
         if not isinstance(extension, Extension) or extension.name != point.name:
-            raise ExtensionError(f"the extension {point.name}{package} is no Extension of that name: {point.value}")
+            raise ExtensionError(f"the extension {point.name}{package} is not an Extension of that name: {point.value}")
         if extension.name in found or any(extension.name == own.name for own in own_extensions()):
             raise ExtensionError(f"the extension {point.name}{package} has a name that another extension has")
         found[extension.name] = extension
@@ -92,13 +94,23 @@ def libraries() -> dict[str, Library]:
 
 
 def past() -> Past | None:
-    """Return how runs are kept over time; None where they are not."""
+    """Return the functions for the history of runs; None if no extension has them."""
     return next((extension.past for extension in own_extensions() if extension.past is not None), None)
 
 
 def cards() -> Cards | None:
-    """Return how judge cards are read; None where they are not."""
+    """Return the functions for judge cards; None if no extension has them."""
     return next((extension.cards for extension in own_extensions() if extension.cards is not None), None)
+
+
+def frameworks() -> dict[str, Framework]:
+    """Return the frameworks of agents of the extensions that came with this package, by name."""
+    return {made.name: made for extension in own_extensions() for made in extension.frameworks}
+
+
+def observer() -> Observer | None:
+    """Return the functions that receive and read agents' spans; None if no extension has them."""
+    return next((extension.observer for extension in own_extensions() if extension.observer is not None), None)
 
 
 def tables() -> dict[str, Table]:
@@ -126,36 +138,52 @@ def sections() -> dict[str, Key]:
     return {key.name: key for extension in own_extensions() for key in extension.keys}
 
 
+def names() -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Yield each module that other products document and our extensions implement, with its names and their
+    `module:name`."""
+    for extension in own_extensions():
+        yield from extension.names.items()
+
+
 def stages(given: Container[str]) -> Iterator[Any]:
-    """Yield what extensions do in a run, as classes: of those of which a setting or a key is given."""
+    """Yield the `Stages` class of each extension that has a setting or a key named in `given`."""
     for extension in own_extensions():
         names = (*(option.setting for option in extension.options), *(key.name for key in extension.keys))
         if extension.stages and any(name in given for name in names):
             yield resolve(extension.stages)
 
 
-def unknown() -> str:
-    """Say that something is not known here, as the end of a sentence that names it."""
+def unknown_phrase() -> str:
+    """Return the predicate of a sentence about a name that no extension knows, with the names of the extensions."""
     names = ", ".join(extension.name for extension in own_extensions()) or "none"
     return f"is not known to this installation, which has these extensions: {names}"
 
 
 def find_command(name: str) -> Command | None:
-    """Return the command of a name, of any extension; None for none.
+    """Return the command `name` of any extension; None if no extension has it.
 
     Raises:
         ExtensionError: an extension of another package cannot be used.
     """
-    known = commands().get(name)
-    return known or next((command for command in _foreign_commands() if command.name == name), None)
+    if (known := commands().get(name)) is not None:
+        return known
+    foreign = (command for extension in foreign_extensions() for command in extension.commands)
+    return next((command for command in foreign if command.name == name), None)
 
 
-def _foreign_commands() -> Iterator[Command]:
-    for extension in foreign_extensions():
-        yield from extension.commands
+def find_table(suffix: str) -> Table | None:
+    """Return the kind of case file with a suffix, of any extension; None if no extension reads it.
+
+    Raises:
+        ExtensionError: an extension of another package cannot be used.
+    """
+    if (known := tables().get(suffix)) is not None:
+        return known
+    foreign = (table for extension in foreign_extensions() for table in extension.tables)
+    return next((table for table in foreign if table.suffix == suffix), None)
 
 
 def resolve(to: str) -> Any:
-    """Return what `module:name` names."""
+    """Return the object at `module:name`."""
     module, _, name = to.partition(":")
     return getattr(import_module(module), name)

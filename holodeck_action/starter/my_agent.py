@@ -13,5 +13,5 @@ def answer(messages: list[dict[str, str]]) -> dict[str, Any]:
             "response": "Order A-17 arrives on Thursday.",
             "tool_invocations": [{"name": "find_order", "args": {"order": "A-17"}}],
         }
-    # An empty list says that no tool was called; without it, nobody could tell.
+    # An empty list says that no tool was called; without it, no one could tell.
     return {"response": "You can send it back within 30 days of its delivery.", "tool_invocations": []}

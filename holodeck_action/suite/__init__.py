@@ -1,1 +1,1 @@
-"""What is asked: agent.yaml and the policy file as frozen values."""
+"""The suite: agent.yaml and the policy file as frozen values."""

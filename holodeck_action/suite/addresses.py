@@ -1,7 +1,7 @@
-"""Which addresses are on the public internet, and which serve the credentials of a machine.
+"""Classification of IP addresses: public ones, and ones at which a cloud serves a machine's credentials.
 
-The tables are our own: `is_global` of the standard library differs between the versions of Python that we support, and
-calls addresses public that lead to other ones.
+The tables are our own: `is_global` of the standard library differs between the supported versions of Python, and
+accepts addresses that embed another address.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 IPAddress = IPv4Address | IPv6Address
 
-# IANA's IPv4 special-purpose address registry, and multicast (RFC 5771). Whole blocks: the anycast addresses in
-# 192.0.0.0/24 that are reachable belong to the local network's router, and serve no files.
+# IANA's IPv4 special-purpose address registry, and multicast (RFC 5771). Whole blocks: the reachable anycast addresses
+# in 192.0.0.0/24 belong to the local network's router and serve no files.
 _SPECIAL_4 = tuple(
     IPv4Network(block)
     for block in (
@@ -22,14 +22,14 @@ _SPECIAL_4 = tuple(
     )
 )
 _GLOBAL_6 = IPv6Network("2000::/3")
-"""The only block that IANA allocates global unicast addresses from (RFC 4291, section 4)."""
-# What IANA's IPv6 special-purpose address registry reserves in it: protocols with Teredo, documentation, 6to4.
+"""The only block from which IANA allocates global unicast addresses (RFC 4291, section 4)."""
+# Reserved in it by IANA's IPv6 special-purpose address registry: protocols with Teredo, documentation, 6to4.
 _SPECIAL_6 = tuple(IPv6Network(block) for block in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
 
 _MAPPED = IPv6Network("::ffff:0:0/96")
 """IPv4 addresses as IPv6 sockets name them (RFC 4291, section 2.5.5.2)."""
 _NAT64 = IPv6Network("64:ff9b::/96")
-"""IPv4 addresses behind a translator (RFC 6052). Prefixes that a network chooses itself cannot be recognised."""
+"""IPv4 addresses behind a translator (RFC 6052). Prefixes that a network chose itself cannot be recognised."""
 _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 """The same for translators of a local network (RFC 8215)."""
 _COMPATIBLE = IPv6Network("::/96")
@@ -59,42 +59,42 @@ _MACHINE_SERVICES = frozenset(
         IPv6Address("fd00:a9fe:a9fe::1"),
     )
 )
-"""Addresses outside the link-local blocks where a cloud serves metadata and credentials, or is a machine's host."""
+"""Addresses outside the link-local blocks at which a cloud serves metadata and credentials, or a machine's host."""
 
 
 def is_public(address: IPAddress) -> bool:
-    """Tell whether an address is globally routable, serves no machine and leads to no other address.
+    """Return whether an IP address is globally routable and does not serve a machine's credentials.
 
-    Of the addresses that hold an IPv4 address, only mapped and NAT64 ones (`::ffff:0:0/96`, `64:ff9b::/96`) are public,
-    if that address is. The others (IPv4-compatible, 6to4, Teredo, ISATAP, local NAT64) are not.
+    A mapped or NAT64 address (`::ffff:0:0/96`, `64:ff9b::/96`) is public if the IPv4 address in it is. Other addresses
+    that embed an IPv4 address (IPv4-compatible, 6to4, Teredo, ISATAP, local NAT64) are not public.
     """
     if isinstance(address, IPv4Address):
         return address not in _MACHINE_SERVICES and not any(address in block for block in _SPECIAL_4)
     if address in _MAPPED or address in _NAT64:
-        return is_public(_last(address))
-    # A zone is a link of this machine.
+        return is_public(_embedded_ipv4(address))
+    # An address with a zone is on a link of this machine.
     if address.scope_id is not None or address not in _GLOBAL_6 or _is_isatap(address):
         return False
     return not any(address in block for block in _SPECIAL_6)
 
 
 def is_machine_service(address: IPAddress) -> bool:
-    """Tell whether an address outside the link-local blocks is where a cloud serves a machine's credentials."""
+    """Return whether a cloud serves a machine's credentials at an address outside the link-local blocks."""
     return address in _MACHINE_SERVICES
 
 
-def reached(address: IPAddress) -> Iterator[IPAddress]:
-    """Yield an address, and the IPv4 addresses that it may lead to."""
+def reachable_addresses(address: IPAddress) -> Iterator[IPAddress]:
+    """Yield an IP address, and the IPv4 addresses embedded in it."""
     if isinstance(address, IPv4Address):
         yield address
         return
-    # A zone would keep it from being equal to any other.
+    # With a zone, it would not equal any other address.
     plain = IPv6Address(int(address))
     yield plain
     if plain.is_unspecified or plain.is_loopback:
         return
     if any(plain in block for block in (_MAPPED, _NAT64, _COMPATIBLE, _TRANSLATED)) or _is_isatap(plain):
-        yield _last(plain)
+        yield _embedded_ipv4(plain)
     elif plain in _LOCAL_NAT64:
         # After a prefix of 48, 56, 64 or 96 bits; the ninth byte is always zero and left out (RFC 6052, section 2.2).
         packed = plain.packed[:8] + plain.packed[9:]
@@ -109,5 +109,5 @@ def _is_isatap(address: IPv6Address) -> bool:
     return int(address) >> 32 & 0xFFFF_FFFF in _ISATAP
 
 
-def _last(address: IPv6Address) -> IPv4Address:
+def _embedded_ipv4(address: IPv6Address) -> IPv4Address:
     return IPv4Address(address.packed[12:])

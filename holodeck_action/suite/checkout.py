@@ -1,4 +1,4 @@
-"""The checkout of a suite: its files, opened inside it alone and once, and the commit and repository that it is of."""
+"""The checkout of a suite: safe access to its files, and its commit and repository."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from msgspec import Struct
 from holodeck_action.text.foreign import Foreign, RefusedFileError, read_file, read_rest, regular_file
 
 MOST_YAML = 256_000_000
-"""Bytes of the largest YAML file of a suite."""
+"""Largest size of a suite's YAML file in bytes."""
 MOST_TEXT = 16_000_000
-"""Bytes of the largest text that a suite takes from a file: instructions, prompts, schemas, variables."""
+"""Largest size of a text file of a suite in bytes: instructions, prompts, schemas, variables."""
 MOST_FILE = 100_000_000
-"""Bytes of the largest file of a case."""
+"""Largest size of a case's file in bytes."""
 MOST_TRANSCRIPT = 2_000_000_000
-"""Bytes of the largest transcript."""
+"""Largest size of a transcript in bytes."""
 MOST_LISTED = 100_000
-"""Names that are looked at to find the files of one pattern."""
+"""Most names that are examined to find the files of one pattern."""
 
 WAY_OUT = "allowed: inside the checkout, or below a folder of --allow-path, which is an input of the action, too"
 
 _SYSTEM = ("/proc", "/sys", "/dev")
-"""Where the system shows itself as files: environments of processes, memory, devices."""
+"""Folders in which the system shows its state as files: environments of processes, memory, devices."""
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written
-"""The one place there that holds files like any other."""
+"""The one folder among them with ordinary files."""
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -40,14 +40,14 @@ _WILD = re.compile(r"[*?\[]")
 
 
 class Checkout(Struct, frozen=True):
-    """Where the paths of a suite start, and what they may reach.
+    """The folder of a suite, and the paths that the suite may read.
 
     Attributes:
-        folder: absolute; relative paths start here.
-        roots: resolved folders; what lies in none of them is out of reach. None for no bounds: a user of the program
-            names the files.
+        folder: absolute path of the folder, from which relative paths start.
+        roots: resolved folders inside which the suite may read; None if there are no bounds, because the user names the
+            files.
         cwd: absolute working folder, in which processes that run code of the suite start.
-        way_out: what a refusal allows.
+        way_out: the end of an error message, about what is allowed.
     """
 
     folder: Path
@@ -59,13 +59,13 @@ class Checkout(Struct, frozen=True):
     def of(cls, folder: Path, cwd: Path, allowed: Sequence[os.PathLike[str]] = ()) -> Checkout:
         """Return the checkout of a suite.
 
-        Its root is that of the repository the suite's folder is in, else the working folder where the suite lies in
-        it, else the suite's own folder. The root of the file system is never one.
+        The root is the repository with the suite's folder, else the working folder if it contains the suite, else the
+        suite's own folder. The root of the file system is never used.
 
         Args:
-            folder: the suite's, absolute.
+            folder: the suite's folder, absolute.
             cwd: the working folder, absolute.
-            allowed: further folders that the workflow lets suites read.
+            allowed: further folders that the workflow allows suites to read.
         """
         place, working = Path(os.path.realpath(folder)), Path(os.path.realpath(cwd))
         parents = (place, *place.parents)
@@ -77,38 +77,40 @@ class Checkout(Struct, frozen=True):
         return cls(Path(os.path.normpath(folder)), roots, cwd)
 
     @classmethod
-    def anywhere(cls, folder: Path) -> Checkout:
-        """Return what the user of the program may name: everything; relative paths start in `folder`, absolute."""
+    def unbounded(cls, folder: Path) -> Checkout:
+        """Return a checkout without bounds, for files that the user names; relative paths start in `folder`, which is
+        absolute."""
         return cls(Path(os.path.normpath(folder)), None, folder)
 
     def place(self, name: str | Path) -> Path:
-        """Return where a path leads, links followed.
+        """Return a path with its links resolved.
 
         Raises:
-            RefusedFileError: out of reach, or into the data of Git, where credentials of the job may be.
+            RefusedFileError: the path is out of reach, or in the data of Git, which may hold credentials of the job.
         """
         try:
             real = Path(os.path.realpath(self.folder / name))
         except ValueError:
-            raise RefusedFileError("is no path of a file") from None
-        self._split(real)
+            raise RefusedFileError("is not a path of a file") from None
+        self._split_root(real)
         return real
 
     def open(self, name: str | Path, most: int) -> BinaryIO:
-        """Open a regular file to read it.
+        """Open a regular file for reading.
 
-        Every part of the resolved path is opened on its own and follows no link: what was checked is what is opened.
+        Every part of the resolved path is opened separately without following links, so that the checked file is the
+            opened one.
 
         Args:
-            name: a path, which may start in the folder.
-            most: bytes the file may have.
+            name: path of the file; a relative path starts in the checkout's folder.
+            most: largest size in bytes.
 
         Raises:
-            RefusedFileError: out of reach, no regular file, or larger.
-            OSError: it is not there or cannot be opened.
+            RefusedFileError: the file is out of reach, not a regular file, or too large.
+            OSError: the file is missing or cannot be opened.
         """
         try:
-            return self._open(*self._split(self.place(name)), most)
+            return self._open(*self._split_root(self.place(name)), most)
         except OSError as error:
             error.filename = os.fspath(name)
             raise
@@ -116,7 +118,7 @@ class Checkout(Struct, frozen=True):
     def _open(self, root: Path, parts: tuple[str, ...], most: int) -> BinaryIO:
         if not parts:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        return regular_file(_opened(root, parts, _FILE), most)
+        return regular_file(_open_below(root, parts, _FILE), most)
 
     def read(self, name: str | Path, most: int = MOST_TEXT) -> Foreign:
         """Return the content of a file.
@@ -128,7 +130,7 @@ class Checkout(Struct, frozen=True):
             return read_rest(file, most)
 
     def check(self, name: str | Path, most: int = MOST_TEXT) -> os.stat_result:
-        """Open a file and close it again; return what the system knows of it.
+        """Check that a file can be opened, and return its status.
 
         Raises:
             OSError: as `open`.
@@ -136,63 +138,63 @@ class Checkout(Struct, frozen=True):
         with self.open(name, most) as file:
             return os.fstat(file.fileno())
 
-    def matching(self, pattern: str, most: int = MOST_LISTED) -> list[Path]:
-        """Return the files that a pattern matches, in the order of their names; no link is followed to find them.
+    def matching_files(self, pattern: str, most: int = MOST_LISTED) -> list[Path]:
+        """Return the files that match a pattern, sorted by name; no links are followed.
 
-        `*`, `?` and `[…]` match within a name, `**` any number of folders. A name that begins with a dot is matched by
-        one that does so, too. A pattern without any of them is the path of one file, which need not exist.
+        `*`, `?` and `[…]` match within a name, `**` any number of folders. A name that begins with
+        a dot only matches a part that does. A pattern without wildcards is the path of one file, which need not exist.
 
         Args:
-            pattern: a path, which may start in the folder.
-            most: names that are looked at.
+            pattern: a path with wildcards; a relative path starts in the checkout's folder.
+            most: maximum number of names to examine.
 
         Raises:
-            RefusedFileError: the pattern is out of reach, or would have to look at more names.
+            RefusedFileError: the pattern is out of reach, or more names would have to be examined.
             OSError: a folder cannot be listed.
         """
         parts = Path(pattern).parts
         fixed = next((at for at, part in enumerate(parts) if _WILD.search(part)), len(parts))
         start, wild = Path(*parts[:fixed]), parts[fixed:]
-        root, above = self._split(self.place(start))
+        root, above = self._split_root(self.place(start))
         if not wild:
             return [self.folder / start]
         if ".." in wild:
-            raise RefusedFileError("has `..` after a `*`: write it without")
+            raise RefusedFileError("has `..` after a `*`: remove the `..`")
         names = _Names(wild)
         found: list[Path] = []
         pending = [(Path(), names.start)]
         while pending:
             folder, states = pending.pop()
             try:
-                entries = self._entries(root, (*above, *folder.parts), most)
+                entries = self._list_folder(root, (*above, *folder.parts), most)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             most -= len(entries)
             for name, is_folder in entries:
                 inner = folder / name
                 if is_folder:
-                    following = names.after(states, name)
-                    if following and self._reaches(root, (*above, *inner.parts)):
+                    following = names.states_after(states, name)
+                    if following and self._is_reachable(root, (*above, *inner.parts)):
                         pending.append((inner, following))
-                elif names.end_at(states, name) and not self._is_link_to_folder(start / inner):
+                elif names.matches_file(states, name) and not self._is_link_to_folder(start / inner):
                     found.append(self.folder / start / inner)
         return sorted(found)
 
-    def _entries(self, root: Path, parts: tuple[str, ...], most: int) -> list[tuple[str, bool]]:
-        """Return the names in a folder, and whether each is a folder and no link to one."""
-        descriptor = _opened(root, parts, _LISTED)
+    def _list_folder(self, root: Path, parts: tuple[str, ...], most: int) -> list[tuple[str, bool]]:
+        """Return (name, is a folder) for each entry of a folder; a link does not count as a folder."""
+        descriptor = _open_below(root, parts, _LISTED)
         try:
             with os.scandir(descriptor) as entries:
                 found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, most + 1)]
         finally:
             os.close(descriptor)
         if len(found) > most:
-            raise RefusedFileError("looks at too many names: write a narrower pattern")
+            raise RefusedFileError("matches too many names: write a narrower pattern")
         return found
 
-    def _reaches(self, root: Path, parts: tuple[str, ...]) -> bool:
+    def _is_reachable(self, root: Path, parts: tuple[str, ...]) -> bool:
         try:
-            self._split(root.joinpath(*parts))
+            self._split_root(root.joinpath(*parts))
         except RefusedFileError:
             return False
         return True
@@ -201,50 +203,53 @@ class Checkout(Struct, frozen=True):
         try:
             return self.place(name).is_dir()
         except RefusedFileError:
-            # Whoever reads it is refused.
+            # Reading it will be refused.
             return False
 
-    def _split(self, real: Path) -> tuple[Path, tuple[str, ...]]:
-        """Return the root that a resolved path is in, and the parts behind it."""
+    def _split_root(self, real: Path) -> tuple[Path, tuple[str, ...]]:
+        """Return the root that contains a resolved path, and the parts below it."""
         if self.roots is None:
             return Path(real.anchor), real.parts[1:]
         root = next((root for root in self.roots if real.is_relative_to(root)), None)
         system = any(real.is_relative_to(place) for place in _SYSTEM) and not real.is_relative_to(_SHARED_MEMORY)
         if root is None or system:
-            raise RefusedFileError(f"lies outside of the checkout ({self.way_out})")
+            raise RefusedFileError(f"is outside the checkout ({self.way_out})")
         parts = real.relative_to(root).parts
         if any(part.lower() == ".git" for part in parts):
-            raise RefusedFileError("is data of Git, which may hold credentials, and no file of the repository")
+            raise RefusedFileError(
+                "belongs to Git's data, which may hold credentials, and is not a file of the repository"
+            )
         return root, parts
 
 
 class _Names:
-    """The parts of a pattern; a state is how many of them the folders so far have matched."""
+    """Matches paths with the parts of a pattern. A state is the number of parts that the folders so far have
+    matched."""
 
     def __init__(self, parts: Sequence[str]) -> None:
         self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
         self._hidden = [part.startswith(".") for part in parts]
         self._end = len(parts)
-        self.start = self._reached((0,))
+        self.start = self._expand_states((0,))
 
-    def after(self, states: Iterable[int], name: str) -> frozenset[int]:
-        """Return the states in a folder of this name; none if it does not match."""
-        taken = (state for state in states if self._takes(state, name))
-        return self._reached(state if self._parts[state] is None else state + 1 for state in taken)
+    def states_after(self, states: Iterable[int], name: str) -> frozenset[int]:
+        """Return the states inside a folder with this name; empty if it does not match."""
+        taken = (state for state in states if self._matches(state, name))
+        return self._expand_states(state if self._parts[state] is None else state + 1 for state in taken)
 
-    def end_at(self, states: Iterable[int], name: str) -> bool:
-        """Tell whether a file of this name matches the rest of the pattern; what stands before `**` is a folder."""
+    def matches_file(self, states: Iterable[int], name: str) -> bool:
+        """Return whether a file with this name completes the pattern."""
         last = {self._end - 1, *takewhile(lambda state: self._parts[state] is None, reversed(range(self._end)))}
-        return any(state in last and self._takes(state, name) for state in states)
+        return any(state in last and self._matches(state, name) for state in states)
 
-    def _takes(self, state: int, name: str) -> bool:
+    def _matches(self, state: int, name: str) -> bool:
         if state == self._end or (name.startswith(".") and not self._hidden[state]):
             return False
         part = self._parts[state]
         return part is None or part.match(name) is not None
 
-    def _reached(self, states: Iterable[int]) -> frozenset[int]:
-        # `**` may be no folder at all.
+    def _expand_states(self, states: Iterable[int]) -> frozenset[int]:
+        # `**` may match no folder.
         found = set()
         for start in states:
             state = start
@@ -255,8 +260,8 @@ class _Names:
         return frozenset(found)
 
 
-def _opened(root: Path, parts: tuple[str, ...], flags: int) -> int:
-    """Open what lies below a root, part by part and without following a link; return its descriptor."""
+def _open_below(root: Path, parts: tuple[str, ...], flags: int) -> int:
+    """Open a path below a root, part by part and without following links; return the descriptor."""
     above = os.open(root, _FOLDER)
     try:
         for part in parts[:-1]:
@@ -270,28 +275,29 @@ def _opened(root: Path, parts: tuple[str, ...], flags: int) -> int:
 
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SCP = re.compile(r"[\w.-]+@[\w.-]+:")
-"""How an address starts that is no URL, such as `git@github.com:owner/name.git`."""
+"""Start of an address that is not a URL, such as `git@github.com:owner/name.git`."""
 
 
 def repository_root(folder: Path) -> Path | None:
-    """Return the root of the repository that holds `folder`; None outside of one."""
+    """Return the root of the repository that contains `folder`; None if no repository does."""
     return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
 
 
 def head_commit(folder: Path) -> str | None:
-    """Return the checked-out commit's hash of the repository that holds `folder`; None outside a repository."""
+    """Return the hash of the checked-out commit of the repository that contains `folder`; None if it is unknown."""
     root = repository_root(folder)
     if root is None:
         return None
     try:
-        found = _resolve(_git_folder(root / ".git"))
+        found = _head_hash(_git_folder(root / ".git"))
     except (OSError, ValueError):
         return None
     return found if found is not None and _HASH.fullmatch(found) else None
 
 
 def folder_in_repository(folder: Path) -> str | None:
-    """Return a folder's path in the repository that holds it, with `/`, empty for its root; None outside of one."""
+    """Return a folder's path in its repository, with `/`; empty if it is the root, None if it is not in a
+    repository."""
     root = repository_root(folder)
     if root is None:
         return None
@@ -300,10 +306,10 @@ def folder_in_repository(folder: Path) -> str | None:
 
 
 def origin(root: Path) -> str | None:
-    """Return `owner/name` of the remote that a repository was cloned from; None where it has none on a server."""
+    """Return `owner/name` of the repository's remote `origin`; None if it has no such remote on a server."""
     try:
         folder = _git_folder(root / ".git")
-        text = _text(_common(folder) / "config")
+        text = _read_text(_common_folder(folder) / "config")
     except (OSError, ValueError):
         return None
     section = url = ""
@@ -318,8 +324,8 @@ def origin(root: Path) -> str | None:
     return "/".join(names) if len(names) == 2 and all(names) else None
 
 
-def _text(path: Path) -> str:
-    """Return the text of a file of Git.
+def _read_text(path: Path) -> str:
+    """Return the text of a file in Git's data.
 
     Raises:
         OSError, ForeignError: it cannot be read.
@@ -331,27 +337,27 @@ def _git_folder(git: Path) -> Path:
     if git.is_dir():
         return git
     # A worktree's or submodule's .git is a file: "gitdir: PATH".
-    return (git.parent / _text(git).removeprefix("gitdir:").strip()).resolve()
+    return (git.parent / _read_text(git).removeprefix("gitdir:").strip()).resolve()
 
 
-def _common(folder: Path) -> Path:
-    """Return the folder that a worktree shares with its repository; of a repository its own."""
+def _common_folder(folder: Path) -> Path:
+    """Return the Git folder that a worktree shares with its repository, or a repository's own."""
     common = folder / "commondir"
-    return (folder / _text(common).strip()).resolve() if common.exists() else folder
+    return (folder / _read_text(common).strip()).resolve() if common.exists() else folder
 
 
-def _resolve(folder: Path) -> str | None:
-    head = _text(folder / "HEAD").strip()
+def _head_hash(folder: Path) -> str | None:
+    head = _read_text(folder / "HEAD").strip()
     if not head.startswith("ref:"):
         return head or None
     reference = head.removeprefix("ref:").strip()
-    shared = _common(folder)
+    shared = _common_folder(folder)
     for place in (folder, shared):
         if (place / reference).is_file():
-            return _text(place / reference).strip() or None
+            return _read_text(place / reference).strip() or None
     packed = shared / "packed-refs"
     if packed.is_file():
-        for line in _text(packed).splitlines():
+        for line in _read_text(packed).splitlines():
             commit, _, name = line.partition(" ")
             if name == reference:
                 return commit

@@ -1,4 +1,4 @@
-"""Configuration errors that only show when the whole suite is known, and keys that would be sent unencrypted."""
+"""Checks that need the whole suite, and checks for keys that would be sent unencrypted."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from holodeck_action.suite.applicability import (
     skip_reason,
 )
 from holodeck_action.suite.errors import Problem, SourceMark, field_path, printable, quoted
-from holodeck_action.suite.expectations import not_literal
+from holodeck_action.suite.expectations import literal_problem
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.model.agent import AgentConfig
-from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GateMetric, Gates, Policy, gates_scores
+from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GateMetric, Gates, Policy, has_score_gate
 from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, KEY_VARIABLES, LLMProvider
 from holodeck_action.suite.values import Case, MetricSpec, Turn
 from holodeck_action.suite.yaml.document import Document
@@ -33,12 +33,12 @@ _EXTERNAL = "needs a vector database, which this version does not use: documents
 
 
 def unsupported_settings(policy: Policy, document: Document) -> list[Problem]:
-    """Settings of the policy file that this version cannot honour: ignoring them would be a gate that never closes."""
+    """Return problems of policy settings that this version does not support and cannot safely ignore."""
     return [document.problem(("vectorstores", "external"), _EXTERNAL)] if policy.vectorstores.external else []
 
 
 def unknown_labels(policy: Policy, labels: Iterable[str], document: Document) -> list[Problem]:
-    """Gates on metrics that the suite does not have."""
+    """Return problems of gates on metrics that the suite does not have."""
     known = sorted(set(labels))
     places: list[tuple[Where, str]] = [(("gates", "metrics", name), name) for name in policy.gates.metrics]
     if policy.gates.summary is not None:
@@ -46,15 +46,16 @@ def unknown_labels(policy: Policy, labels: Iterable[str], document: Document) ->
     options = f" (allowed: {', '.join(quoted(label) for label in known)})" if known else ""
     return [
         document.problem(
-            path, f"{quoted(name)} is no metric of this suite{did_you_mean(name, known)}{options}", key=True
+            path, f"{quoted(name)} is not a metric of this suite{did_you_mean(name, known)}{options}", key=True
         )
         for path, name in places
         if name not in known
     ]
 
 
-def bounds_against_polarity(policy: Policy, cases: Iterable[Case], document: Document) -> list[Problem]:
-    """Gates that ask for high scores of a metric whose low scores are good, or the other way round."""
+def misdirected_bounds(policy: Policy, cases: Iterable[Case], document: Document) -> list[Problem]:
+    """Return problems of gates that bound a metric in the wrong direction, such as `min_mean` if low scores are
+    good."""
     minimized = {
         spec.label
         for case in cases
@@ -70,24 +71,25 @@ def bounds_against_polarity(policy: Policy, cases: Iterable[Case], document: Doc
 
 
 def wrong_bounds(name: str, bounds: GateMetric, *, low_is_good: bool) -> Iterator[tuple[str, str]]:
-    """Yield every bound on a metric that points the wrong way, with the way out.
+    """Yield (key, message) for each bound that has the wrong direction for the metric.
 
     Args:
-        name: the metric's.
-        bounds: those given.
-        low_is_good: its polarity; metrics of one name have one.
+        name: name of the metric.
+        bounds: the bounds on the metric.
+        low_is_good: whether low scores of the metric are good.
     """
     for below, above in BOUNDS_OF_METRICS:
         if low_is_good and getattr(bounds, below) is not None:
-            yield below, f"{quoted(name)} is better when lower, and this asks for high scores: use {above}"
+            yield below, f"{quoted(name)} is better when lower, but this bound requires high scores: use {above}"
         if not low_is_good and getattr(bounds, above) is not None:
-            yield above, f"{quoted(name)} is better when higher, and this asks for low scores: use {below}"
+            yield above, f"{quoted(name)} is better when higher, but this bound requires low scores: use {below}"
 
 
 def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Document) -> list[Problem]:
-    """`min_pass_rate_lower_bound` against its value when every case passes: n / (n + z²), the Wilson bound at p = 1.
+    """Return the problem of a `min_pass_rate_lower_bound` that the suite has too few cases to reach, in a list.
 
-    Cases that assert nothing or are quarantined do not count. docs/results.md says how rates are computed.
+    If all n cases pass, the bound (Wilson) is n / (n + z²). Cases that assert nothing or are quarantined do not count.
+    docs/results.md says how rates are computed.
     """
     bound = policy.gates.min_pass_rate_lower_bound
     if bound is None:
@@ -107,11 +109,12 @@ def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Doc
 def metrics_that_never_apply(
     specs: Sequence[MetricSpec], fields: Sequence[str], cases: Sequence[Case]
 ) -> tuple[list[Problem], list[str]]:
-    """Suite-level metrics whose inputs no turn has, as problems; those that every case replaces, as notices.
+    """Return problems of suite-level metrics whose inputs no turn has, and notices about suite-level metrics that no
+    case uses because each has its own list.
 
     Args:
         specs: the suite-level specs.
-        fields: the path of each one's entry.
+        fields: the path of each spec's entry.
         cases: the cases.
     """
     waiting = {spec.mark: (spec, field) for spec, field in zip(specs, fields, strict=True) if spec.config.enabled}
@@ -131,38 +134,41 @@ def metrics_that_never_apply(
         if mark not in unused:
             names = " and ".join(sorted(spec.config.needs - {"retrieval_context", "retrieved_chunks"}))
             problems.append(
-                Problem(mark, field, f"applies to no turn: no case gives {names}; give it or remove the metric")
+                Problem(
+                    mark, field, f"applies to no turn, because no case gives {names}; give it, or remove the metric"
+                )
             )
     return problems, notices
 
 
 def inexpressible_calls(cases: Iterable[Case]) -> list[Problem]:
-    """Expected calls whose arguments a metric of DeepEval is to compare and cannot."""
+    """Return problems of expected tool calls whose arguments a metric of DeepEval cannot compare."""
     problems: dict[tuple[SourceMark, str], Problem] = {}
     for case in cases:
         for turn in case.turns:
             for spec in turn.metrics:
-                compared = any(config.compares_literals for config in spec.config.computed_by_library())
-                for place, reason in _not_literal(turn) if compared and skip_reason(spec, turn) is None else ():
+                compared = any(config.compares_literals for config in spec.config.library_parts())
+                for place, reason in _non_literal_calls(turn) if compared and skip_reason(spec, turn) is None else ():
                     message = f"{quoted(spec.label)} ({spec.mark}) cannot grade this: {reason}"
                     problems.setdefault((turn.mark, place), Problem(turn.mark, place, message))
     return list(problems.values())
 
 
-def _not_literal(turn: Turn) -> Iterator[tuple[str, str]]:
-    """Yield the place of each expected call that is no plain value, with the reason."""
+def _non_literal_calls(turn: Turn) -> Iterator[tuple[str, str]]:
+    """Yield the path and the reason for each expected tool call whose arguments are not plain values."""
     name, entries = "expected_trajectory", turn.expected_trajectory
     if entries is None:
         name, entries = "expected_tools", turn.expected_tools.tools if turn.expected_tools is not None else ()
     for index, entry in enumerate(entries):
-        reason = not_literal(entry)
+        reason = literal_problem(entry)
         if reason is not None:
             yield f"{name}[{index}]", reason
 
 
-def nothing_asserts(cases: Sequence[Case], gates: Gates, document: Document) -> list[Problem]:
-    """A suite in which neither a case nor a gate on scores can fail is green for the wrong reason."""
-    if gates_scores(gates) or any(case_asserts(case) for case in cases):
+def missing_assertions(cases: Sequence[Case], gates: Gates, document: Document) -> list[Problem]:
+    """Return the problem of a suite in which neither a case nor a gate on scores can fail, as a list with at most one
+    entry."""
+    if has_score_gate(gates) or any(case_asserts(case) for case in cases):
         return []
     message = (
         "nothing in this suite can fail: give a metric a threshold, add a metric that asserts (such as equality), "
@@ -172,12 +178,12 @@ def nothing_asserts(cases: Sequence[Case], gates: Gates, document: Document) -> 
 
 
 def duplicate_tools(agent: AgentConfig, document: Document) -> list[Problem]:
-    """Tools whose name another tool has."""
+    """Return problems of tools with the name of an earlier tool."""
     first: dict[str, int] = {}
     problems = []
     for index, tool in enumerate(agent.tools or ()):
         if tool.name in first:
-            message = f"{quoted(tool.name)} is already the name of tools[{first[tool.name]}]: tool names must differ"
+            message = f"{quoted(tool.name)} is already the name of tools[{first[tool.name]}]: tool names must be unique"
             problems.append(document.problem(("tools", index, "name"), message))
         first.setdefault(tool.name, index)
     return problems
@@ -187,38 +193,38 @@ _ADDRESSES = ("endpoint", "url")
 _UNSET = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
-def plain_addresses(block: BaseModel, document: Document, environ: Mapping[str, str]) -> list[Problem]:
-    """Find the `http://` addresses of other machines that a key or headers go with.
+def unencrypted_addresses(block: BaseModel, document: Document, environ: Mapping[str, str]) -> list[Problem]:
+    """Return problems of `http://` URLs on other machines to which a key or headers would be sent.
 
     Args:
         block: a validated file.
         document: the file as written.
-        environ: keys and addresses that the file omits.
+        environ: has the keys and URLs that the file omits.
     """
-    return [document.problem(path, _message(host)) for path, host in _found(block, environ, ())]
+    return [document.problem(path, _unencrypted_message(host)) for path, host in _find_plain_hosts(block, environ, ())]
 
 
-def plain_in_cases(cases: Sequence[Case], environ: Mapping[str, str]) -> list[Problem]:
-    """Find such addresses in the metrics of cases, each at its metric."""
+def unencrypted_case_addresses(cases: Sequence[Case], environ: Mapping[str, str]) -> list[Problem]:
+    """Return problems of `http://` URLs to which metrics of cases would send a key."""
     own = {
         id(spec.config): spec for case in cases for turn in case.turns for spec in turn.metrics if not spec.inherited
     }
     return [
-        Problem(spec.mark, field_path(path), _message(host))
+        Problem(spec.mark, field_path(path), _unencrypted_message(host))
         for spec in own.values()
-        for path, host in _found(spec.config, environ, ())
+        for path, host in _find_plain_hosts(spec.config, environ, ())
     ]
 
 
-def _message(host: str) -> str:
+def _unencrypted_message(host: str) -> str:
     return (
         f"a key would be sent unencrypted to {printable(host)} (allowed: https, this machine, or any with "
         "--allow-plain-http, which is an input of the action, too)"
     )
 
 
-def _found(value: Any, environ: Mapping[str, str], path: Where) -> Iterator[tuple[Where, str]]:
-    """Yield the place and the host of each such address."""
+def _find_plain_hosts(value: Any, environ: Mapping[str, str], path: Where) -> Iterator[tuple[Where, str]]:
+    """Yield the path and the host of each `http://` URL on another machine to which a key or headers would be sent."""
     if isinstance(value, LLMProvider):
         address = value.endpoint or environ.get(ADDRESS_VARIABLES.get(value.provider, ""), "")
         host = _plain_host(address)
@@ -230,24 +236,24 @@ def _found(value: Any, environ: Mapping[str, str], path: Where) -> Iterator[tupl
             if host is not None and (getattr(value, "headers", None) or _has_user(getattr(value, name))):
                 yield (*path, name), host
         for name in type(value).model_fields:
-            yield from _found(getattr(value, name), environ, (*path, name))
+            yield from _find_plain_hosts(getattr(value, name), environ, (*path, name))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _found(item, environ, (*path, index))
+            yield from _find_plain_hosts(item, environ, (*path, index))
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _found(item, environ, (*path, str(key)))
+            yield from _find_plain_hosts(item, environ, (*path, str(key)))
 
 
 def _has_key(model: LLMProvider, environ: Mapping[str, str]) -> bool:
     given = model.api_key.get_secret_value().strip() if isinstance(model.api_key, SecretStr) else ""
-    # A variable that is not set is no key.
+    # A reference to an unset variable is not a key.
     own = bool(given) and _UNSET.search(given) is None
     return own or any(environ.get(name, "").strip() for name in KEY_VARIABLES[model.provider])
 
 
 def _plain_host(address: object) -> str | None:
-    """Return the host of an `http://` address of another machine, None for any other text."""
+    """Return the host of an `http://` URL on another machine; None if the value is anything else."""
     if not isinstance(address, str) or not address.strip().lower().startswith("http:"):
         return None
     try:

@@ -1,6 +1,6 @@
-"""Why what was asked for cannot be run: sentences to print, and the places in files that they are about.
+"""Errors of a request that cannot be run: sentences to print, and their positions in files.
 
-The command line imports it first: what is heavy is imported where it is used.
+The command line imports this module first, so heavy imports are inside of functions.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A line of a file: what stands before the column of a problem, and what from there on. The text is untrusted."""
+    """A line of a file, split at the column of a problem. The text is untrusted."""
 
     before: str
     rest: str
 
-    def through(self, change: Callable[[str], str]) -> Excerpt | None:
-        """Return the line with a changed text, such as a redacted one; None where the column is lost in the change."""
+    def map_text(self, change: Callable[[str], str]) -> Excerpt | None:
+        """Return the line changed by a function, such as redaction; None if the function also changed the text around
+        the column."""
         before, whole = change(self.before), change(self.before + self.rest)
         return Excerpt(before, whole[len(before) :]) if whole.startswith(before) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A problem that stands in a file.
+    """A problem with its position in a file.
 
     Attributes:
-        text: all of it, ready to print.
-        folder: absolute folder that the mark's file is relative to.
-        mark: where it stands.
-        field: readable path such as `gates.min_pass_rate`; empty when the file as a whole is meant.
-        message: what is wrong, without the place.
-        excerpt: the line; None where it is not shown.
+        text: the complete text, ready to print.
+        folder: absolute folder to which the mark's file is relative.
+        mark: the position.
+        field: readable path such as `gates.min_pass_rate`; empty if the problem is about the whole file.
+        message: the problem, without the position.
+        excerpt: the line to show; None if no line is shown.
     """
 
     text: str
@@ -53,9 +54,9 @@ class Located:
 
 
 class ConfigurationError(Exception):
-    """What was asked for cannot be run; `lines` say why, one problem each, `located` are those that stand in a file.
+    """The request cannot be run. `problems` are the reasons, in the order in which they were found.
 
-    `problems` are both, in the order in which they were found.
+    `lines` are the problems as sentences; `located` are the problems with a position in a file.
     """
 
     def __init__(self, problems: Sequence[str | Located]) -> None:
@@ -65,13 +66,13 @@ class ConfigurationError(Exception):
         super().__init__("\n".join(self.lines))
 
 
-def located(problem: Problem, folder: Path, shown: str) -> str | Located:
-    """Return a problem of a suite's files; a sentence alone where no file can be pointed at.
+def locate_problem(problem: Problem, folder: Path, shown: str) -> str | Located:
+    """Return a problem of a suite's files with its position, or as a sentence if it has none.
 
     Args:
-        problem: what is wrong.
+        problem: the problem.
         folder: the suite's folder.
-        shown: that folder as the reader would type it, empty for the current one.
+        shown: that folder as the user would type it; empty if it is the working folder.
     """
     from holodeck_action.suite.errors import printable
 
@@ -82,7 +83,7 @@ def located(problem: Problem, folder: Path, shown: str) -> str | Located:
 
 
 def suite_problem(suite: Suite, shown: str, mark: SourceMark | None, field: str, message: str) -> str | Located:
-    """Return a problem that is told of the suite as a whole, though it may have a place."""
+    """Return a problem of the suite as a whole, with its position, or as a sentence if `mark` is None."""
     text = f"{shown}/{suite.file}: {message}" if shown else f"{suite.file}: {message}"
     return text if mark is None else Located(text, suite.folder, mark, field, message)
 
@@ -90,33 +91,33 @@ def suite_problem(suite: Suite, shown: str, mark: SourceMark | None, field: str,
 def target_problems(
     suite: Suite, shown: str, message: str, placed: Sequence[Problem] = (), *, written: str | None
 ) -> list[str | Located]:
-    """Return what is wrong with a target, at the places that name it.
+    """Return the problems of a target with their positions.
 
-    These are lines of agent.yaml that are known, such as those of tools. Else it is the policy file's `target` or,
-    where the suite's own model is asked, its `model`. A target of the command line stands in no file.
+    A position is a line of agent.yaml if `placed` has any, else the policy file's `target` or, for the suite's own
+    model, `model` in agent.yaml. The problem of a target from the command line has no position.
 
     Args:
         suite: the suite.
-        shown: its folder as the reader would type it, empty for the current one.
-        message: what is wrong.
-        placed: the same by lines; empty where none is known.
-        written: the target of the command line; None where it names none.
+        shown: its folder as the user would type it; empty if it is the working folder.
+        message: the problem.
+        placed: the same problem at lines of agent.yaml; empty if no line is known.
+        written: the target from the command line; None if the option is not given.
     """
     from holodeck_action.suite.errors import Problem
     from holodeck_action.suite.model.targets import OWN_MODEL
 
     if placed:
-        return [located(problem, suite.folder, shown) for problem in placed]
+        return [locate_problem(problem, suite.folder, shown) for problem in placed]
     if written is None and suite.target_mark is not None:
-        return [located(Problem(suite.target_mark, "target", message), suite.folder, shown)]
+        return [locate_problem(Problem(suite.target_mark, "target", message), suite.folder, shown)]
     told = message if message.startswith("--target") else f"target: {message}"
     mark = suite.model_mark if written in (None, OWN_MODEL) else None
     return [suite_problem(suite, shown, mark, "target", told)]
 
 
-def through(problem: str | Located, change: Callable[[str], str]) -> str | Located:
-    """Return a problem with changed texts, such as redacted ones."""
+def map_texts(problem: str | Located, change: Callable[[str], str]) -> str | Located:
+    """Return a problem with its strings changed by a function, such as redaction."""
     if isinstance(problem, str):
         return change(problem)
-    excerpt = None if problem.excerpt is None else problem.excerpt.through(change)
+    excerpt = None if problem.excerpt is None else problem.excerpt.map_text(change)
     return replace(problem, text=change(problem.text), message=change(problem.message), excerpt=excerpt)

@@ -1,4 +1,4 @@
-"""What is wrong with a suite, in a form that points at the line."""
+"""Problems of a suite, with their positions in its files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from holodeck_action.text.redaction import Redactor
 
 
 class SourceMark(Struct, frozen=True, order=True):
-    """Where something stands in a file.
+    """A position in a file.
 
     Attributes:
         file: path relative to the suite's folder with `/` separators, so that records are equal on every machine.
-        line: 1-based line; of what has rows and no lines, such as a Parquet file, the 1-based row.
-        column: 1-based column, in characters; 0 where `line` is a row.
+        line: 1-based line; in a file with rows instead of lines, such as Parquet, the 1-based row.
+        column: 1-based column, in characters; 0 if `line` is a row.
     """
 
     file: str
@@ -35,12 +35,12 @@ _QUOTATION = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 class Problem(Struct, frozen=True):
-    """One defect of a suite's files.
+    """One problem of a suite's files.
 
     Attributes:
-        mark: where it stands; None when no file can be pointed at.
-        field: readable path such as `test_cases[3].turns[0].input`; empty when the file as a whole is meant.
-        message: what is wrong and what is allowed, without the value of a secret.
+        mark: position of the problem; None if it is not in a file.
+        field: readable path such as `test_cases[3].turns[0].input`; empty if the problem is about the whole file.
+        message: the problem and the allowed values, without secrets.
     """
 
     mark: SourceMark | None
@@ -52,16 +52,18 @@ class Problem(Struct, frozen=True):
 
 
 class SuiteError(Exception):
-    """A suite cannot be used. `problems` holds every defect, sorted by file and position, quoting no given secret.
+    """A suite cannot be used. `problems` are sorted by file and position, and the given secrets are masked.
 
-    `files` are the files, as positions name them, of which lines may be shown once `redactor` has masked the secrets.
+    `files` are the names of the files whose lines may be shown after redaction by `redactor`.
     """
 
     def __init__(self, problems: Iterable[Problem], secrets: Iterable[str] = (), files: Iterable[str] = ()) -> None:
         known = tuple(secrets)
         self.files = frozenset(files)
         self.redactor = redactor = Redactor(known)
-        unique = {replace(problem, message=redactor.text(masked(problem.message, known))) for problem in problems}
+        unique = {
+            replace(problem, message=redactor.text(mask_quotations(problem.message, known))) for problem in problems
+        }
         self.problems = tuple(sorted(unique, key=_position))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
@@ -73,7 +75,7 @@ def _position(problem: Problem) -> tuple[str, int, int, str, str]:
 
 
 def field_path(path: Sequence[str | int]) -> str:
-    """Write a path readably: `test_cases[3].turns[0].input`, keys that are not words in quotes."""
+    """Return a path in readable form, such as `test_cases[3].turns[0].input`; keys that are not words are quoted."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -86,23 +88,23 @@ def field_path(path: Sequence[str | int]) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text of the suite in quotes, on one line and of bounded length."""
+    """Return a string from the suite in quotes, on one line and with limited length."""
     return json.dumps(text if len(text) <= _LONGEST_QUOTE else f"{text[: _LONGEST_QUOTE - 1]}…", ensure_ascii=False)
 
 
 def printable(text: str) -> str:
-    """A text with everything escaped that could move the cursor or start a new line."""
+    """Return a string in which characters that could move the cursor or start a new line are escaped."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def masked(text: str, secrets: Iterable[str]) -> str:
-    """A text with `"***"` for every quotation that shows a secret, whole or cut short.
+def mask_quotations(text: str, secrets: Iterable[str]) -> str:
+    """Return a message with `"***"` in place of each quotation that contains a secret, whole or cut.
 
-    Secrets of fewer than four characters hide nothing and stay.
+    Secrets of fewer than four characters are not masked.
     """
-    # As they look inside a quotation.
+    # The secrets as they are written inside a quotation.
     known = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets if len(secret) >= _SHORTEST_SECRET]
 
     def hide(match: re.Match[str]) -> str:

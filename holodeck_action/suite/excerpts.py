@@ -1,4 +1,4 @@
-"""The lines of files that problems are about, without their secrets, to be shown below a sentence."""
+"""Redacted excerpts of the lines that problems are about, to show below the message."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.redaction import MASK, Redactor
 
 MOST = 50
-"""Problems of which lines are shown: more are not read."""
+"""Most problems whose lines are shown."""
 _MOST_BYTES = 5_000_000
 _MOST_CHARACTERS = 500
-"""Before a column, and from it on."""
+"""Most characters before a column, and from the column on."""
 _LINES_ABOVE = 500
-"""Lines above that are searched for the key to which a line belongs."""
+"""Most lines above that are searched for the key of a line."""
 
 _YAML_BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
 _TABLE_BREAK = re.compile(r"\r\n|[\n\r]")
@@ -33,12 +33,12 @@ _FIRST_KEY = re.compile(r"""[\s-]*(?P<quote>["']?)(?P<key>[\w.-]+)(?P=quote)\s*:
 
 
 class Quotable(Struct, frozen=True):
-    """What may be shown of the files of a suite.
+    """The files of a suite whose lines may be shown.
 
     Attributes:
-        checkout: through which they are read.
-        files: their names, as positions have them; None for all that positions name.
-        redact: masks the secrets that are known.
+        checkout: reads the files.
+        files: names of the files whose lines may be shown; None if all may be.
+        redact: masks the known secrets.
     """
 
     checkout: Checkout
@@ -46,12 +46,12 @@ class Quotable(Struct, frozen=True):
     redact: Callable[[str], str]
 
 
-def with_excerpts(problems: Iterable[str | Located], folders: Mapping[Path, Quotable]) -> list[str | Located]:
-    """Return problems with the lines that they are about, as far as these may be shown; by folder of the files."""
+def add_excerpts(problems: Iterable[str | Located], folders: Mapping[Path, Quotable]) -> list[str | Located]:
+    """Return problems with their lines, if these may be shown; `folders` has the files that may be shown, by folder."""
 
     @cache
     def lines(folder: Path, file: str) -> tuple[str, ...]:
-        return _lines(folders[folder], file)
+        return _read_lines(folders[folder], file)
 
     found: list[str | Located] = []
     shown = 0
@@ -65,11 +65,11 @@ def with_excerpts(problems: Iterable[str | Located], folders: Mapping[Path, Quot
         else:
             assert isinstance(problem, Located)
             shown += 1
-            found.append(replace(problem, excerpt=excerpt.through(folders[problem.folder].redact)))
+            found.append(replace(problem, excerpt=excerpt.map_text(folders[problem.folder].redact)))
     return found
 
 
-def _lines(quotable: Quotable, file: str) -> tuple[str, ...]:
+def _read_lines(quotable: Quotable, file: str) -> tuple[str, ...]:
     if quotable.files is not None and file not in quotable.files:
         return ()
     try:
@@ -80,17 +80,17 @@ def _lines(quotable: Quotable, file: str) -> tuple[str, ...]:
 
 
 def _excerpt(lines: tuple[str, ...], line: int, column: int) -> Excerpt | None:
-    """Return a line around a column, both counted from 1; None where there is none that may be shown."""
+    """Return a line split at a column, both counted from 1; None if the line does not exist or must not be shown."""
     if not 0 < line <= len(lines) or not column or not lines[line - 1].strip():
         return None
     if _inside_secret(lines, line - 1):
         return None
     text, at = lines[line - 1], min(column - 1, len(lines[line - 1]))
-    secrets = tuple(_secrets(text))
+    secrets = tuple(_secret_spans(text))
     at = next((start for start, end in secrets if start < at < end), at)
-    before, rest = _masked(text, secrets, 0, at), _masked(text, secrets, at, len(text))
+    before, rest = _mask_part(text, secrets, 0, at), _mask_part(text, secrets, at, len(text))
     # Passwords of addresses, and settings such as `--token=…`.
-    masked = Excerpt(before, rest).through(Redactor(credentials_in(text)).text)
+    masked = Excerpt(before, rest).map_text(Redactor(credentials_in(text)).text)
     if masked is None:
         return None
     before, rest = masked.before, masked.rest
@@ -101,8 +101,8 @@ def _excerpt(lines: tuple[str, ...], line: int, column: int) -> Excerpt | None:
     )
 
 
-def _masked(text: str, secrets: Iterable[tuple[int, int]], start: int, end: int) -> str:
-    """Return a part of a line in which every secret is masked that begins in it."""
+def _mask_part(text: str, secrets: Iterable[tuple[int, int]], start: int, end: int) -> str:
+    """Return the part of a line from `start` to `end`, with each secret that begins in it masked."""
     shown = ""
     for first, last in secrets:
         if start <= first < end:
@@ -111,8 +111,8 @@ def _masked(text: str, secrets: Iterable[tuple[int, int]], start: int, end: int)
     return shown + text[start:end]
 
 
-def _secrets(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the values of secret keys stand in a line."""
+def _secret_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the (start, end) of each value of a secret key in a line."""
     end = 0
     for match in _KEY.finditer(text):
         if match.start() < end or not SECRET_KEY.search(match["key"]) or match.end() == len(text):
@@ -123,7 +123,7 @@ def _secrets(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _inside_secret(lines: tuple[str, ...], index: int) -> bool:
-    """Tell whether a line belongs to the value of a secret key above it, by indentation or by an open quotation."""
+    """Return whether a line belongs to the value of a secret key above it, by indentation or an open quotation."""
     indent = _indent(lines[index])
     for above in reversed(lines[max(0, index - _LINES_ABOVE) : index]):
         match = _FIRST_KEY.match(above)
@@ -131,13 +131,13 @@ def _inside_secret(lines: tuple[str, ...], index: int) -> bool:
             continue
         value = match["value"]
         deeper = _indent(above) < indent
-        if SECRET_KEY.search(match["key"]) and (deeper or _is_open(value)):
+        if SECRET_KEY.search(match["key"]) and (deeper or _is_open_quotation(value)):
             return True
         indent = min(indent, _indent(above))
     return False
 
 
-def _is_open(value: str) -> bool:
+def _is_open_quotation(value: str) -> bool:
     return value.startswith(("'", '"')) and _QUOTED.match(value) is None
 
 

@@ -1,4 +1,4 @@
-"""Expected tool calls as values."""
+"""Conversion of expected tool calls from their written form to values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, ToolExpe
 
 
 def expected_tool(entry: str | TrajectoryEntry) -> ExpectedTool:
-    """One entry of `expected_tools` or `expected_trajectory`; the name of the latter is compared exactly."""
+    """Return an entry of `expected_tools` or `expected_trajectory` as a value; names in `expected_trajectory` must
+    match exactly."""
     if isinstance(entry, str):
         return ExpectedTool(entry)
     args = None if entry.args is None else {name: _matcher(value) for name, value in entry.args.items()}
@@ -20,14 +21,14 @@ def expected_tool(entry: str | TrajectoryEntry) -> ExpectedTool:
     return ExpectedTool(entry.name, args, entry.count, match="exact")
 
 
-def not_literal(entry: ExpectedTool) -> str | None:
-    """Say why the arguments of an expected call cannot be compared as plain values; None when they can."""
+def literal_problem(entry: ExpectedTool) -> str | None:
+    """Return why the arguments of an expected tool call cannot be compared as plain values; None if they can."""
     if entry.args is None:
-        return "it says nothing about arguments, which are compared: give its args ({} for none)"
+        return "it gives no args, but arguments are compared: give its args ({} for none)"
     for name, matcher in entry.args.items():
         if matcher.kind != "literal":
             return (
-                f"DeepEval compares plain values alone, and the argument {quoted(name)} is a {matcher.kind} matcher: "
+                f"DeepEval compares only plain values, but the argument {quoted(name)} is a {matcher.kind} matcher: "
                 "write the value itself, or use type tool_correctness"
             )
     return None
@@ -43,13 +44,13 @@ def _matcher(value: Any) -> ArgumentMatcher:
 
 
 class ExpectationFactory:
-    """Builds `ToolExpectation`s; lists of the same plain names share one, which keeps large suites small."""
+    """Builds `ToolExpectation`s. Equal lists of plain names share one value, which saves memory."""
 
     def __init__(self) -> None:
         self._plain: dict[tuple[str, ...], ToolExpectation] = {}
 
     def build(self, entry: Sequence[str | ExpectedToolEntry] | OrderedExpectation | None) -> ToolExpectation | None:
-        """The value of an `expected_tools` field; None when nothing is asserted."""
+        """Return the value of an `expected_tools` field; None if nothing is asserted."""
         if entry is None:
             return None
         if isinstance(entry, OrderedExpectation):

@@ -1,4 +1,4 @@
-"""Hosts that addresses of a suite name."""
+"""Hosts and URLs in a suite."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host, a name in lower case or an address, is this machine (RFC 6761 §6.3)."""
+    """Return whether a host (a name in lower case, or an IP address) is this machine (RFC 6761 §6.3)."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -16,7 +16,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def shown_url(url: str) -> str:
+def url_without_secrets(url: str) -> str:
     """Return a URL without user, password, query and fragment, which may hold secrets."""
     parts = urlsplit(url)
     host = f"[{parts.hostname}]" if parts.hostname and ":" in parts.hostname else parts.hostname or ""

@@ -1,4 +1,4 @@
-"""Who is asked and what is asked: case ids and content hashes."""
+"""The identity of cases: ids, and hashes of their content."""
 
 from __future__ import annotations
 
@@ -19,46 +19,47 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",",
 
 
 def canonical_json(value: Any) -> bytes:
-    """JSON with sorted keys and no white space, as UTF-8."""
+    """Return JSON with sorted keys and without white space, as UTF-8."""
     return _ENCODER.encode(value).encode("utf-8", "surrogatepass")
 
 
 def slug(name: str) -> str:
-    """A name as lower-case words joined by hyphens, at most 80 characters; empty when it has no letter or digit."""
+    """Return a name as lower-case words joined by hyphens, at most 80 characters; empty if it has no letters or
+    digits."""
     plain = unicodedata.normalize("NFKC", name).lower()
     return re.sub(r"[\W_]+", "-", plain).strip("-")[:MAX_SLUG].rstrip("-")
 
 
-def asked_hash(case: CaseEntry, expectations: Sequence[ToolExpectation | None]) -> str:
-    """sha256 hex of what agent.yaml asks in a case, its name and metrics excluded.
+def question_hash(case: CaseEntry, expectations: Sequence[ToolExpectation | None]) -> str:
+    """Return the SHA-256, in hex, of a case's content in agent.yaml except its name and metrics.
 
     Args:
         case: the case as written.
         expectations: `expected_tools` of each of its turns.
     """
     turns: Iterable[CaseEntry | TurnEntry] = case.turns if case.turns is not None else (case,)
-    asked = [_asked(turn, expected) for turn, expected in zip(turns, expectations, strict=True)]
+    asked = [_turn_content(turn, expected) for turn, expected in zip(turns, expectations, strict=True)]
     return hashlib.sha256(canonical_json({"conversation": case.turns is not None, "turns": asked})).hexdigest()
 
 
 def content_hash(asked: str, trajectory: Sequence[ExpectedTool] | None, chunk_gains: Mapping[str, float] | None) -> str:
-    """The asked hash extended by what the policy file adds to the question; unchanged when it adds nothing."""
+    """Return the question hash `asked`, or, if the policy file adds expectations, a hash of it and the additions."""
     if trajectory is None and chunk_gains is None:
         return asked
     added = {
         "asked": asked,
-        "trajectory": [_tool(tool) for tool in trajectory or ()],
+        "trajectory": [_tool_content(tool) for tool in trajectory or ()],
         "chunks": dict(chunk_gains or {}),
     }
     return hashlib.sha256(canonical_json(added)).hexdigest()
 
 
-def _asked(turn: CaseEntry | TurnEntry, expected: ToolExpectation | None) -> dict[str, Any]:
+def _turn_content(turn: CaseEntry | TurnEntry, expected: ToolExpectation | None) -> dict[str, Any]:
     found: dict[str, Any] = {"input": turn.input}
     if turn.ground_truth is not None:
         found["ground_truth"] = turn.ground_truth
     if expected is not None:
-        found["expected_tools"] = {"order": expected.order, "tools": [_tool(tool) for tool in expected.tools]}
+        found["expected_tools"] = {"order": expected.order, "tools": [_tool_content(tool) for tool in expected.tools]}
     if turn.files:
         found["files"] = [file.model_dump(exclude_none=True) for file in turn.files]
     if turn.retrieval_context is not None:
@@ -68,20 +69,20 @@ def _asked(turn: CaseEntry | TurnEntry, expected: ToolExpectation | None) -> dic
     return found
 
 
-def _tool(tool: ExpectedTool) -> list[Any]:
+def _tool_content(tool: ExpectedTool) -> list[Any]:
     args = {name: [matcher.kind, matcher.value] for name, matcher in (tool.args or {}).items()}
     return [tool.name, args, tool.count, tool.max_count, tool.match]
 
 
 def case_ids(cases: Sequence[tuple[str | None, str]]) -> list[str]:
-    """An id for every case, unique and independent of the order of different cases.
+    """Return a unique id for every case, independent of the order of different cases.
 
     Args:
-        cases: name and asked hash of each case.
+        cases: name and question hash of each case.
 
     Returns:
-        The slug of the name, or `case-` and 12 hex digits of the hash when there is none. Cases whose ids would be
-        equal get `-` and 8 hex digits of their hash, and equal cases among them a counter.
+        The slug of the name, or `case-` and 12 hex digits of the hash if the slug is empty. Cases whose ids would be
+        equal get `-` and 8 hex digits of their hash, and identical cases also a counter.
     """
     plain = [slug(name or "") or f"case-{asked[:_UNNAMED]}" for name, asked in cases]
     hashes = [asked for _, asked in cases]
@@ -98,10 +99,10 @@ def case_ids(cases: Sequence[tuple[str | None, str]]) -> list[str]:
         found if found not in shared else f"{base}-{asked}"
         for found, base, asked in zip(ids, plain, hashes, strict=True)
     ]
-    return _counted(ids, [name or "" for name, _ in cases])
+    return _add_counters(ids, [name or "" for name, _ in cases])
 
 
-def _counted(ids: Sequence[str], names: Sequence[str]) -> list[str]:
+def _add_counters(ids: Sequence[str], names: Sequence[str]) -> list[str]:
     taken = set(ids)
     seen: Counter[str] = Counter()
     unique = list(ids)

@@ -1,4 +1,4 @@
-"""Display names of metrics: equal for equal settings, different otherwise."""
+"""Labels of metrics: equal for metrics with equal settings, different otherwise."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import BaseModel, SecretStr
 from holodeck_action.suite.errors import Problem, SourceMark, quoted
 from holodeck_action.suite.model.metric_base import Metric, Role
 
-# What is done with a score does not change what is measured.
+# The use of a score does not change the measure.
 _NOT_MEASURED = (Role.NAME, Role.PASS_MARK, Role.SCALE, Role.HANDLING, Role.EFFORT)
 _LONGEST_VALUE = 40
 
@@ -22,7 +22,7 @@ MetricKey = tuple[str | None, str, str, Settings]
 
 
 def metric_key(config: Metric, k: int | None) -> MetricKey:
-    """What tells one metric from another."""
+    """Return the name, type and settings that distinguish a metric from others; `k` is its cut-off rank."""
     skipped = config.settings_for(*_NOT_MEASURED)
     settings = []
     for name, field in type(config).model_fields.items():
@@ -37,7 +37,7 @@ def metric_key(config: Metric, k: int | None) -> MetricKey:
 
 
 def freeze(value: Any) -> Any:
-    """A hashable stand-in for a setting, equal for equal settings."""
+    """Return a hashable form of a setting's value; forms of equal values are equal."""
     if isinstance(value, SecretStr):
         return hashlib.sha256(value.get_secret_value().encode("utf-8", "surrogatepass")).hexdigest()
     if isinstance(value, BaseModel):
@@ -55,10 +55,10 @@ def label_metrics(
     """Choose a label for every metric of a suite.
 
     Args:
-        metrics: the different metrics, each with the first place that asks for it, in the order of the files.
+        metrics: the distinct metrics, each with its first position, in the order of the files.
 
     Returns:
-        The labels, unique and independent of the order, and a problem for every name that means two things.
+        The labels, unique and independent of the order, and a problem for each name that two distinct metrics have.
     """
     labels: dict[MetricKey, str] = {}
     problems: list[Problem] = []
@@ -83,9 +83,9 @@ def label_metrics(
             rank = dict(key[3]).get("k")
             labels[key] = name if rank is None or len(keys) == 1 else f"{name} (k={rank})"
     for base, keys in derived.items():
-        found = [base] if len(keys) == 1 else _distinguished(keys, _readable)
+        found = [base] if len(keys) == 1 else _add_settings(keys, _setting_text)
         if len(set(found)) < len(keys):
-            found = _distinguished(keys, _digest)
+            found = _add_settings(keys, _digest)
         if len({key[1] for key in keys}) > 1:
             # A gate on the bare name must not change from one type's metric to the other's.
             found = [f"{text} ({key[1]})" if text == base else text for key, text in zip(keys, found, strict=True)]
@@ -99,8 +99,8 @@ def _without_rank(key: MetricKey) -> tuple[str, Settings]:
     return key[1], tuple(setting for setting in key[3] if setting[0] != "k")
 
 
-def _distinguished(keys: Sequence[MetricKey], show: Callable[[Any], str]) -> list[str]:
-    """Base names with the settings that are not the default and not the same for all."""
+def _add_settings(keys: Sequence[MetricKey], show: Callable[[Any], str]) -> list[str]:
+    """Return the base name of each metric with the settings that are neither defaults nor the same for all metrics."""
     group = [dict(key[3]) for key in keys]
     found = []
     for key in keys:
@@ -109,14 +109,14 @@ def _distinguished(keys: Sequence[MetricKey], show: Callable[[Any], str]) -> lis
     return found
 
 
-def _readable(value: Any) -> str:
+def _setting_text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
         pairs = {item[0]: item[1] for item in value if isinstance(item, tuple)}
         if "provider" in pairs:
             return f"{pairs['provider']}/{pairs['name']}"
-        text = " ".join(_readable(item) for item in (pairs.values() if pairs else value))
+        text = " ".join(_setting_text(item) for item in (pairs.values() if pairs else value))
     else:
         text = f"{value:g}" if isinstance(value, float) else str(value)
     return text if len(text) <= _LONGEST_VALUE and text.isprintable() else f"{text[:_LONGEST_VALUE].split()[0]}…"

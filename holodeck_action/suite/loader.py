@@ -1,4 +1,4 @@
-"""`load_suite`: everything from agent.yaml on disk to a frozen `Suite`, or every problem at once."""
+"""`load_suite`: loads agent.yaml and its files into a frozen `Suite`, or reports all problems at once."""
 
 from __future__ import annotations
 
@@ -10,39 +10,40 @@ from msgspec import Struct, field
 
 from holodeck_action.suite.cases.case_files import RowSource, find_cases
 from holodeck_action.suite.cases.case_parameters import expand_cases
+from holodeck_action.suite.cases.expect import EXPECT, list_checks, overlays_of
 from holodeck_action.suite.cases.files import (
-    bad_response_format,
+    response_format_problems,
     unreadable_case_files,
     unreadable_files,
-    unreadable_of_policy,
-    unreadable_of_project,
+    unreadable_policy_files,
+    unreadable_project_files,
 )
 from holodeck_action.suite.cases.sources import (
     POLICY_NAMES,
     Sources,
     fill_models,
-    merged_project,
+    merge_project,
     read_content,
     read_sources,
 )
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.checks import (
-    bounds_against_polarity,
     duplicate_tools,
     inexpressible_calls,
     metrics_that_never_apply,
-    nothing_asserts,
-    plain_addresses,
-    plain_in_cases,
+    misdirected_bounds,
+    missing_assertions,
+    unencrypted_addresses,
+    unencrypted_case_addresses,
     unknown_labels,
     unreachable_lower_bound,
     unsupported_settings,
 )
-from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, field_path, masked
+from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, field_path, mask_quotations
 from holodeck_action.suite.expectations import ExpectationFactory
-from holodeck_action.suite.identity import asked_hash, case_ids
+from holodeck_action.suite.identity import case_ids, question_hash
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.model.cases import CaseEntry
+from holodeck_action.suite.model.cases import CaseEntry, TurnEntry
 from holodeck_action.suite.model.metric_types import METRICS, MetricTypes
 from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.notices import suite_notices
@@ -52,13 +53,13 @@ from holodeck_action.suite.resolve import (
     MetricTable,
     misplaced_metrics,
     overlays_by_case,
-    resolved_quarantine,
+    resolve_quarantine,
 )
-from holodeck_action.suite.validation import validated
+from holodeck_action.suite.validation import validate
 from holodeck_action.suite.values import Case, MetricSpec, Suite
 from holodeck_action.suite.yaml.document import Document, MarkedMap
 from holodeck_action.suite.yaml.reading import read_yaml
-from holodeck_action.text.kept_texts import KeptTexts
+from holodeck_action.text.text_store import TextStore
 
 
 def load_suite(
@@ -77,41 +78,41 @@ def load_suite(
 
     Args:
         path: agent.yaml.
-        environ: values of `${VAR}` (see `variables.environment_for`).
-        home: the user's home folder, for user configuration; None leaves it out.
-        metrics: the metrics that there are.
-        checkout: the suite's folder, and what paths in its files may reach; None for that folder alone.
-        plain_http: whether keys may go to other machines unencrypted.
-        allow_empty: accept a suite without cases.
-        rows: reads Parquet files and calls functions that give cases; None where neither is possible.
-        notices: what was noticed before, put first.
+        environ: values of `${VAR}` (see `variables.load_environment`).
+        home: the user's home folder, for user configuration; None to ignore user configuration.
+        metrics: the available metrics.
+        checkout: the suite's folder, and the paths that the suite may read; None if it may only read that folder.
+        plain_http: whether keys may be sent to other machines unencrypted.
+        allow_empty: whether a suite may have no cases.
+        rows: reads Parquet files and calls functions that return cases; None if neither is available.
+        notices: notices to put first.
 
     Raises:
-        SuiteError: with every problem of every file.
+        SuiteError: the suite is invalid; the error has all problems of all files.
     """
     checkout = checkout or Checkout.of(path.parent, path.parent)
     sources = read_sources(path, checkout, environ=environ, home=home, metrics=metrics)
-    project = _project(sources)
-    policy = _policy(sources)
+    project = _load_project(sources)
+    policy = _load_policy(sources)
     find_cases(sources, policy, rows)
     if policy is not None:
         policy = expand_cases(sources, policy)
-    agent = _agent(sources, merged_project(sources))
-    table = MetricTable()
-    outline = _outline(sources, table)
+    agent = _load_agent(sources, merge_project(sources))
+    table = MetricTable(checkout)
+    outline = _read_outline(sources, table)
     if sources.cases_found and not sources.count and not allow_empty:
-        sources.problems.append(_no_cases(sources))
+        sources.problems.append(_no_cases_problem(sources))
     if agent is None or policy is None or not sources.cases_found or len(outline.asked) < sources.count:
         raise sources.error()
     resolved = _Resolution(sources, agent, policy, table, outline)
-    cases = resolved.cases()
+    cases = resolved.build_cases()
     if cases:
-        resolved.check(cases)
+        resolved.check_cases(cases)
     if not plain_http:
-        sources.problems += plain_addresses(agent, sources.agent, environ)
+        sources.problems += unencrypted_addresses(agent, sources.agent, environ)
         if sources.policy is not None:
-            sources.problems += plain_addresses(policy, sources.policy, environ)
-        sources.problems += plain_in_cases(cases, environ)
+            sources.problems += unencrypted_addresses(policy, sources.policy, environ)
+        sources.problems += unencrypted_case_addresses(cases, environ)
     if project is None or sources.problems:
         raise sources.error()
     secrets = sources.secrets.union(policy.secrets)
@@ -120,7 +121,7 @@ def load_suite(
         folder=sources.folder,
         file=path.name,
         digest=sources.digest,
-        agent=_with_servers(agent, project),
+        agent=_add_servers(agent, project),
         policy=resolved.policy,
         project=project,
         cases=cases,
@@ -129,7 +130,7 @@ def load_suite(
             *notices,
             *sources.notices,
             *(
-                masked(notice, secrets)
+                mask_quotations(notice, secrets)
                 for notice in suite_notices(agent, project, resolved.policy.judges, resolved.suite_specs, cases)
             ),
         ),
@@ -175,7 +176,7 @@ def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:
 
 
 def _environment_mark(sources: Sources, policy: Policy) -> SourceMark | None:
-    return None if policy.environment is None else _mark(sources.policy, ("environment", policy.environment.way))
+    return None if policy.environment is None else _mark(sources.policy, ("environment", policy.environment.given_key))
 
 
 def _gates_mark(sources: Sources) -> SourceMark | None:
@@ -192,19 +193,20 @@ def _card_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
 
 
 def load_policy(path: Path, shown: str, *, environ: Mapping[str, str], metrics: MetricTypes) -> Policy:
-    """Load a policy file on its own, which messages call `shown`, for judging a record again.
+    """Load a policy file without a suite, to apply it to a stored record; `shown` is its name in messages.
 
     Raises:
-        SuiteError: with every problem of the file.
+        SuiteError: the file is invalid; the error has all problems.
     """
-    data, reason = read_content(Checkout.anywhere(path.parent), path.name)
+    data, reason = read_content(Checkout.unbounded(path.parent), path.name)
     if data is None:
         raise SuiteError([Problem(None, "", f"{shown}: {reason}")])
     document = read_yaml(data, file=path.name, environ=environ)
     problems = list(document.problems)
     policy: Policy | None = Policy()
     if document.root is not None:
-        policy, found = validated(Policy, document.root, document, metrics=metrics)
+        list_checks(overlays_of(document.root))
+        policy, found = validate(Policy, document.root, document, metrics=metrics)
         problems += found
     if policy is not None:
         problems += unsupported_settings(policy, document)
@@ -214,7 +216,7 @@ def load_policy(path: Path, shown: str, *, environ: Mapping[str, str], metrics: 
 
 
 def graders(suite: Suite) -> Mapping[str, SourceMark]:
-    """The callables of a suite (`module:callable`) that judge, each with the first place that asks for it."""
+    """Return the suite's own scoring functions (`module:callable`), each with its first position."""
     found: dict[str, SourceMark] = {}
     summary = suite.policy.gates.summary
     if summary is not None and summary.function is not None and suite.summary_mark is not None:
@@ -228,119 +230,124 @@ def graders(suite: Suite) -> Mapping[str, SourceMark]:
 
 
 class _Outline(Struct, frozen=True):
-    """Who and what the cases are, in the file's order."""
+    """The names and question hashes of the cases, in order."""
 
     names: list[str | None] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
 
-def _must_be_mapping(sources: Sources, document: Document) -> bool:
+def _check_mapping(sources: Sources, document: Document) -> bool:
     if document.readable and not isinstance(document.root, MarkedMap):
         sources.problems.append(document.problem((), "must be a mapping"))
     return isinstance(document.root, MarkedMap)
 
 
-def _project(sources: Sources) -> ProjectConfig | None:
+def _load_project(sources: Sources) -> ProjectConfig | None:
     valid = True
     for document in (sources.user, sources.project):
         if document is None:
             continue
-        if not _must_be_mapping(sources, document):
+        if not _check_mapping(sources, document):
             valid = False
             continue
-        config, problems = validated(ProjectConfig, document.root, document)
+        config, problems = validate(ProjectConfig, document.root, document)
         sources.problems += problems
         if config is not None and document is sources.project:
-            sources.problems += unreadable_of_project(config, sources.checkout, document)
+            sources.problems += unreadable_project_files(config, sources.checkout, document)
         valid = valid and config is not None
-    # Every entry is complete in the file that has it, so what is valid alone is valid merged.
-    return ProjectConfig.model_validate(merged_project(sources)) if valid else None
+    # Every entry is complete within its file, so files that are valid alone are valid when merged.
+    return ProjectConfig.model_validate(merge_project(sources)) if valid else None
 
 
-def _policy(sources: Sources) -> Policy | None:
+def _load_policy(sources: Sources) -> Policy | None:
     document = sources.policy
     if document is None:
         return Policy()
-    if not _must_be_mapping(sources, document):
+    if not _check_mapping(sources, document):
         return None
-    policy, problems = validated(Policy, document.root, document, metrics=sources.metrics)
+    list_checks(overlays_of(document.root))
+    policy, problems = validate(Policy, document.root, document, metrics=sources.metrics)
     sources.problems += problems
     if policy is not None:
         sources.problems += unsupported_settings(policy, document)
-        sources.problems += unreadable_of_policy(policy, sources.checkout, document)
+        sources.problems += unreadable_policy_files(policy, sources.checkout, document)
     return policy
 
 
-def _agent(sources: Sources, project: Mapping[str, Any]) -> AgentConfig | None:
+def _load_agent(sources: Sources, project: Mapping[str, Any]) -> AgentConfig | None:
     root = sources.agent.root
     if not isinstance(root, MarkedMap):
         return None
     if "test_cases" in root:
-        # The cases are validated one by one; keeping the key keeps the marks of the others.
+        # The cases are validated one by one. The key stays, because the marks depend on its position.
         root["test_cases"] = None
     fill_models(root, project)
-    agent, problems = validated(AgentConfig, root, sources.agent, metrics=sources.metrics)
+    agent, problems = validate(AgentConfig, root, sources.agent, metrics=sources.metrics)
     sources.problems += problems
     if agent is not None:
         sources.problems += duplicate_tools(agent, sources.agent)
         sources.problems += unreadable_files(agent, sources.checkout, sources.agent)
-        sources.problems += bad_response_format(agent, sources.checkout, sources.agent)
+        sources.problems += response_format_problems(agent, sources.checkout, sources.agent)
     return agent
 
 
-def _outline(sources: Sources, table: MetricTable) -> _Outline:
-    """Validate every case and note its metrics; the entries themselves are dropped again to save memory."""
+def _read_outline(sources: Sources, table: MetricTable) -> _Outline:
+    """Validate every case, add its metrics to the table, and return names and hashes; entries are dropped to save
+    memory."""
     outline = _Outline()
     factory = ExpectationFactory()
     for file in sources.case_files:
         document = file.document
+        list_checks(file.cases)
         for index, raw in enumerate(file.cases):
             if not isinstance(raw, MarkedMap):
                 sources.problems.append(
                     Problem(file.mark_of(index), field_path(("test_cases", index)), "must be a mapping")
                 )
                 continue
-            name = _shown_name(raw)
-            entry, problems = validated(
+            name = _visible_name(raw)
+            entry, problems = validate(
                 CaseEntry, raw, document, ("test_cases", index), case=name, metrics=sources.metrics
             )
             if entry is None:
-                sources.problems += problems if file.columns is None else map(file.columns.named, problems)
+                sources.problems += problems if file.columns is None else map(file.columns.name_column, problems)
                 continue
             sources.problems += misplaced_metrics(entry, raw, document, index)
             sources.problems += unreadable_case_files(entry, raw, sources.checkout, document, index)
-            table.add(entry.evaluations, raw.get("evaluations"), document)
-            for turn, written in zip(entry.turns or (), raw.get("turns") or (), strict=True):
-                table.add(turn.evaluations, written.get("evaluations"), document)
+            parts: list[tuple[CaseEntry | TurnEntry, Any]] = [(entry, raw)]
+            parts += zip(entry.turns or (), raw.get("turns") or (), strict=True)
+            for part, written in parts:
+                table.add(part.evaluations, written.get("evaluations"), document)
+                table.add(part.expect, written.get(EXPECT), document)
             expectations = [factory.build(part.expected_tools) for part in entry.turns or (entry,)]
             outline.names.append(entry.name)
-            outline.asked.append(asked_hash(entry, expectations))
+            outline.asked.append(question_hash(entry, expectations))
     return outline
 
 
-def _shown_name(raw: MarkedMap) -> str | None:
-    if isinstance(raw.get("name"), str) and not raw.substituted("name"):
+def _visible_name(raw: MarkedMap) -> str | None:
+    if isinstance(raw.get("name"), str) and not raw.is_substituted("name"):
         name: str = raw["name"]
         return name
     return None
 
 
-def _no_cases(sources: Sources) -> Problem:
+def _no_cases_problem(sources: Sources) -> Problem:
     document = sources.case_files[0].document
     path = ("test_cases",) if isinstance(document.root, MarkedMap) else ()
     mark = document.place(path)
     return Problem(mark, "test_cases", "the suite has no cases (allowed: at least one, or none with allow-empty)")
 
 
-def _with_servers(agent: AgentConfig, project: ProjectConfig) -> AgentConfig:
-    """Append the shared MCP servers whose name no tool has."""
+def _add_servers(agent: AgentConfig, project: ProjectConfig) -> AgentConfig:
+    """Return the agent with the project's MCP servers added, except servers whose name a tool already has."""
     taken = {tool.name for tool in agent.tools or ()}
     added = [server for server in project.mcp_servers or () if server.name not in taken]
     return agent.model_copy(update={"tools": [*(agent.tools or ()), *added]}) if added else agent
 
 
 class _Resolution:
-    """The second half of loading: what the files mean together."""
+    """The second half of loading: resolves references between the files."""
 
     def __init__(
         self,
@@ -357,17 +364,17 @@ class _Resolution:
         self._policy_document = sources.policy or Document(POLICY_NAMES[0], MarkedMap.empty(), True, (), frozenset())
         index = CaseIndex.of(outline.names, self._ids)
         before = len(sources.problems)
-        quarantine, problems = resolved_quarantine(policy, index, self._policy_document)
+        quarantine, problems = resolve_quarantine(policy, index, self._policy_document)
         sources.problems += problems
         self.policy = policy.model_copy(update={"quarantine": quarantine})
         self._overlays, self._raw_overlays, problems = overlays_by_case(policy, index, self._policy_document)
         sources.problems += problems
-        self._suite_lists = self._collect(agent)
+        self._suite_lists = self._collect_lists(agent)
         self._consistent = len(sources.problems) == before
         self.suite_specs: tuple[MetricSpec, ...] = ()
         self._suite_fields: list[str] = []
 
-    def _collect(self, agent: AgentConfig) -> list[tuple[Sequence[Any], Any, Document, str]]:
+    def _collect_lists(self, agent: AgentConfig) -> list[tuple[Sequence[Any], Any, Document, str]]:
         root = self._sources.agent.root
         lists: list[tuple[Sequence[Any], Any, Document, str]] = []
         if agent.evaluations is not None:
@@ -381,11 +388,12 @@ class _Resolution:
         for index, overlay in self._overlays.items():
             raw = self._raw_overlays[index]
             self._table.add(overlay.evaluations, raw.get("evaluations"), self._policy_document)
-        self._sources.problems += self._table.choose_labels()
+            self._table.add(overlay.expect, raw.get(EXPECT), self._policy_document)
+        self._sources.problems += [*self._table.problems, *self._table.choose_labels()]
         return lists
 
-    def cases(self) -> tuple[Case, ...]:
-        """Build the cases, dropping each one's raw data on the way."""
+    def build_cases(self) -> tuple[Case, ...]:
+        """Return the cases, and drop the raw data of each once it is built."""
         specs: list[MetricSpec] = []
         for configs, written, document, name in self._suite_lists:
             for place, config in enumerate(configs):
@@ -395,7 +403,7 @@ class _Resolution:
         self.suite_specs = tuple(specs)
         context = {METRICS: self._sources.metrics}
         cases: list[Case] = []
-        texts = KeptTexts()
+        texts = TextStore()
         for file in self._sources.case_files:
             builder = CaseBuilder(file.document, self.policy, self._policy_document, self._table, texts)
             builder.set_suite_metrics(self.suite_specs)
@@ -407,18 +415,18 @@ class _Resolution:
                 cases.append(builder.build(entry, raw, self._ids[index], self._outline.asked[index], overlay, written))
         return tuple(cases)
 
-    def check(self, cases: Sequence[Case]) -> None:
-        """Note what is only wrong in sight of everything."""
+    def check_cases(self, cases: Sequence[Case]) -> None:
+        """Add the problems that need the whole suite."""
         sources, document = self._sources, self._policy_document
         sources.problems += unknown_labels(self.policy, self._table.labels.values(), document)
         if not self._consistent:
-            # What an unmatched overlay would have given is not known.
+            # The effect of an unmatched overlay is unknown.
             return
-        sources.problems += bounds_against_polarity(self.policy, cases, document)
+        sources.problems += misdirected_bounds(self.policy, cases, document)
         sources.problems += inexpressible_calls(cases)
         sources.problems += unreachable_lower_bound(self.policy, cases, document)
         problems, notices = metrics_that_never_apply(self.suite_specs, self._suite_fields, cases)
         sources.problems += problems
         sources.notices += notices
         if not problems:
-            sources.problems += nothing_asserts(cases, self.policy.gates, sources.agent)
+            sources.problems += missing_assertions(cases, self.policy.gates, sources.agent)

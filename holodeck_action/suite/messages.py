@@ -1,4 +1,4 @@
-"""Sentences for what a model refuses."""
+"""Messages for validation errors."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from holodeck_action.text.plain import cut
 
 
 class Finding(Struct, frozen=True):
-    """One refusal.
+    """One validation error.
 
     Attributes:
         kind: pydantic's type of the error.
-        text: its message; ours for custom errors.
-        context: its values.
-        path: where it is, in the data.
-        schema: core schema of what is expected there.
-        value: what is there.
-        hidden: the value is a secret and must not be shown.
-        metrics: the metrics that there are.
+        text: pydantic's message, or our own if the error is custom.
+        context: values for the message.
+        path: path of the invalid value in the data.
+        schema: core schema of the expected value.
+        value: the actual value.
+        hidden: whether the value is a secret and must not be shown.
+        metrics: the available metrics.
     """
 
     kind: str
@@ -53,35 +53,38 @@ _MIGRATED_KEYS = {
 }
 
 _TRAJECTORY = (
-    'did you mean "expected_trajectory"? It stands in holodeck-action.yaml, under cases.NAME; '
-    "the calls that an agent makes are the target's to report"
+    'did you mean "expected_trajectory"? It belongs in holodeck-action.yaml, under cases.NAME; '
+    "the target reports the calls that an agent makes"
 )
-# What gllm-evals calls inputs of cases.
+# Names of case inputs in gllm-evals.
 _KEYS_OF_CASES = {"agent_trajectory": _TRAJECTORY, "expected_agent_trajectory": _TRAJECTORY}
 
-_NO_BATCHES = "judges are asked one by one, batch jobs of providers are not used: leave it out"
-# What gllm-evals calls options of metric entries: the key that has them here, and what to say.
+_NO_BATCHES = "judges are called one by one, without batch jobs of providers: leave it out"
+# Names of metric options in gllm-evals: the corresponding key here, and the hint.
 _KEYS_OF_METRICS = {
     "batch": ("type", _NO_BATCHES),
     "batch_status_check_interval": ("type", _NO_BATCHES),
     "batch_max_iterations": ("type", _NO_BATCHES),
-    "models": ("judges", "several models that grade stand under judges.models"),
-    "aggregation_method": ("judges", "it stands under judges.aggregation"),
-    "max_concurrent_judges": ("judges", "it stands under judges.max_concurrent_judges"),
-    "fallback_models": ("judges", "they stand under judges.fallback_models"),
+    "models": ("judges", "several grading models go under judges.models"),
+    "aggregation_method": ("judges", "it belongs under judges.aggregation"),
+    "max_concurrent_judges": ("judges", "it belongs under judges.max_concurrent_judges"),
+    "fallback_models": ("judges", "they belong under judges.fallback_models"),
     "available_tools": (
         "should_exact_match",
-        "a model would have to be asked about them, and here none is: type trajectory_accuracy asks one",
+        "they would need a judge, and this metric has none: type trajectory_accuracy has one",
     ),
     "run_parallel": ("parallel", "it is called parallel"),
     "enabled_metrics": ("metrics", "metrics.NAME.enabled: false leaves one out"),
-    "generation_evaluator": ("metrics", "it stands under metrics.generation"),
-    "metrics_aggregator": ("metrics", "how scores become one is fixed; code of your own is a metric of type code"),
+    "generation_evaluator": ("metrics", "it belongs under metrics.generation"),
+    "metrics_aggregator": (
+        "metrics",
+        "the way scores are combined is fixed; for your own code, use a metric of type code",
+    ),
 }
 
 
 def sentence(finding: Finding) -> str:
-    """What is wrong and what is allowed, without the value where it is hidden."""
+    """Return a sentence with the defect, the allowed values and, unless it is hidden, the value."""
     build = _SENTENCES.get(finding.kind)
     if build is not None:
         return build(finding)
@@ -91,7 +94,7 @@ def sentence(finding: Finding) -> str:
 
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
-    """`, did you mean "x"?` when one of the allowed words is close, else nothing."""
+    """Return `, did you mean "x"?` if an allowed word is similar, else an empty string."""
     close = difflib.get_close_matches(word, list(allowed), 1)
     return f", did you mean {quoted(close[0])}?" if close else ""
 
@@ -105,14 +108,16 @@ def _choice(finding: Finding, allowed: list[str]) -> str:
 
 def _literal(finding: Finding) -> str:
     if finding.value == "output" and finding.schema["expected"] == ["input_parameters"]:
-        return "output cannot be compared: expected_tools say nothing about results (allowed: input_parameters)"
+        return "output cannot be compared: expected_tools do not describe results (allowed: input_parameters)"
     if finding.path[-1:] == ("args",) and finding.value == "matchers":
         return "matchers is now called subset: write args: subset, or leave it out (allowed: exact, subset, ignore)"
     if finding.path[-1:] == ("metric",) and not finding.hidden:
         name = finding.value
         if name == "safety":
-            return "safety is not supported: use type geval with criteria that say what a safe answer is"
-        for kind, key in finding.metrics.measuring(name) if finding.metrics is not None else ():
+            return "safety is not supported: use type geval with criteria that define a safe answer"
+        if finding.metrics is not None and isinstance(name, str) and name in finding.metrics.classes:
+            return f"{name} is a type: write type: {name}"
+        for kind, key in finding.metrics.types_measuring(name) if finding.metrics is not None else ():
             return f"{name} is a {kind} metric: write type: {kind} and {key}: {name}"
     return _choice(finding, [str(value) for value in finding.schema["expected"]])
 
@@ -122,10 +127,46 @@ def _union_tag(finding: Finding) -> str:
     if isinstance(finding.value, dict):
         if "type" in finding.value:
             return f"must be text (allowed: {', '.join(allowed)})"
-        return f"type is missing: every entry names its type (allowed: {', '.join(allowed)})"
+        return f"type is missing: every entry needs a type (allowed: {', '.join(allowed)})"
     if isinstance(finding.value, str) and finding.path[-1:] == ("type",):
+        if finding.value in _CHECKS_OF_OTHERS and not finding.hidden:
+            return f"{finding.value} is not a type: write {_CHECKS_OF_OTHERS[finding.value]}"
         return _choice(finding, allowed)
     return "must be a mapping"
+
+
+_CHECKS_OF_OTHERS = {
+    "icontains": "contains, with case_insensitive: true",
+    "icontains-any": "contains_any, with case_insensitive: true",
+    "icontains-all": "contains_all, with case_insensitive: true",
+    "is-json": "json",
+    "is_json": "json",
+    "contains-json": "json, with fenced: true",
+    "equals": "{type: standard, metric: equality} among the metrics",
+    "exact_match": "{type: standard, metric: equality} among the metrics",
+    "llm-rubric": "{type: geval, criteria: …} among the metrics",
+    "llm_rubric": "{type: geval, criteria: …} among the metrics",
+    "model-graded-closedqa": "{type: geval, criteria: …} among the metrics",
+    "python": "{type: code, grader: module:function} among the metrics",
+    "javascript": "{type: code, grader: module:function}, in Python, among the metrics",
+}
+"""How checks of other programs are written here."""
+
+
+def _check(finding: Finding) -> str:
+    allowed = [*(finding.metrics.allowed("expect") if finding.metrics is not None else ())]
+    options = f"(allowed: {', '.join(allowed)})"
+    if not isinstance(finding.value, Mapping) or not finding.value:
+        return f"must be a mapping whose first key is the type of the check, such as contains: Thursday {options}"
+    kind = str(next(iter(finding.value)))
+    if kind in _CHECKS_OF_OTHERS:
+        return f"{quoted(kind)} is not a check: write {_CHECKS_OF_OTHERS[kind]} {options}"
+    if finding.metrics is not None and kind in finding.metrics.classes:
+        return f"{quoted(kind)} cannot be in expect: write it as an entry of evaluations {options}"
+    for entry, key in finding.metrics.types_measuring(kind) if finding.metrics is not None else ():
+        return f"{quoted(kind)} cannot be in expect: write {{type: {entry}, {key}: {kind}}} in evaluations {options}"
+    guess = did_you_mean(kind.replace("-", "_"), allowed)
+    return f"{quoted(kind)} is not a check{guess} {options}"
 
 
 def _unknown_key(finding: Finding) -> str:
@@ -144,9 +185,10 @@ def _unknown_key(finding: Finding) -> str:
 
 
 def _place_in_metric(key: str, allowed: list[str]) -> str | None:
-    """Say where a metric entry has an option that other tools call so; None when it has none like it."""
+    """Return a hint for an option that other tools have on a metric and this format has elsewhere; None if there is
+    none."""
     if key.endswith("_metric"):
-        place, told = "metrics", f"it stands under metrics.{key.removesuffix('_metric')}"
+        place, told = "metrics", f"it belongs under metrics.{key.removesuffix('_metric')}"
     else:
         place, told = _KEYS_OF_METRICS.get(key, ("", ""))
     return told if place in allowed and "retry_on_failure" in allowed else None
@@ -178,19 +220,20 @@ def _text(finding: Finding) -> str:
     return "must be text: put the value in quotes"
 
 
-def _says(text: str) -> Callable[[Finding], str]:
+def _fixed_sentence(text: str) -> Callable[[Finding], str]:
     return lambda finding: text
 
 
-_mapping, _list = _says("must be a mapping"), _says("must be a list")
-_number, _whole = _says("must be a number"), _says("must be a whole number")
+_mapping, _list = _fixed_sentence("must be a mapping"), _fixed_sentence("must be a list")
+_number, _whole = _fixed_sentence("must be a number"), _fixed_sentence("must be a whole number")
 
 _SENTENCES: dict[str, Callable[[Finding], str]] = {
-    "missing": _says("is missing (required)"),
+    "missing": _fixed_sentence("is missing (required)"),
     "extra_forbidden": _unknown_key,
     "literal_error": _literal,
     "union_tag_invalid": _union_tag,
     "union_tag_not_found": _union_tag,
+    "expect": _check,
     "model_type": _mapping,
     "model_attributes_type": _mapping,
     "dict_type": _mapping,
@@ -198,13 +241,13 @@ _SENTENCES: dict[str, Callable[[Finding], str]] = {
     "tuple_type": _list,
     "string_type": _text,
     "string_pattern_mismatch": _pattern,
-    "string_too_short": _says("must not be empty"),
+    "string_too_short": _fixed_sentence("must not be empty"),
     "float_type": _number,
     "int_type": _whole,
     "int_from_float": _whole,
     "int_parsing_size": _whole,
-    "finite_number": _says("must be a finite number"),
+    "finite_number": _fixed_sentence("must be a finite number"),
     **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), _range),
-    "too_short": _says("must have at least one entry"),
+    "too_short": _fixed_sentence("must have at least one entry"),
     "too_long": _too_long,
 }

@@ -1,4 +1,4 @@
-"""What the reader of a suite should know although nothing is wrong."""
+"""Notices about a valid suite."""
 
 from __future__ import annotations
 
@@ -29,69 +29,69 @@ _FILES_WITH = {"pages": "pdf", "sheet": "excel", "range": "excel"}
 def suite_notices(
     agent: AgentConfig, project: ProjectConfig, judges: Judges, suite_specs: Sequence[MetricSpec], cases: Sequence[Case]
 ) -> list[str]:
-    """One sentence each: unused settings, deprecated metrics, duplicate names; `judges` is the policy file's panel."""
-    specs = _distinct(suite_specs, cases)
+    """Return notices about unused settings, deprecated metrics and duplicate names, one sentence each."""
+    specs = _distinct_specs(suite_specs, cases)
     return [
-        *_unused(agent, project),
-        *_unread(agent),
-        *_other_block(agent),
-        *_tools(agent, project),
+        *_unused_settings(agent, project),
+        *_unread_sections(agent),
+        *_unused_block(agent),
+        *_unknown_databases(agent, project),
         *dict.fromkeys(notice for spec in specs for notice in spec.config.notices(str(spec.mark))),
         *replaced_models(judges, specs),
         *_duplicate_names(cases),
         *_lenient_trials(cases),
-        *_files(cases),
+        *_ineffective_file_settings(cases),
     ]
 
 
-def _set(prefix: str, block: BaseModel | None, honoured: Iterable[str] = ()) -> Iterator[str]:
+def _set_keys(prefix: str, block: BaseModel | None, honoured: Iterable[str] = ()) -> Iterator[str]:
     if block is not None:
         for name in type(block).model_fields:
             if name in block.model_fields_set and name not in honoured and getattr(block, name) is not None:
                 yield f"{prefix}.{name}"
 
 
-def _unused(agent: AgentConfig, project: ProjectConfig) -> list[str]:
+def _unused_settings(agent: AgentConfig, project: ProjectConfig) -> list[str]:
     block = runner_block(agent.model.provider)
     found = [
-        *_set(block, agent.claude if block == "claude" else agent.openai, _HONOURED),
+        *_set_keys(block, agent.claude if block == "claude" else agent.openai, _HONOURED),
         *(["deployment"] if agent.deployment or project.deployment else []),
         *(["evaluations.optimizer"] if agent.evaluations is not None and agent.evaluations.optimizer else []),
-        *(name for key in type(agent).model_fields for name in _without_effect(key, getattr(agent, key))),
+        *(name for key in type(agent).model_fields for name in _keys_without_effect(key, getattr(agent, key))),
     ]
     return [f"not used by this runner: {', '.join(found)}"] if found else []
 
 
-def _unread(agent: AgentConfig) -> Iterator[str]:
+def _unread_sections(agent: AgentConfig) -> Iterator[str]:
     for key, extension in READ_BY.items():
         if getattr(agent, key) is not None and key not in registry.sections():
             yield f"{key}: not used: the extension {extension}, which reads it, is not part of this installation"
 
 
-def _without_effect(place: str, value: Any) -> Iterator[str]:
-    """Yield the places of keys that have no effect, of a section and of what is in it."""
+def _keys_without_effect(place: str, value: Any) -> Iterator[str]:
+    """Yield the paths of keys without effect in a section and its subsections."""
     if isinstance(value, FormatModel):
-        yield from _set(place, value, type(value).model_fields.keys() - {*value.UNUSED})
+        yield from _set_keys(place, value, type(value).model_fields.keys() - {*value.UNUSED})
         for name in type(value).model_fields:
-            yield from _without_effect(f"{place}.{name}", getattr(value, name))
+            yield from _keys_without_effect(f"{place}.{name}", getattr(value, name))
 
 
-def _other_block(agent: AgentConfig) -> Iterator[str]:
+def _unused_block(agent: AgentConfig) -> Iterator[str]:
     provider, block = agent.model.provider, runner_block(agent.model.provider)
     other = "openai" if block == "claude" else "claude"
     if getattr(agent, other) is not None:
-        yield f"{other}: not used, because the model's provider is {provider}: what is below `{block}:` counts for it"
+        yield f"{other}: not used, because the model's provider is {provider}: `{block}:` applies instead"
 
 
-def _tools(agent: AgentConfig, project: ProjectConfig) -> Iterator[str]:
+def _unknown_databases(agent: AgentConfig, project: ProjectConfig) -> Iterator[str]:
     known = project.vectorstores or {}
     for index, tool in enumerate(agent.tools or ()):
         if tool.type == "vectorstore" and isinstance(tool.database, str) and known and tool.database not in known:
             yield f"tools[{index}]: the project config names no database {quoted(tool.database)}; it is kept in memory"
 
 
-def _distinct(suite_specs: Sequence[MetricSpec], cases: Sequence[Case]) -> list[MetricSpec]:
-    """The specs of the suite, one for each configuration."""
+def _distinct_specs(suite_specs: Sequence[MetricSpec], cases: Sequence[Case]) -> list[MetricSpec]:
+    """Return the specs of the suite and its cases, one for each distinct configuration."""
     found = {id(spec.config): spec for spec in suite_specs}
     seen: set[int] = set()
     for case in cases:
@@ -104,15 +104,15 @@ def _distinct(suite_specs: Sequence[MetricSpec], cases: Sequence[Case]) -> list[
 
 
 def _lenient_trials(cases: Sequence[Case]) -> Iterator[str]:
-    """A case that passes every other time turns green where half of its trials are enough."""
+    """Yield a notice about cases that can pass although half of their trials or more fail, if there are any."""
     lenient = [f"{case.id} ({case.passes_needed} of {case.repeat})" for case in cases if case.lenient]
     if lenient:
         shown = ", ".join(lenient[:_MANY]) + (", …" if len(lenient) > _MANY else "")
         yield f"half of the trials or fewer are enough for repeated cases: {shown}; raise min_pass to ask for more"
 
 
-def _files(cases: Sequence[Case]) -> Iterator[str]:
-    """Settings of files that say nothing about files of their type."""
+def _ineffective_file_settings(cases: Sequence[Case]) -> Iterator[str]:
+    """Yield a notice for each setting of a file that has no effect on files of its type or source."""
     for case in cases:
         for turn in case.turns:
             for file in turn.files:

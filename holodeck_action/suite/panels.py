@@ -1,4 +1,4 @@
-"""Panels of judges as they are in force: the policy file's, changed by what a metric says itself."""
+"""The panel of judges of each metric: the policy file's panel with the metric's own settings."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Panel(Struct, frozen=True):
     """The panel of one metric.
 
     Attributes:
-        models: one per judge; None is the model that grades without a panel.
-        fallbacks: stand in for a judge, in this order.
-        aggregation: how several verdicts become one.
-        min_successful: verdicts without which the evaluation has failed.
-        max_concurrent: judges asked at once; None for all.
+        models: one model for each judge; None is the model that would grade without a panel.
+        fallbacks: models that replace a judge that returns no verdict, in this order.
+        aggregation: how the verdicts are combined.
+        min_successful: minimum number of verdicts; with fewer, the evaluation fails.
+        max_concurrent: maximum number of concurrent calls for one answer; None if there is no limit.
         origin: `judges of the policy file` or `the metric's judges`, for messages.
     """
 
@@ -33,13 +33,13 @@ class Panel(Struct, frozen=True):
 
 
 def panel_of(defaults: Judges, config: Metric) -> Panel | None:
-    """Return the panel of a metric, None where one model grades.
+    """Return the panel of a metric; None if a single model grades.
 
     Args:
         defaults: `judges` of the policy file.
-        config: the metric; what it says itself counts, setting by setting.
+        config: the metric, whose own settings take precedence.
     """
-    if not config.needs_judge:
+    if not config.needs_judge or config.embedding is not None:
         return None
     own = config.own_judges
     settings = defaults
@@ -60,10 +60,10 @@ def panel_of(defaults: Judges, config: Metric) -> Panel | None:
 def replaced_models(defaults: Judges, specs: Iterable[MetricSpec]) -> Iterator[str]:
     """Yield a sentence for every metric whose `model` the policy file's panel replaces."""
     for spec in specs:
-        if any(_is_replaced(defaults, metric) for metric in spec.config.flat()):
+        if any(_is_replaced(defaults, metric) for metric in spec.config.leaf_metrics()):
             yield (
-                f"{spec.mark}: model is not used: the panel of the policy file grades this metric; give it "
-                "`judges: {models: []}` to be graded by its own model"
+                f"{spec.mark}: model is not used: the panel of the policy file grades this metric; "
+                "set `judges: {models: []}` to let its own model grade it"
             )
 
 

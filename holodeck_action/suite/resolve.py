@@ -1,9 +1,10 @@
-"""From validated entries to the cases that run: what the policy file says of them, metric resolution, shared values."""
+"""Building the cases that run from validated entries, the policy file's overlays, and metrics."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -11,6 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.suite.applicability import missing_static_inputs
+from holodeck_action.suite.cases.expect import EXPECT
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import Problem, SourceMark, field_path, quoted
 from holodeck_action.suite.expectations import ExpectationFactory, expected_tool
 from holodeck_action.suite.identity import content_hash
@@ -22,14 +25,15 @@ from holodeck_action.suite.model.policy import CaseOverlay, Policy, QuarantineEn
 from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, ExpectedTool, MetricSpec, Turn
 from holodeck_action.suite.yaml.document import Document, Path, last_position
-from holodeck_action.text.kept_texts import KeptTexts
+from holodeck_action.text.foreign import RefusedFileError
+from holodeck_action.text.text_store import TextStore
 
 Entry = TypeVar("Entry")
 _MANY = 10
 
 
 class CaseIndex(Struct, frozen=True):
-    """The cases of a suite by id and by name; positions in the file's order."""
+    """The cases of a suite by id and by name; values are positions in order."""
 
     ids: Sequence[str]
     by_id: Mapping[str, int]
@@ -37,7 +41,7 @@ class CaseIndex(Struct, frozen=True):
 
     @classmethod
     def of(cls, names: Sequence[str | None], ids: Sequence[str]) -> CaseIndex:
-        """Index cases given by name and id."""
+        """Index cases by their names and ids."""
         by_name: dict[str, tuple[int, ...]] = {}
         for index, name in enumerate(names):
             if name is not None:
@@ -45,7 +49,7 @@ class CaseIndex(Struct, frozen=True):
         return cls(ids, {found: index for index, found in enumerate(ids)}, by_name)
 
     def find(self, reference: str) -> int | str:
-        """The case that a name or id means, or a sentence that says why there is not exactly one."""
+        """Return the index of the case with a name or id, or a sentence if there is not exactly one such case."""
         found = set(self.by_name.get(reference, ()))
         if reference in self.by_id:
             found.add(self.by_id[reference])
@@ -53,7 +57,7 @@ class CaseIndex(Struct, frozen=True):
             return found.pop()
         if not found:
             guess = did_you_mean(reference, [*self.by_name, *self.ids])
-            return f"{quoted(reference)} is no case of this suite{guess or self._options()}"
+            return f"{quoted(reference)} is not a case of this suite{guess or self._options()}"
         ids = [self.ids[index] for index in sorted(found)]
         shown = ", ".join(ids[:_MANY]) + (", …" if len(ids) > _MANY else "")
         return f"{quoted(reference)} is the name of {len(ids)} cases (allowed: one of their ids {shown})"
@@ -71,26 +75,30 @@ def overlays_by_case(
     """Match the overlays with their cases.
 
     Returns:
-        Overlay by case, the overlay as written by case, and a problem for each that does not mean exactly one case.
+        The overlays by index of their case, the overlays as written by index of their case, and a problem for each
+        overlay that does not match exactly one case.
     """
-    found, problems = _matched(policy.cases.items(), cases, document, lambda key: ("cases", key), at_key=True)
+    found, problems = _match_entries(policy.cases.items(), cases, document, lambda key: ("cases", key), at_key=True)
     raw = {index: document.root["cases"][key] for index, (key, _) in found.items()}
     problems += _trial_problems(policy, {index: overlay for index, (_, overlay) in found.items()}, raw, document)
     return {index: overlay for index, (_, overlay) in found.items()}, raw, problems
 
 
-def resolved_quarantine(
+def resolve_quarantine(
     policy: Policy, cases: CaseIndex, document: Document
 ) -> tuple[tuple[QuarantineEntry, ...], list[Problem]]:
-    """The quarantine with ids for names, and a problem for each entry that does not mean exactly one case."""
+    """Return the quarantine with ids instead of names, and a problem for each entry that does not match exactly one
+    case."""
     entries = [(entry.case, entry) for entry in policy.quarantine]
     places = iter(range(len(entries)))
-    found, problems = _matched(entries, cases, document, lambda _: ("quarantine", next(places), "case"), at_key=False)
+    found, problems = _match_entries(
+        entries, cases, document, lambda _: ("quarantine", next(places), "case"), at_key=False
+    )
     resolved = (entry.model_copy(update={"case": cases.ids[index]}) for index, (_, entry) in found.items())
     return tuple(resolved), problems
 
 
-def _matched(
+def _match_entries(
     entries: Any, cases: CaseIndex, document: Document, path_of: Callable[[str], Path], *, at_key: bool
 ) -> tuple[dict[int, tuple[str, Any]], list[Problem]]:
     found: dict[int, tuple[str, Any]] = {}
@@ -99,7 +107,7 @@ def _matched(
         path = path_of(reference)
         index = cases.find(reference)
         if isinstance(index, int) and index in found:
-            index = f"{quoted(reference)} means the same case as {quoted(found[index][0])}: one entry per case"
+            index = f"{quoted(reference)} names the same case as {quoted(found[index][0])}: write one entry per case"
         if isinstance(index, str):
             field = field_path(path[:-1] if at_key else path)
             problems.append(Problem(document.place(path, key=at_key), field, index))
@@ -113,23 +121,24 @@ def _trial_problems(
 ) -> list[Problem]:
     problems: list[Problem] = []
     if (policy.trials.min_pass or 1) > policy.trials.repeat:
-        problems.append(_too_many(policy.trials.repeat, ("trials", "min_pass"), document))
+        problems.append(_min_pass_problem(policy.trials.repeat, ("trials", "min_pass"), document))
     for index, overlay in overlays.items():
         repeat, least = trials_of(policy, overlay)
         if (least or 1) > repeat and (overlay.repeat is not None or overlay.min_pass is not None):
             key = next(key for key, value in document.root["cases"].items() if value is raw[index])
             field = "min_pass" if overlay.min_pass is not None else "repeat"
-            problems.append(_too_many(repeat, ("cases", key, field), document))
+            problems.append(_min_pass_problem(repeat, ("cases", key, field), document))
     return problems
 
 
-def _too_many(repeat: int, path: Path, document: Document) -> Problem:
+def _min_pass_problem(repeat: int, path: Path, document: Document) -> Problem:
     message = f"more trials must pass than there are (allowed: min_pass from 1 to repeat, which is {repeat})"
     return document.problem(path, message)
 
 
 def trials_of(policy: Policy, overlay: CaseOverlay | None) -> tuple[int, int | None]:
-    """Number of trials of a case and how many must pass (None: all), the suite's own where the overlay is silent."""
+    """Return the number of trials of a case, and how many must pass, None if every one must; the overlay takes
+    precedence."""
     repeat, least = policy.trials.repeat, policy.trials.min_pass
     if overlay is not None:
         repeat = overlay.repeat if overlay.repeat is not None else repeat
@@ -142,42 +151,69 @@ _NO_CONFIG: Mapping[str, Any] = MappingProxyType({})
 
 
 class MetricTable:
-    """Every metric of a suite: equal configurations are kept once, labels are chosen when all are known."""
+    """All metrics of a suite. Equal configurations are stored once, and labels are chosen when all metrics are known.
 
-    def __init__(self) -> None:
+    `problems` are the problems of the files that metrics name.
+    """
+
+    def __init__(self, checkout: Checkout) -> None:
+        """Set the suite's folder, and the paths that its files may read."""
+        self._checkout = checkout
+        self.problems: list[Problem] = []
         self.first_marks: dict[MetricKey, SourceMark] = {}
         self.labels: dict[MetricKey, str] = {}
         self._known: dict[tuple[Any, ...], tuple[Metric, tuple[tuple[int | None, MetricKey], ...]]] = {}
 
     def add(self, configs: Sequence[Metric] | None, raw: Any, document: Document) -> None:
-        """Note the metrics of one list, with the list as written."""
+        """Add the metrics of a list; `raw` is the list as written."""
         for config, written in zip(configs or (), raw or (), strict=True):
-            for _, key in self._entry(config)[1]:
+            mark = document.mark(written.line, written.column)
+            for _, key in self._share_config(config, document, mark)[1]:
                 if key not in self.first_marks:
-                    self.first_marks[key] = document.mark(written.line, written.column)
+                    self.first_marks[key] = mark
 
     def choose_labels(self) -> list[Problem]:
-        """Choose the labels; a problem for every name that means two things."""
+        """Choose the labels; return a problem for each name that two distinct metrics have."""
         self.labels, problems = label_metrics(self.first_marks)
         return problems
 
     def specs(self, configs: Sequence[Metric] | None, raw: Any, document: Document, *, inherited: bool) -> Specs:
-        """The evaluations that one list asks for."""
+        """Return the specs for a list of metrics; `raw` is the list as written."""
         found: list[MetricSpec] = []
         for config, written in zip(configs or (), raw or (), strict=True):
-            shared, keys = self._entry(config)
             mark = document.mark(written.line, written.column)
+            shared, keys = self._share_config(config, document, mark)
             found += (MetricSpec(shared, self.labels[key], mark, inherited, k) for k, key in keys)
         return tuple(found)
 
-    def _entry(self, config: Metric) -> tuple[Metric, tuple[tuple[int | None, MetricKey], ...]]:
-        full = (type(config), *(freeze(value) for value in config.__dict__.values()))
+    def _share_config(
+        self, config: Metric, document: Document, mark: SourceMark
+    ) -> tuple[Metric, tuple[tuple[int | None, MetricKey], ...]]:
+        """Return the metric that equal entries share, with the content of its file, and (cut-off rank, key) of each of
+        its evaluations."""
+        folder = posixpath.dirname(document.file) if config.NAMES_FILE else ""
+        full = (type(config), folder, *(freeze(value) for value in config.__dict__.values()))
         if full not in self._known:
+            if config.NAMES_FILE:
+                try:
+                    config = config.with_file(partial(_join_path, folder), self._checkout.read)
+                except (OSError, ValueError) as error:
+                    self.problems.append(Problem(mark, "", _file_problem(error)))
             self._known[full] = (config, tuple((k, metric_key(config, k)) for k in config.cut_offs()))
         return self._known[full]
 
 
-def _of_one_turn(specs: Specs) -> Specs:
+def _join_path(folder: str, path: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, path))
+
+
+def _file_problem(error: OSError | ValueError) -> str:
+    if isinstance(error, RefusedFileError):
+        return f"the file {error.clause}"
+    return f"the file {error.filename} cannot be read: {error.strerror}" if isinstance(error, OSError) else str(error)
+
+
+def _turn_specs(specs: Specs) -> Specs:
     return tuple(spec for spec in specs if not spec.config.concerns_conversation)
 
 
@@ -185,9 +221,9 @@ class CaseBuilder:
     """Builds the cases of one suite."""
 
     def __init__(
-        self, document: Document, policy: Policy, policy_document: Document, table: MetricTable, texts: KeptTexts
+        self, document: Document, policy: Policy, policy_document: Document, table: MetricTable, texts: TextStore
     ) -> None:
-        """Take what the cases are made of; `texts` takes theirs."""
+        """Set the values that all cases share; `texts` stores their long texts."""
         self._document = document
         self._texts = texts
         self._policy = policy
@@ -200,9 +236,9 @@ class CaseBuilder:
         self._last_specs: Specs = ()
 
     def set_suite_metrics(self, specs: Specs) -> None:
-        """Set the metrics of every case that lists none of its own."""
+        """Set the metrics of the cases that list no metrics."""
         self._suite_specs = specs
-        one_turn = _of_one_turn(specs)
+        one_turn = _turn_specs(specs)
         # Sharing one tuple keeps large suites small.
         self._suite_specs_of_one_turn = specs if len(one_turn) == len(specs) else one_turn
 
@@ -213,28 +249,36 @@ class CaseBuilder:
 
         Args:
             entry: the case.
-            raw: the case as written, with marks.
-            found: its id.
-            asked: hash of what it asks.
-            overlay: what the policy file adds to it.
+            raw: the case as written, with positions.
+            found: id of the case.
+            asked: question hash of the case.
+            overlay: the policy file's additions; None if it has none.
             raw_overlay: the overlay as written.
         """
         mark = self._document.mark(raw.line, raw.column)
         trajectory: tuple[ExpectedTool, ...] | None = None
         gains: Mapping[str, float] | None = None
         added: Specs = ()
+        checks: Specs = ()
         tags: tuple[str, ...] = ()
         if overlay is not None:
             trajectory, gains = _trajectory(overlay), chunk_gains(overlay.retrieval)
             written = raw_overlay.get("evaluations")
             added = self._table.specs(overlay.evaluations, written, self._policy_document, inherited=False)
+            written = raw_overlay.get(EXPECT)
+            checks = self._table.specs(overlay.expect, written, self._policy_document, inherited=False)
             tags = tuple(overlay.tags or ())
-        case_specs = self._listed(entry.evaluations, raw.get("evaluations"))
-        turns = self._turns(entry, raw, mark, case_specs, added)
+        case_specs = self._list_specs(entry.evaluations, raw.get("evaluations"))
+        turns = self._build_turns(entry, raw, case_specs, added)
         if overlay is not None:
-            turns[-1] = replace(turns[-1], expected_trajectory=trajectory, ground_truth_chunk_ids=gains)
+            turns[-1] = replace(
+                turns[-1],
+                expected_trajectory=trajectory,
+                ground_truth_chunk_ids=gains,
+                metrics=turns[-1].metrics + checks,
+            )
         if entry.turns is not None and (case_specs or added):
-            turns = _soften(turns, (*case_specs, *added))
+            turns = _allow_skips(turns, (*case_specs, *added))
         repeat, least = trials_of(self._policy, overlay)
         return Case(
             id=found,
@@ -247,58 +291,60 @@ class CaseBuilder:
             weight=overlay.weight if overlay is not None and overlay.weight is not None else 1.0,
             repeat=repeat,
             min_pass=least,
-            last=self._last(raw, mark),
+            last=self._last_mark(raw, mark),
         )
 
-    def _last(self, raw: Any, mark: SourceMark) -> SourceMark:
+    def _last_mark(self, raw: Any, mark: SourceMark) -> SourceMark:
         place = last_position(raw)
         # Sharing one mark keeps large tables small.
         return mark if place == (mark.line, mark.column) else self._document.mark(*place)
 
-    def _turns(self, entry: CaseEntry, raw: Any, mark: SourceMark, case_specs: Specs, added: Specs) -> list[Turn]:
+    def _build_turns(self, entry: CaseEntry, raw: Any, case_specs: Specs, added: Specs) -> list[Turn]:
         if entry.turns is None:
-            return [self._turn(0, entry, mark, (case_specs or self._suite_specs) + added)]
+            return [self._build_turn(0, entry, raw, (case_specs or self._suite_specs) + added)]
         turns: list[Turn] = []
         last = len(entry.turns) - 1
         for index, (turn, written) in enumerate(zip(entry.turns, raw["turns"], strict=True)):
-            specs = self._listed(turn.evaluations, written.get("evaluations")) or case_specs
+            specs = self._list_specs(turn.evaluations, written.get("evaluations")) or case_specs
             if index == last:
                 specs = (specs or self._suite_specs) + added
             else:
-                specs = (_of_one_turn(specs) if specs else self._suite_specs_of_one_turn) + _of_one_turn(added)
-            turns.append(self._turn(index, turn, self._document.mark(written.line, written.column), specs))
+                specs = (_turn_specs(specs) if specs else self._suite_specs_of_one_turn) + _turn_specs(added)
+            turns.append(self._build_turn(index, turn, written, specs))
         return turns
 
-    def _turn(self, index: int, entry: CaseEntry | TurnEntry, mark: SourceMark, specs: Specs) -> Turn:
+    def _build_turn(self, index: int, entry: CaseEntry | TurnEntry, raw: Any, specs: Specs) -> Turn:
+        checks = self._table.specs(entry.expect, raw.get(EXPECT), self._document, inherited=False)
         config = entry.turn_config if isinstance(entry, TurnEntry) else None
         return Turn(
             index=index,
             texts=TurnTexts(entry.input or "", entry.ground_truth, self._texts),
-            mark=mark,
+            mark=self._document.mark(raw.line, raw.column),
             expected_tools=self._factory.build(entry.expected_tools),
-            files=tuple(self._file(file) for file in entry.files or ()),
+            files=tuple(self._resolve_file(file) for file in entry.files or ()),
             retrieval_context=None if entry.retrieval_context is None else tuple(entry.retrieval_context),
             turn_config=config or _NO_CONFIG,
-            metrics=specs,
+            metrics=specs + checks if checks else specs,
         )
 
-    def _file(self, file: FileInput) -> FileInput:
+    def _resolve_file(self, file: FileInput) -> FileInput:
         if file.path is None:
             return file
         folder = posixpath.dirname(self._document.file)
-        return file.model_copy(update={"path": posixpath.normpath(posixpath.join(folder, file.path))})
+        return file.model_copy(update={"path": _join_path(folder, file.path)})
 
-    def _listed(self, configs: Sequence[Metric] | None, raw: Any) -> Specs:
+    def _list_specs(self, configs: Sequence[Metric] | None, raw: Any) -> Specs:
         if not configs:
             return ()
-        # An aliased list is one object: its specs are shared by the cases that follow one another.
+        # An aliased list is one object, so consecutive cases share its specs.
         if raw is not self._last_list:
             self._last_list, self._last_specs = raw, self._table.specs(configs, raw, self._document, inherited=False)
         return self._last_specs
 
 
-def _soften(turns: Sequence[Turn], case_specs: Specs) -> list[Turn]:
-    """Let a metric of the whole conversation skip the turns that lack its inputs, if another turn has them."""
+def _allow_skips(turns: Sequence[Turn], case_specs: Specs) -> list[Turn]:
+    """Return the turns with specs that let a metric of the case skip turns that lack its inputs, if another turn has
+    them."""
     softened = list(turns)
     for spec in case_specs:
         lacking = [turn.index for turn in turns if spec in turn.metrics and missing_static_inputs(spec, turn)]
@@ -316,7 +362,7 @@ def _trajectory(overlay: CaseOverlay) -> tuple[ExpectedTool, ...] | None:
 
 
 def chunk_gains(retrieval: RetrievalOverlay | None) -> Mapping[str, float] | None:
-    """Gain by id of the relevant chunk; 1.0 each for a plain list."""
+    """Return the gain of each relevant chunk by id, 1.0 each if the chunks are a plain list."""
     if retrieval is None:
         return None
     chunks = retrieval.ground_truth_chunk_ids
@@ -324,7 +370,7 @@ def chunk_gains(retrieval: RetrievalOverlay | None) -> Mapping[str, float] | Non
 
 
 def misplaced_metrics(entry: CaseEntry, raw: Any, document: Document, case: int) -> list[Problem]:
-    """Problems for metrics of the whole conversation that a turn before the last lists."""
+    """Return problems of conversation metrics that are listed on a turn before the last."""
     problems: list[Problem] = []
     for index, turn in enumerate((entry.turns or ())[:-1]):
         for place, config in enumerate(turn.evaluations or ()):

@@ -1,4 +1,4 @@
-"""The line with which an editor finds the JSON Schema of a YAML file."""
+"""The line in which a YAML file names its JSON Schema for editors."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def schema_line(document: Literal["agent", "policy"]) -> str:
 
 
 def with_schema_line(content: bytes, document: Literal["agent", "policy"]) -> bytes | None:
-    """Return a YAML file with the line as its first one, where comments may stand before anything else.
+    """Return a YAML file with the schema line added at its start.
 
-    A byte order mark stays in front of it, and the line ends as the first line of the file does.
+    A byte order mark stays in front of the line, which gets the same line end as the file's first line.
 
     Returns:
-        None when the file names a schema already.
+        The new content; None if the file already names a schema.
 
     Raises:
-        UnicodeDecodeError: it is not UTF-8, where an ASCII line would break it.
+        UnicodeDecodeError: the file is not UTF-8, and an ASCII line could break it.
     """
     content.decode("utf-8")
-    # The mark may stand on a line of its own accord.
+    # A byte order mark may come first.
     mark = BOM_UTF8 if content.startswith(BOM_UTF8) else b""
     text = content[len(mark) :]
     if _LINE.search(text):

@@ -1,10 +1,10 @@
-"""JSON Schemas of agent.yaml and the policy file, for editors, made from the models.
+"""JSON Schemas of agent.yaml and the policy file for editors, generated from the models.
 
-They are of draft-07, the newest that every version of the YAML language server knows.
+They use draft-07, the newest draft that all versions of the YAML language server support.
 
-They accept what the loader accepts, shorthands and `${VAR}` included, and refuse what can be refused by looking at one
-mapping at a time. Comparisons between two values, names that must exist elsewhere in the suite, texts with a grammar
-of their own (patterns, templates, JSONPath) and quoted numbers out of range are left to the loader.
+They accept everything that the loader accepts, shorthands and `${VAR}` included, and refuse errors that are visible
+within one mapping. Comparisons between two values, names that must exist elsewhere in the suite, strings with a grammar
+(patterns, templates, JSONPath) and quoted numbers out of range are left to the loader.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from holodeck_action.suite.model.agent import AgentConfig
-from holodeck_action.suite.model.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT, FormatModel, given
+from holodeck_action.suite.model.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT, FormatModel, with_values
+from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import PLACE, PLACES, MetricTypes, Place
 from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Policy
 
@@ -31,21 +32,21 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def describe_fields(schema: dict[str, Any], root: type[BaseModel], models: Mapping[str, type[BaseModel]]) -> None:
-    """Write the docstring below each field into the schema of a model and of those it is made of.
+    """Add the docstrings of fields as descriptions to the schemas of a model and its parts.
 
     "Example: `VALUE`." at the end of a docstring is YAML, and becomes an example of the schema.
 
     Args:
-        schema: what `model_json_schema` returned; changed.
-        root: the model it was made from.
-        models: every model that may be part of it, by name.
+        schema: the result of `model_json_schema`, which is changed.
+        root: the model of the schema.
+        models: every model that may be a part, by name.
     """
     definitions = {name: models[name] for name in schema.get("$defs", ()) if name in models}
     for model, part in [(root, schema), *((model, schema["$defs"][name]) for name, model in definitions.items())]:
         properties = part.get("properties", {})
         for owner in model.__mro__:
             if issubclass(owner, BaseModel) and owner is not BaseModel:
-                for name, text in _of_module(owner.__module__).get(owner.__qualname__, {}).items():
+                for name, text in _field_docstrings(owner.__module__).get(owner.__qualname__, {}).items():
                     if name in properties:
                         described, _, example = text.partition(" Example: `")
                         properties[name].setdefault("description", described)
@@ -53,25 +54,25 @@ def describe_fields(schema: dict[str, Any], root: type[BaseModel], models: Mappi
                             properties[name].setdefault("examples", [yaml.safe_load(example.removesuffix("`."))])
 
 
-def models_of(base: type[M]) -> Iterator[type[M]]:
-    """Yield all subclasses of a model."""
+def all_subclasses(base: type[M]) -> Iterator[type[M]]:
+    """Yield all subclasses of a model, recursively."""
     for model in base.__subclasses__():
         yield model
-        yield from models_of(model)
+        yield from all_subclasses(model)
 
 
 @cache
-def _of_module(module: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the docstrings of fields by class and field."""
+def _field_docstrings(module: str) -> Mapping[str, Mapping[str, str]]:
+    """Return the docstrings of the fields in a module, by class and field."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
     except OSError:
         # A package without its sources.
         return {}
-    return {node.name: dict(_below(node.body)) for node in tree.body if isinstance(node, ast.ClassDef)}
+    return {node.name: dict(_docstrings_below(node.body)) for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def _below(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+def _docstrings_below(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
     for field, text in pairwise(body):
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
@@ -112,11 +113,16 @@ def _is(name: str, *values: Any) -> Schema:
 
 
 def _one_of(first: str, second: str) -> Schema:
-    return {"oneOf": [{**given(first), "not": given(second)}, {**given(second), "not": given(first)}]}
+    return {
+        "oneOf": [
+            {**with_values(first), "not": with_values(second)},
+            {**with_values(second), "not": with_values(first)},
+        ]
+    }
 
 
 def _any_of(*names: str) -> Schema:
-    return {"anyOf": [given(name) for name in names]}
+    return {"anyOf": [with_values(name) for name in names]}
 
 
 def _pattern(name: str, pattern: str) -> Schema:
@@ -124,10 +130,10 @@ def _pattern(name: str, pattern: str) -> Schema:
 
 
 _SEARCHES = {"contains": _is("type", "vectorstore", "hierarchical_document")}
-_AZURE: Schema = {"if": _is("provider", "azure_openai"), "then": given("endpoint")}
+_AZURE: Schema = {"if": _is("provider", "azure_openai"), "then": with_values("endpoint")}
 _SERVER_URL = r"^(https|wss|ws):|^http://(localhost|127\.0\.0\.1|\[::1\])([:/?#]|$)"
 
-# What the validators of the models demand, by model.
+# Rules of the models' validators, by model.
 _RULES: dict[str, tuple[Schema, ...]] = {
     "Instructions": (_one_of("file", "inline"),),
     "FileInput": (_one_of("path", "url"),),
@@ -136,73 +142,75 @@ _RULES: dict[str, tuple[Schema, ...]] = {
     "LLMProvider": (_AZURE,),
     "CaseEntry": (
         {
-            "if": given("turns"),
+            "if": with_values("turns"),
             "then": _absent("input", "ground_truth", "expected_tools", "files", "retrieval_context"),
-            "else": given("input"),
+            "else": with_values("input"),
         },
     ),
-    "VectorstoreTool": ({"if": given("vector_field"), "then": given("id_field")},),
-    "KeywordIndex": ({"if": _is("provider", "opensearch"), "then": given("endpoint", "index_name")},),
+    "VectorstoreTool": ({"if": with_values("vector_field"), "then": with_values("id_field")},),
+    "KeywordIndex": ({"if": _is("provider", "opensearch"), "then": with_values("endpoint", "index_name")},),
     "HierarchicalDocumentTool": (
-        {"if": _is("enable_reranking", True, 1, "true", "yes", "on"), "then": given("reranker_model")},
+        {"if": _is("enable_reranking", True, 1, "true", "yes", "on"), "then": with_values("reranker_model")},
     ),
     "MCPTool": (
         {
             "if": _is("transport", "sse", "websocket", "http"),
-            "then": {"allOf": [given("url"), _pattern("url", _SERVER_URL)]},
-            "else": given("command"),
+            "then": {"allOf": [with_values("url"), _pattern("url", _SERVER_URL)]},
+            "else": with_values("command"),
         },
     ),
     "AgentConfig": (
-        {"not": given("test_cases", "test_cases_file")},
+        {"not": with_values("test_cases", "test_cases_file")},
         {"properties": {"embedding_provider": {"not": _is("provider", "anthropic")}}},
         {
             "if": {"properties": {"model": _is("provider", "anthropic"), "tools": _SEARCHES}, "required": ["tools"]},
-            "then": given("embedding_provider"),
+            "then": with_values("embedding_provider"),
         },
     ),
     "GateMetric": (_any_of(*(key for pair in BOUNDS_OF_METRICS for key in pair)),),
-    "GateSummary": ({"if": _is("method", "weighted_average"), "then": given("weights"), "else": _absent("weights")},),
+    "GateSummary": (
+        {"if": _is("method", "weighted_average"), "then": with_values("weights"), "else": _absent("weights")},
+    ),
     "QuarantineEntry": (_pattern("expires", r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),),
     "HttpTarget": (_pattern("url", r"^https?://[^\s/?#]\S*$"),),
 }
 
 
 def suite_schema(document: str, metrics: MetricTypes) -> Schema:
-    """JSON Schema of a document: `agent` for agent.yaml, `policy` for holodeck-action.yaml."""
+    """Return the JSON Schema of a document: `agent` for agent.yaml, `policy` for holodeck-action.yaml."""
     return {"agent": _agent_schema, "policy": _policy_schema}[document](metrics)
 
 
 def _agent_schema(metrics: MetricTypes) -> Schema:
-    schema = _finished(AgentConfig, "agent.yaml", metrics)
-    # The provider's entry in the project config may give what is missing here.
+    schema = _finish_schema(AgentConfig, "agent.yaml", metrics)
+    # The provider's entry in the project config may provide missing keys.
     reference = copy.deepcopy(schema["$defs"]["LLMProvider"])
     reference["required"] = ["provider"]
     reference.pop("allOf")
     schema["$defs"]["ModelReference"] = reference
-    _point(schema["properties"]["model"], "ModelReference")
-    _point(schema["$defs"]["EvaluationConfig"]["properties"]["model"], "ModelReference")
+    _point_reference_names(schema["properties"]["model"], "ModelReference")
+    _point_reference_names(schema["$defs"]["EvaluationConfig"]["properties"]["model"], "ModelReference")
     return schema
 
 
 def _policy_schema(metrics: MetricTypes) -> Schema:
-    schema = _finished(Policy, "holodeck-action.yaml", metrics)
+    schema = _finish_schema(Policy, "holodeck-action.yaml", metrics)
     # YAML 1.1 reads an unquoted off as false.
     schema["$defs"]["CacheSettings"]["properties"]["mode"]["anyOf"].append({"const": False})
     return schema
 
 
-def _point(schema: Schema, name: str) -> None:
+def _point_reference_names(schema: Schema, name: str) -> None:
     for entry in (schema, *schema.get("anyOf", ())):
         if "$ref" in entry:
             entry["$ref"] = f"#/$defs/{name}"
 
 
-def _finished(root: type[FormatModel], title: str, metrics: MetricTypes) -> Schema:
-    generated = _generated(root, metrics)
-    models = {model.__name__: model for model in models_of(FormatModel)}
+def _finish_schema(root: type[FormatModel], title: str, metrics: MetricTypes) -> Schema:
+    generated = _generate_schema(root, metrics)
+    models = {model.__name__: model for model in all_subclasses(FormatModel)}
     describe_fields(generated, root, models)
-    schema = _editable(generated)
+    schema = _adapt_for_editors(generated)
     definitions: dict[str, Schema] = schema["$defs"]
     rules_of = _RULES | {name: model.SCHEMA_RULES for name, model in models.items() if model.SCHEMA_RULES}
     for name, rules in rules_of.items():
@@ -214,67 +222,106 @@ def _finished(root: type[FormatModel], title: str, metrics: MetricTypes) -> Sche
             definition = definitions[metric.__name__]
             definition["required"] = ["type", *definition.get("required", ())]
     if "MCPTool" in definitions:
-        # Among other tools it needs its type.
+        # In a list of tools, an MCP tool needs its type.
         definitions["MCPTool"]["required"].insert(0, "type")
     definitions.update(copy.deepcopy(_TEXT_FORMS))
     return {"$schema": _DIALECT, "title": title, **schema}
 
 
-def _generated(root: type[FormatModel], metrics: MetricTypes) -> Schema:
-    """Return the schema of a document, with the entries of metrics filled in wherever one stands."""
+def _generate_schema(root: type[FormatModel], metrics: MetricTypes) -> Schema:
+    """Return the schema of a document with the metrics filled in."""
     models: list[type[BaseModel]] = [root, *metrics.classes.values()]
     found, shared = models_json_schema([(model, "validation") for model in models])
-    entries = {place: _entry(place, found, metrics) for place in PLACES}
     definitions: dict[str, Schema] = shared["$defs"]
-    schema = _filled(definitions.pop(root.__name__), entries)
-    definitions = _filled(definitions, entries)
+    checks = metrics.allowed("expect")
+    definitions |= {_check_name(metric): _check_schema(kind, metric, definitions) for kind, metric in checks.items()}
+    definitions["Checks"] = {
+        "type": "object",
+        "description": "`expect` as a mapping: the value of a check by its type.",
+        "additionalProperties": False,
+        "properties": {},
+    }
+    for kind, metric in checks.items():
+        definitions["Checks"]["properties"][kind] = {"$ref": f"#/$defs/{_check_name(metric)}/properties/{kind}"}
+    entries = {place: _entry_schema(place, found, metrics) for place in PLACES}
+    schema = _fill_metrics(definitions.pop(root.__name__), entries)
+    definitions = _fill_metrics(definitions, entries)
     used: set[str] = set()
     left = [schema]
     while left:
-        fresh = set(_references(left.pop())) - used
+        fresh = set(_reference_names(left.pop())) - used
         used |= fresh
         left += (definitions[name] for name in fresh)
     return {"$defs": {name: found for name, found in definitions.items() if name in used}, **schema}
 
 
-def _references(schema: Any) -> Iterator[str]:
-    """Yield the names of the definitions to which a part of a schema refers."""
+def _reference_names(schema: Any) -> Iterator[str]:
+    """Yield the names of the definitions that a part of a schema refers to."""
     if isinstance(schema, dict):
         if isinstance(reference := schema.get("$ref"), str):
-            yield reference.removeprefix("#/$defs/")
+            yield reference.removeprefix("#/$defs/").partition("/")[0]
         schema = list(schema.values())
     if isinstance(schema, list):
         for item in schema:
-            yield from _references(item)
+            yield from _reference_names(item)
 
 
-def _entry(place: Place, found: Mapping[Any, Schema], metrics: MetricTypes) -> Schema:
+def _check_name(metric: type[Metric]) -> str:
+    return f"{metric.__name__.removesuffix('Metric')}Check"
+
+
+def _check_schema(kind: str, metric: type[Metric], definitions: Mapping[str, Schema]) -> Schema:
+    """Return the schema of a check in its short form, which has the settings of the metric."""
+    settings = {name: {"$ref": f"#/$defs/{metric.__name__}/properties/{name}"} for name in metric.model_fields}
+    short = str(metric.SHORT)
+    value = _as_written(definitions[metric.__name__]["properties"][short], settings[short])
+    properties = {kind: value, **{name: item for name, item in settings.items() if name not in ("type", short)}}
+    described = {"type": "object", "description": definitions[metric.__name__]["description"]}
+    return {**described, "additionalProperties": False, "properties": properties, "required": [kind]}
+
+
+def _as_written(schema: Schema, reference: Schema) -> Schema:
+    """Return a schema of strings extended by numbers and booleans, which are read as strings; `reference` for other
+    schemas."""
+    if schema.get("type") == "string":
+        return {"anyOf": [reference, {"type": ["number", "boolean"]}]}
+    if schema.get("type") == "array":
+        return {"type": "array", "items": {"type": ["string", "number", "boolean"]}, "minItems": 1}
+    return reference
+
+
+def _entry_schema(place: Place, found: Mapping[Any, Schema], metrics: MetricTypes) -> Schema:
+    if place == "expect":
+        allowed = metrics.allowed(place).values()
+        return {"oneOf": [{"$ref": f"#/$defs/{_check_name(metric)}"} for metric in allowed]}
     schema: Schema = {"oneOf": [found[metric, "validation"] for metric in metrics.allowed(place).values()]}
     return schema if place == "case" else {**schema, "required": ["type"]}
 
 
-def _filled(schema: Any, entries: Mapping[Any, Schema]) -> Any:
+def _fill_metrics(schema: Any, entries: Mapping[Any, Schema]) -> Any:
     if isinstance(schema, list):
-        return [_filled(item, entries) for item in schema]
+        return [_fill_metrics(item, entries) for item in schema]
     if not isinstance(schema, dict):
         return schema
+    if schema.get("type") == "array" and schema["items"].get(PLACE) == "expect":
+        return {"anyOf": [{**schema, "items": entries["expect"]}, {"$ref": "#/$defs/Checks"}]}
     if PLACE in schema:
-        # What stands beside it, such as a description, is said of the place.
+        # Other keys, such as a description, belong to the field.
         rest = {key: value for key, value in schema.items() if key != PLACE}
         return {**copy.deepcopy(entries[schema[PLACE]]), **rest}
-    return {key: _filled(value, entries) for key, value in schema.items()}
+    return {key: _fill_metrics(value, entries) for key, value in schema.items()}
 
 
-def _editable(schema: Schema) -> Schema:
+def _adapt_for_editors(schema: Schema) -> Schema:
     """Rename bounds, drop generated titles, and admit the text forms of numbers, flags and choices."""
     result: Schema = {}
     for key, value in schema.items():
         if key in _MAPS_OF_SCHEMAS:
-            result[key] = {name: _editable(child) for name, child in value.items()}
+            result[key] = {name: _adapt_for_editors(child) for name, child in value.items()}
         elif key in _LISTS_OF_SCHEMAS:
-            result[key] = [_editable(child) for child in value]
+            result[key] = [_adapt_for_editors(child) for child in value]
         elif key in _SCHEMAS and isinstance(value, dict):
-            result[key] = _editable(value)
+            result[key] = _adapt_for_editors(value)
         elif key not in ("title", "discriminator") and not (key == "default" and value is None):
             result[_BOUNDS.get(key, key)] = value
     if "pattern" in result and result["pattern"] != r"\S":

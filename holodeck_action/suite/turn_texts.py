@@ -1,47 +1,47 @@
-"""The long texts of turns: of a large suite they are in a file until somebody asks for them."""
+"""The long texts of turns; in a large suite they are stored in a file."""
 
 from __future__ import annotations
 
-from holodeck_action.text.kept_texts import KeptTexts
+from holodeck_action.text.text_store import TextStore
 
 
 class TurnTexts:
-    """What a turn asks, and the answer that it expects (None: none).
+    """The input of a turn and its expected answer, if it has one.
 
     Attributes:
-        expects_answer: whether it expects one.
+        expects_answer: whether there is an expected answer.
     """
 
     __slots__ = ("_kept", "_place", "expects_answer")
 
-    def __init__(self, asked: str, ground_truth: str | None = None, kept: KeptTexts | None = None) -> None:
-        """Take both texts; `kept` holds those of a whole suite."""
-        self._kept = KeptTexts() if kept is None else kept
+    def __init__(self, asked: str, ground_truth: str | None = None, kept: TextStore | None = None) -> None:
+        """Store both texts in `kept`, which a whole suite shares, or in a new store if it is None."""
+        self._kept = TextStore() if kept is None else kept
         self._place = self._kept.add(asked.encode("utf-8", "surrogatepass"))
         self.expects_answer = ground_truth is not None
         if ground_truth is not None:
             self._kept.add(ground_truth.encode("utf-8", "surrogatepass"))
 
     @property
-    def asked(self) -> str:
-        """What is asked."""
+    def input(self) -> str:
+        """The user's message."""
         return self._kept.read(self._place).decode("utf-8", "surrogatepass")
 
     @property
     def ground_truth(self) -> str | None:
-        """The answer that is expected."""
+        """The expected answer; None if the turn has none."""
         if not self.expects_answer:
             return None
         return self._kept.read(self._place + 1).decode("utf-8", "surrogatepass")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TurnTexts) and (self.asked, self.ground_truth) == (other.asked, other.ground_truth)
+        return isinstance(other, TurnTexts) and (self.input, self.ground_truth) == (other.input, other.ground_truth)
 
     def __hash__(self) -> int:
-        return hash((self.asked, self.ground_truth))
+        return hash((self.input, self.ground_truth))
 
     def __repr__(self) -> str:
-        return f"TurnTexts({self.asked!r}, {self.ground_truth!r})"
+        return f"TurnTexts({self.input!r}, {self.ground_truth!r})"
 
     def __reduce__(self) -> tuple[type[TurnTexts], tuple[str, str | None]]:
-        return TurnTexts, (self.asked, self.ground_truth)
+        return TurnTexts, (self.input, self.ground_truth)

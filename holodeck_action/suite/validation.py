@@ -1,7 +1,8 @@
-"""Data against its model, with every defect as a sentence at its line."""
+"""Validation of data by a pydantic model, with a sentence and a position for each problem."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.messages import Finding, sentence
 from holodeck_action.suite.model.base import LATER
-from holodeck_action.suite.model.metric_types import METRICS, PLACE, MetricTypes
+from holodeck_action.suite.model.metric_types import METRICS, PLACE, WRITTEN_AS, MetricTypes
 from holodeck_action.suite.yaml.document import Document, MarkedList, MarkedMap, Path, position_of
 from holodeck_action.suite.yaml.reading import SECRET_KEY
 
@@ -24,7 +25,7 @@ _KEY = "[key]"
 _SECRET_CHILDREN = ("env", "headers")
 
 
-def validated(
+def validate(
     model: type[Model],
     data: Any,
     document: Document,
@@ -36,15 +37,15 @@ def validated(
     """Validate a part of a document.
 
     Args:
-        model: what the data must be.
-        data: the part, with its marks.
-        document: where it stands.
-        path: where in the document.
-        case: name of the case it belongs to, shown in messages.
-        metrics: the metrics that there are, for parts that may hold some.
+        model: the expected model.
+        data: the part, with its positions.
+        document: the document.
+        path: path of the part in the document.
+        case: name of the case that contains the part, for messages; None if no case does.
+        metrics: the available metrics, for parts with metrics.
 
     Returns:
-        The model and no problems, or None and every problem.
+        The validated model and no problems, or None and all problems.
     """
     try:
         return model.model_validate(data, context={METRICS: metrics}), []
@@ -57,6 +58,19 @@ def validated(
         return None, [problem for problem in found if problem is not None]
 
 
+def argument_errors(model: type[BaseModel], given: Mapping[str, Any], error: ValidationError) -> str:
+    """Return why a model refuses the arguments of its constructor: a sentence for each, joined by `; `."""
+    schema = model.__pydantic_core_schema__
+    refusals = [_refusal(details, schema, given, None) for details in error.errors(include_url=False)]
+    found = [(field_path(refusal[0]), refusal[1]) for refusal in refusals if refusal is not None]
+    return "; ".join(f"{path}: {_for_python(text)}" if path else text for path, text in found)
+
+
+def _for_python(text: str) -> str:
+    """Reword a sentence about YAML for Python."""
+    return re.sub("^unknown key", "unknown argument", text).removesuffix(": put the value in quotes")
+
+
 def _problem(
     details: Mapping[str, Any],
     schema: Any,
@@ -66,17 +80,32 @@ def _problem(
     case: str | None,
     metrics: MetricTypes | None,
 ) -> Problem | None:
+    refusal = _refusal(details, schema, data, metrics)
+    if refusal is None:
+        return None
+    path, message, of_key = refusal
+    if case is not None:
+        message += f" (case {quoted(case)})"
+    line, column = position_of(data, path, key=of_key or details["type"] == "extra_forbidden")
+    return Problem(document.mark(line, column), field_path((*prefix, *(path[:-1] if of_key else path))), message)
+
+
+def _refusal(
+    details: Mapping[str, Any], schema: Any, data: Any, metrics: MetricTypes | None
+) -> tuple[Path, str, bool] | None:
+    """Return an error's path in the data, its sentence, and whether it is about a key; None if the value
+    contains an unset variable, which is reported elsewhere."""
     kind = details["type"]
     path, leaf = _descend(schema, details["loc"], data, metrics)
     value = details["input"]
     if kind in leaf.get("fields", ()):
-        # Our own errors of a whole mapping carry the name of the field they stand at.
-        path, value = (*path, kind), value.get(kind)
+        # Our own errors of a whole mapping have the field's name as their type.
+        path, value = (*path, kind), value.get(kind) if isinstance(value, Mapping) else getattr(value, kind, None)
     elif kind == "union_tag_not_found" and isinstance(value, dict):
         path = (*path, "type") if "type" in value else path
     elif kind == "union_tag_invalid":
         path, value = (*path, "type"), value["type"]
-    flags = _flags(data, path)
+    flags = _variable_state(data, path)
     if flags == "unset":
         return None
     hidden = flags == "substituted" or is_secret(path)
@@ -84,19 +113,16 @@ def _problem(
     message = sentence(Finding(kind, details["msg"], details.get("ctx", {}), path, leaf, value, hidden, metrics))
     if of_key and kind == "string_type":
         message = f"the key {str(path[-1]).lower()} must be text: put it in quotes"
-    if case is not None:
-        message += f" (case {quoted(case)})"
-    line, column = position_of(data, path, key=of_key or kind == "extra_forbidden")
-    return Problem(document.mark(line, column), field_path((*prefix, *(path[:-1] if of_key else path))), message)
+    return path, message, of_key
 
 
 def is_secret(path: Path) -> bool:
-    """Whether a field's value must not be shown, judged by the names on the way to it."""
+    """Return whether the names in a field's path mark its value as secret."""
     names = [part for part in path if isinstance(part, str)]
     return any(name in _SECRET_CHILDREN or SECRET_KEY.search(name) for name in names)
 
 
-def _flags(root: Any, path: Path) -> str | None:
+def _variable_state(root: Any, path: Path) -> str | None:
     current = root
     for index, part in enumerate(path):
         known = (isinstance(current, MarkedMap) and part in current) or (
@@ -105,13 +131,14 @@ def _flags(root: Any, path: Path) -> str | None:
         if not known:
             return None
         if index == len(path) - 1:
-            return "unset" if current.unset(part) else "substituted" if current.substituted(part) else None
+            return "unset" if current.is_unset(part) else "substituted" if current.is_substituted(part) else None
         current = current[part]
     return None
 
 
 def _descend(schema: Any, loc: tuple[str | int, ...], data: Any, metrics: MetricTypes | None) -> tuple[Path, Any]:
-    """Follow an error's location through the schema, dropping what names a branch and not a place in the data."""
+    """Return the path in the data of an error's location, and the schema there; parts that name a branch of the schema
+    are dropped."""
     definitions: dict[str, Any] = {}
     path: list[str | int] = []
     for part in loc:
@@ -120,7 +147,7 @@ def _descend(schema: Any, loc: tuple[str | int, ...], data: Any, metrics: Metric
         schema = _unwrap(schema, definitions, _value_at(data, path), metrics)
         kind = schema["type"]
         if kind == "model-fields":
-            path.append(part)
+            path.append(schema[WRITTEN_AS].get(part, part))
             if part not in schema["fields"]:
                 return tuple(path), schema
             schema = schema["fields"][part]["schema"]
@@ -151,7 +178,9 @@ def _value_at(data: Any, path: Sequence[str | int]) -> Any:
 
 def _unwrap(schema: Any, definitions: dict[str, Any], value: Any, metrics: MetricTypes | None) -> Any:
     bounds: dict[str, Any] = {}
+    written_as: Mapping[str, str] = {}
     while True:
+        written_as = schema.get(WRITTEN_AS, written_as)
         kind = schema["type"]
         metadata = schema.get("metadata", {})
         updates = metadata.get("pydantic_js_updates", {})
@@ -167,4 +196,4 @@ def _unwrap(schema: Any, definitions: dict[str, Any], value: Any, metrics: Metri
         elif kind in _TRANSPARENT:
             schema = schema["schema"]
         else:
-            return {**schema, **bounds}
+            return {**schema, **bounds, WRITTEN_AS: written_as}

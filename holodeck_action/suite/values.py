@@ -1,4 +1,4 @@
-"""A suite as frozen values: what the rest of the program reads instead of YAML."""
+"""A suite as frozen values, which the rest of the program reads."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from holodeck_action.suite.turn_texts import TurnTexts
 
 
 class ArgumentMatcher(Struct, frozen=True):
-    """How one argument of an expected tool call is compared.
+    """The comparison of one argument of an expected tool call.
 
-    `value` is the literal for `literal` and the text or pattern for `fuzzy` and `regex`.
+    `value` is the expected value for `literal`, the expected string for `fuzzy` and the pattern for `regex`.
     """
 
     kind: Literal["literal", "fuzzy", "regex"]
@@ -33,9 +33,9 @@ class ExpectedTool(Struct, frozen=True):
 
     Attributes:
         name: tool name, compared as `match` says.
-        args: matcher per argument; None when no argument is asserted (`{}` asserts nothing either).
-        count: least number of matching calls.
-        max_count: greatest number of matching calls; None for no limit.
+        args: matcher of each argument; None, like `{}`, asserts no argument.
+        count: minimum number of matching calls.
+        max_count: maximum number of matching calls; None if there is no limit.
         match: `substring` (the format's rule, case-sensitive) or `exact`.
     """
 
@@ -49,7 +49,7 @@ class ExpectedTool(Struct, frozen=True):
 class ToolExpectation(Struct, frozen=True):
     """`expected_tools` of a turn; an empty `tools` asserts that no tool is called.
 
-    `order`: `any` (the format's rule), `subset` (the expected calls occur in this order, others may stand between),
+    `order`: `any` (the format's rule), `subset` (the expected calls occur in this order, others may be between),
     `strict` (the calls are exactly these, in this order).
     """
 
@@ -63,10 +63,11 @@ class MetricSpec(Struct, frozen=True):
     Attributes:
         config: the validated entry.
         label: display name, equal for entries with equal settings apart from the threshold, unique otherwise.
-        mark: where the entry stands.
-        inherited: not listed for this turn itself, but in `evaluations.metrics`, in the policy's `metrics`, or on a
-            conversation of which another turn has the inputs: a missing input is then a visible skip, not an error.
-        k: the cut-off rank of a retrieval metric, one per spec.
+        mark: position of the entry.
+        inherited: whether the metric is not listed on this turn itself, but for the suite, in the policy's `metrics`,
+            or on a conversation in which another turn has the inputs; if an input is missing, the metric is then
+            skipped and not an error.
+        k: the cut-off rank of a retrieval metric, one per spec; None for other metrics.
     """
 
     config: Metric
@@ -79,9 +80,9 @@ class MetricSpec(Struct, frozen=True):
 class Turn(Struct, frozen=True):
     """One exchange of a case.
 
-    `texts` holds what `input` and `ground_truth` return.
-    `expected_trajectory` and `ground_truth_chunk_ids` (id → gain; 1.0 for a plain list) concern the whole conversation
-    and stand on the last turn only, where trajectory and retrieval metrics are evaluated.
+    `texts` stores `input` and `ground_truth`. `expected_trajectory` and `ground_truth_chunk_ids` (id → gain; 1.0 for a
+    plain list) apply to the whole conversation and are set only on the last turn, which trajectory and retrieval
+    metrics evaluate.
     """
 
     index: int
@@ -97,20 +98,20 @@ class Turn(Struct, frozen=True):
 
     @property
     def input(self) -> str:
-        """What is asked."""
-        return self.texts.asked
+        """The user's message."""
+        return self.texts.input
 
     @property
     def ground_truth(self) -> str | None:
-        """The answer that is expected; None for none."""
+        """The expected answer; None if the turn has none."""
         return self.texts.ground_truth
 
 
 class Case(Struct, frozen=True):
-    """One test case: who is asked (`id`) and what is asked (`content_hash`, sha256 hex of the asked content).
+    """One test case. `content_hash` is the SHA-256, in hex, of its questions and expectations.
 
-    `mark` is where it begins, `last` where the last of its values does; None where it is not known. `min_pass` is how
-    many of its `repeat` trials must pass; None for all of them.
+    `mark` is the position at which it begins, `last` the position of its last value, None if unknown. `min_pass` is how
+    many of its `repeat` trials must pass; None if every one must.
     """
 
     id: str
@@ -127,12 +128,12 @@ class Case(Struct, frozen=True):
 
     @property
     def passes_needed(self) -> int:
-        """How many of its trials must pass."""
+        """Number of trials that must pass."""
         return self.repeat if self.min_pass is None else self.min_pass
 
     @property
     def lenient(self) -> bool:
-        """Whether it passes although as many of its trials fail as pass, or more."""
+        """Whether the case can pass although half of its trials or more fail."""
         return 2 * self.passes_needed <= self.repeat
 
 
@@ -144,24 +145,24 @@ class Suite:
         name: the agent's name.
         folder: absolute folder of agent.yaml; relative paths of the suite start here.
         file: name of the suite's file inside `folder`.
-        digest: sha256 hex over the suite's files (agent.yaml, test_cases_file, policy file; line ends normalised).
+        digest: SHA-256, in hex, of the suite's files (agent.yaml, test_cases_file, policy file; line ends normalised).
         agent: the validated agent.yaml.
         policy: the validated policy file, or its defaults.
         project: project config merged over user config.
         cases: in the order of the file.
-        checkout: its folder, and what paths in its files may reach.
-        notices: what the reader should know (unused blocks, duplicate names, deprecated metrics), each one sentence.
-        secrets: substituted variable values and secret fields, for redaction; never shown.
-        tool_marks: where the tools of agent.yaml stand, by name; shared MCP servers have none.
-        summary_mark: where the policy file names the callable of `gates.summary`; None where it names none.
-        gates_mark: where the policy file has its gates; None where it has none.
-        card_marks: where the policy file names each of its judge cards.
-        target_mark: where the policy file names its target; None where it names none.
-        environment_mark: where the policy file says which packages there are; None where it does not.
-        model_mark: where agent.yaml describes its model.
-        gate_marks: where the policy file sets each gate and key of `baseline` and `trials`, by name such as
+        checkout: the suite's folder, and the paths that the suite may read.
+        notices: notices for the reader (unused blocks, duplicate names, deprecated metrics), one sentence each.
+        secrets: values of variables and secret fields, for redaction; never shown.
+        tool_marks: positions of the tools in agent.yaml, by name; shared MCP servers are not included.
+        summary_mark: position of the function of `gates.summary` in the policy file; None if it has none.
+        gates_mark: position of the gates in the policy file; None if it has none.
+        card_marks: positions of the judge cards in the policy file.
+        target_mark: position of the target in the policy file; None if it has none.
+        environment_mark: position of the environment in the policy file; None if it has none.
+        model_mark: position of the model in agent.yaml.
+        gate_marks: position of each gate and key of `baseline` and `trials` in the policy file, by name such as
             `gates.max_cost_usd`.
-        quarantine_marks: where the policy file names each case in quarantine.
+        quarantine_marks: positions of the quarantined cases in the policy file.
     """
 
     name: str

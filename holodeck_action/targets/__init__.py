@@ -1,1 +1,1 @@
-"""Who answers: agents behind one protocol."""
+"""Targets: the agents that answer cases, behind one protocol."""

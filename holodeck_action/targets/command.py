@@ -1,4 +1,4 @@
-"""Agents that are a command: one process per conversation, speaking JSON lines on its standard streams."""
+"""Targets that are a command: one process per conversation, with JSON lines on its standard streams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holodeck_action.suite.values import Case
 from holodeck_action.targets.protocol import Agent, Conversation, Reply
 from holodeck_action.targets.streams import Pieces
 from holodeck_action.targets.traced_session import TracedSession
-from holodeck_action.targets.warm_up import warm_up_request, warmed_up
+from holodeck_action.targets.warm_up import await_warm_up, warm_up_request
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.json_values import JSON_EXPANSION
 from holodeck_action.text.plain import excerpt
@@ -24,14 +24,15 @@ from holodeck_action.workers.lines import LineProcess
 from holodeck_action.workers.permission import CodeAllowed
 
 if TYPE_CHECKING:
-    from holodeck_action.extensions.frameworks.spans.listening import Listener, Listening
+    from holodeck_action.targets.spans import ConversationSpans, Listener
 
 
 class CommandAgent(Agent):
-    """Asks a command that reads one JSON line per turn and answers each with one JSON line, after any pieces of it.
+    """Starts a command that reads one JSON line per turn and writes one JSON line with the answer, optionally after
+    lines with pieces of it.
 
-    For the request see `Conversation.request`; the answer is the reply mapping or a JSON text. The process starts in
-    the suite's folder without a shell; its end of input is the end of the conversation.
+    `Conversation.request` describes the request; the answer is a reply object or a JSON string. The process starts in
+    the suite's folder, without a shell. The end of its input marks the end of the conversation.
     """
 
     def __init__(
@@ -50,16 +51,16 @@ class CommandAgent(Agent):
 
         Args:
             command: program and arguments, quoted as for a POSIX shell.
-            folder: the suite's folder, where the process starts and a relative program path is looked up.
-            environ: the job's environment; the process sees it without the job's tokens.
-            max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
-            redact: removes secrets from what the processes say of their trouble.
-            warm_up: what each process is asked before its first turn; None for nothing.
-            listener: receives the spans of the processes; None where nobody reads them.
-            code: the permission to start it.
+            folder: the suite's folder, in which the process runs and from which a relative program path starts.
+            environ: the job's environment; the process does not receive the job's tokens.
+            max_bytes: maximum bytes of UTF-8 in one reply (`limits.max_response_bytes`).
+            redact: removes secrets from the processes' error output.
+            warm_up: input of the warm-up sent to each process; None if there is no warm-up.
+            listener: receives the spans of the processes; None if spans are off.
+            code: the permission to start the command.
 
         Raises:
-            TargetError: the command is empty, wrongly quoted, or names no program.
+            TargetError: the command is empty or wrongly quoted, or its program does not exist.
         """
         try:
             self._arguments = shlex.split(command)
@@ -69,7 +70,7 @@ class CommandAgent(Agent):
             raise TargetError("the command is empty; write the program and its arguments")
         self._folder = folder
         self._code = code
-        # Python holds back what it prints into a pipe; an agent waiting for its own output would look hung.
+        # Python buffers output to a pipe; without this the agent would appear to hang.
         self._environ = {"PYTHONUNBUFFERED": "1", **job_environment(environ)}
         self._max_bytes = max_bytes
         self._redact = redact
@@ -79,11 +80,11 @@ class CommandAgent(Agent):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the reader should know of the spans."""
+        """Notices about the received spans, one sentence each."""
         return () if self._listener is None else self._listener.notices
 
     async def open(self, case: Case, trial: int) -> CommandSession:
-        """Start the process of one conversation."""
+        """Start a process for a conversation."""
         conversation, listening, environ = Conversation(case, trial), None, self._environ
         if self._listener is not None:
             listening = await self._listener.open(conversation.session, addressed=True)
@@ -107,14 +108,14 @@ class CommandAgent(Agent):
         return CommandSession(process, conversation, self._max_bytes, self._redact, self._warm_up, listening)
 
     async def close(self) -> None:
-        """End the receiver of spans."""
+        """Stop the receiver of spans."""
         if self._listener is not None:
             await self._listener.close()
 
     def _check_program(self, program: str) -> None:
         if "/" in program:
             found = shutil.which(str(self._folder / program))
-            place = "the path, relative to the suite's folder, is no executable file"
+            place = "the path, relative to the suite's folder, is not an executable file"
         else:
             found = shutil.which(program, path=self._environ.get("PATH"))
             place = "it is not on the PATH"
@@ -123,7 +124,7 @@ class CommandAgent(Agent):
 
 
 class CommandSession(TracedSession):
-    """One conversation with one process; the first failure ends it for good."""
+    """A conversation with one process; the first failure ends it."""
 
     def __init__(
         self,
@@ -132,7 +133,7 @@ class CommandSession(TracedSession):
         max_bytes: int,
         redact: Redact,
         warm_up: str | None,
-        listening: Listening | None,
+        listening: ConversationSpans | None,
     ) -> None:
         super().__init__(conversation, listening)
         self._process = process
@@ -143,13 +144,13 @@ class CommandSession(TracedSession):
         self._failed = False
 
     async def prepare(self) -> None:
-        """Have the process answer the warm-up, after which it has started."""
+        """Send the warm-up, if there is one, and wait for its answer, which shows that the process has started."""
         if self._warm_up is not None:
             text, self._warm_up = self._warm_up, None
-            await warmed_up(self._ask(warm_up_request(text)))
+            await await_warm_up(self._ask(warm_up_request(text)))
 
     async def close(self) -> None:
-        """End the process and its descendants."""
+        """Stop the process and its descendants."""
         try:
             await self._process.close()
         finally:
@@ -176,22 +177,22 @@ class CommandSession(TracedSession):
         return reply
 
     async def _exchange(self, request: Mapping[str, Any]) -> Reply:
-        # Only after an answer: what comes before the first request is read as its answer.
+        # Only after the first answer: earlier output is read as the answer to the first request.
         early = self._answered and self._process.has_output
         if not early:
             self._process.write_line(json.dumps(request).encode())
         clock = asyncio.get_running_loop().time
-        asked, pieces = clock(), Pieces(self._max_bytes)
+        sent_at, pieces = clock(), Pieces(self._max_bytes)
         reply: Reply | None = None
         while reply is None:
-            value = await self._line()
+            value = await self._read_value()
             if early:
-                raise AgentError("the command answered the turn before with more than one line", "bad_reply")
-            reply = pieces.take(value, 1000 * (clock() - asked))
+                raise AgentError("the command answered the previous turn with more than one line", "bad_reply")
+            reply = pieces.feed(value, 1000 * (clock() - sent_at))
         self._answered = True
         return reply
 
-    async def _line(self) -> Any:
+    async def _read_value(self) -> Any:
         line = Foreign(await self._process.read_line())
         try:
             return line.lossy_json()

@@ -1,4 +1,4 @@
-"""From a target to the agent that answers for it."""
+"""Creation of agents from targets."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.policy import Spans
 from holodeck_action.suite.model.targets import (
     AnyTarget,
+    AskedTarget,
+    CallableTarget,
     CommandTarget,
     HttpTarget,
     ModelTarget,
     PythonTarget,
     RecordedTarget,
-    WrittenTarget,
 )
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.protocol import Agent
@@ -24,13 +25,12 @@ from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from holodeck_action.extensions.frameworks.spans.listening import Listener, Receivers
-    from holodeck_action.extensions.frameworks.spans.reader import SpanReader
+    from holodeck_action.targets.spans import Listener, Receivers, SpanReader
 
 
 def build_agent(
     suite: Suite,
-    target: WrittenTarget,
+    target: AskedTarget,
     *,
     files: Checkout,
     environ: Mapping[str, str],
@@ -40,19 +40,20 @@ def build_agent(
     redact: Redact,
     receivers: Receivers | None = None,
 ) -> Agent:
-    """Return the agent of a target that somebody wrote; each kind's module is imported only when it is used.
+    """Return the agent for a target that is not the suite's own model. The module for each kind of target is imported
+    when needed.
 
     Args:
-        suite: the suite, with all its cases: an agent checks a transcript against them.
-        target: from the policy file or from `parse_target`.
-        files: where a relative transcript path starts, and what may be read: the suite's checkout for the policy file,
-            the current folder and everything for a flag.
-        environ: the job's environment; processes see it without the job's tokens.
-        max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
+        suite: the suite with all its cases, against which a transcript is checked.
+        target: the target from the policy file or from `parse_target`.
+        files: base folder of a relative transcript path, and the files that may be read. For a target from the policy
+            file this is the suite's checkout; for a target from a flag, the current folder without restriction.
+        environ: the job's environment; processes do not receive the job's tokens.
+        max_bytes: maximum bytes of UTF-8 in one reply (`limits.max_response_bytes`).
         code: the permission to start a command.
-        pool: where a Python target runs; it collects spans where the policy file wants them.
-        redact: removes secrets from what the target says of its trouble.
-        receivers: those of the run, for spans of other targets; None for some of its own.
+        pool: the workers of a Python target; they collect spans if the policy file enables them.
+        redact: removes secrets from the target's error output.
+        receivers: the run's receivers of spans; None to create them.
 
     Raises:
         TargetError: the target cannot be used.
@@ -67,6 +68,10 @@ def build_agent(
             from holodeck_action.targets.python import PythonAgent
 
             return PythonAgent(target.called, pool, max_bytes, warm_up, _span_reader(suite, max_bytes, redact))
+        case CallableTarget(called=called, name=name):
+            from holodeck_action.targets.callables import CallableAgent
+
+            return CallableAgent(called, name, suite, max_bytes, redact)
         case CommandTarget(command=command):
             from holodeck_action.targets.command import CommandAgent
 
@@ -80,31 +85,33 @@ def build_agent(
 
 
 def _span_reader(suite: Suite, max_bytes: int, redact: Redact) -> SpanReader | None:
-    """Return what reads the spans of the target; None where the suite does not want them."""
+    """Return the reader of the target's spans; None if the suite does not use spans."""
     if not suite.policy.spans:
         return None
-    from holodeck_action.extensions.frameworks.spans.reader import SpanReader
+    from holodeck_action.targets.spans import span_reader
 
-    return SpanReader(max_bytes, redact)
+    return span_reader(max_bytes, redact)
 
 
 def _listener(
     suite: Suite, max_bytes: int, redact: Redact, receivers: Receivers | None, *, fixed: bool
 ) -> Listener | None:
-    """Return what receives the spans of the target, at a `fixed` port or any; None if the suite does not want them."""
+    """Return the receiver of the target's spans; None if the suite does not use spans. It listens on the configured
+    port if `fixed` is set, otherwise on any free port.
+    """
     reader, spans = _span_reader(suite, max_bytes, redact), suite.policy.spans
     if reader is None:
         return None
-    from holodeck_action.extensions.frameworks.spans.listening import Listener, Receivers
+    from holodeck_action.targets.spans import Receivers
 
     port = (spans if isinstance(spans, Spans) else Spans()).port
-    return Listener((receivers or Receivers()).at(port if fixed else 0), reader)
+    return (receivers or Receivers()).listener(port if fixed else 0, reader)
 
 
-def describe(target: AnyTarget) -> str:
-    """Name a target for the record: kind and address, without what may be secret.
+def describe_target(target: AnyTarget) -> str:
+    """Return a target's kind with its URL, command, path or name for the record, without possible secrets.
 
-    A URL is shown without user, password, query and fragment; a command up to its first option or assignment.
+    A URL is shown without user, password, query and fragment, and a command up to its first option or assignment.
     """
     match target:
         case ModelTarget(model=model):
@@ -113,15 +120,17 @@ def describe(target: AnyTarget) -> str:
             return f"recorded:{path}"
         case PythonTarget(reference=reference, framework=framework):
             return f"{framework or 'python'}:{reference}"
+        case CallableTarget(name=name):
+            return f"python:{name}"
         case CommandTarget(command=command):
-            return f"command:{_shown_command(command)}"
+            return f"command:{_redact_command(command)}"
         case HttpTarget(url=url):
-            from holodeck_action.suite.hosts import shown_url
+            from holodeck_action.suite.hosts import url_without_secrets
 
-            return f"http:{shown_url(url)}"
+            return f"http:{url_without_secrets(url)}"
 
 
-def _shown_command(command: str) -> str:
+def _redact_command(command: str) -> str:
     try:
         words = shlex.split(command)
     except ValueError:

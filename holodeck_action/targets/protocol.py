@@ -1,4 +1,4 @@
-"""The agent protocol: who answers, one session for each case and trial, and what was said in it."""
+"""The protocol of agents: one session per case and trial, and the conversation in it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,33 @@ from holodeck_action.suite.values import Case, Turn
 
 
 class ReplyError(Struct, frozen=True):
-    """Why an agent says that it has no answer: in one sentence, and whether the agent or what it needs failed."""
+    """An agent's own report that it has no answer: the reason in one sentence, and whether the agent or its
+    infrastructure failed.
+    """
 
     message: str
     kind: Literal["agent", "infrastructure"] = "agent"
 
 
 class Reply(Struct, frozen=True):
-    """What the agent answered to one turn.
+    """The agent's answer to one turn.
 
-    `tool_invocations`, `retrieval_context` and `retrieved_chunks` are None when the agent says nothing about them,
-    empty when it called no tool or retrieved nothing: the two are graded differently. `finish_reason` says why the
-    model stopped (`stop`, `length` at its limit of tokens, `refusal`), `fallback_model` which model stood in for the
-    suite's, `model` which one answered. `model_ms` is how long the agent worked for it, `first_token_ms` how long
-    until the answer began, both in milliseconds, waiting excluded. `messages` are what the turn adds to the
-    conversation after its input. None where nothing is told. With an `error` there is no answer.
+    Attributes:
+        response: text of the answer.
+        tool_invocations: tool calls; empty if no tool was called, None if the calls are unknown, which is graded
+            differently.
+        retrieval_context: retrieved texts; empty if nothing was retrieved, None if unknown.
+        retrieved_chunks: retrieved chunks; empty if nothing was retrieved, None if unknown.
+        usage: tokens and cost; None if unknown.
+        finish_reason: reason why the model stopped: `stop`, `length` (at its token limit) or `refusal`; None if
+            unknown.
+        fallback_model: name of the fallback model if it answered instead of the suite's model, otherwise None.
+        model_ms: milliseconds that the agent worked, without waiting; None if unknown.
+        first_token_ms: milliseconds until the answer began, without waiting; None if unknown.
+        model: name of the model that answered; None if unknown.
+        messages: messages that the turn adds to the conversation after its input; None if it adds only the answer.
+        metadata: further data from the agent; None if it sent no further data.
+        error: reason why there is no answer; None if there is an answer.
     """
 
     response: str
@@ -47,68 +59,76 @@ class Reply(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """What a turn that got no answer did until then; None where it is not known, which is neither none nor zero."""
+    """Tool calls, usage and time of a turn that ended without an answer. A value is None if it is unknown, and not if
+    it is empty or zero.
+    """
 
     tool_invocations: tuple[ToolInvocation, ...] | None = None
     usage: Usage | None = None
 
 
 class Session(Protocol):
-    """One conversation; all multi-turn state lives here.
+    """One conversation, which holds all multi-turn state.
 
-    `timed` is False where answers were written down before: the time until they come says nothing of the agent.
+    `timed` is False if answers were recorded earlier, so that their response times are not measured.
     """
 
     timed: bool = True
 
     async def prepare(self) -> None:
-        """Start what the next turn needs, before its clock: no deadline of the turn or the case counts this time.
+        """Start the resources for the next turn; this time does not count against any deadline of the turn or case.
 
-        Called before each turn. Most agents have nothing to start. What can hang has a deadline of its own.
+        Called before each turn. By default there is nothing to start. Operations that can hang need their own deadline.
 
         Raises:
-            AgentError: it cannot be started.
+            AgentError: a resource cannot be started.
         """
         return
 
     async def send(self, turn: Turn) -> Reply:
         """Answer one turn; turns arrive in order, one at a time.
 
-        The caller cancels the call at the turn's deadline; the session must then stop its work at once and for good.
+        The caller cancels this at the turn's deadline; the session must then stop its work immediately and permanently.
 
         Raises:
             AgentError: the agent could not answer.
         """
         ...
 
-    async def completed(self, reply: Reply) -> Reply:
-        """Return the turn's reply with what comes after it, while no clock runs. Most agents add nothing."""
+    async def complete_reply(self, reply: Reply) -> Reply:
+        """Return the reply with data that arrive after it; called while no clock runs. By default the reply is returned
+        unchanged.
+        """
         return reply
 
     def attempt(self) -> Attempt:
-        """Tell what the turn did whose `send` failed or was cancelled; asked once. Most agents do not tell."""
+        """Return the known data of the turn whose `send` failed or was cancelled; called once. By default nothing is
+        known.
+        """
         return Attempt()
 
     async def close(self) -> None:
-        """Release everything the conversation holds; safe after a failed or cancelled `send`. Most hold nothing."""
+        """Release the conversation's resources; safe after a failed or cancelled `send`. By default there is nothing to
+        release.
+        """
         return
 
 
-Told = Literal["tools", "tokens", "cost", "time", "first token"]
-"""What a reply may leave unsaid, though something else depends on it."""
+ReplyFact = Literal["tools", "tokens", "cost", "time", "first token"]
+"""Parts of a reply that may be missing although gates or metrics depend on them."""
 
 
 class Agent(Protocol):
-    """Something that can be asked."""
+    """The target of a suite, as a run calls it."""
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the reader should know about the target itself, each one sentence; known once the agent is built."""
+        """Notices about the target, one sentence each; complete once the agent is built."""
         return ()
 
     @property
-    def untold(self) -> Mapping[Told, str]:
-        """What no reply of the target can say, each with the reason; known once the agent is built."""
+    def untold(self) -> Mapping[ReplyFact, str]:
+        """The parts that every reply of the target lacks, each with the reason; known once the agent is built."""
         return {}
 
     async def open(self, case: Case, trial: int) -> Session:
@@ -120,33 +140,35 @@ class Agent(Protocol):
         ...
 
     async def close(self) -> None:
-        """Release what all conversations share. Most share nothing."""
+        """Release the resources that conversations share. By default there is nothing to release."""
         return
 
 
 class Conversation:
-    """The exchanges of one trial so far, turns that failed excluded."""
+    """The conversation of one trial so far: the messages of all turns with an answer."""
 
     def __init__(self, case: Case, trial: int) -> None:
         self.case = case
         self.trial = trial
-        # Not derived from the case: a service that remembers sessions must not mix two runs.
+        # Random, because a service that remembers sessions must not mix two runs.
         self.session = str(uuid.uuid4())
         self._history: list[Mapping[str, Any]] = []
 
     def add(self, turn: Turn, reply: Reply) -> None:
-        """Remember one exchange; what got no answer leaves nothing behind."""
+        """Add the input and reply of one turn, unless it has no answer."""
         if reply.error is not None:
             return
         said = reply.messages if reply.messages is not None else ({"role": "assistant", "content": reply.response},)
-        self._history += [_asked(turn), *said]
+        self._history += [_user_message(turn), *said]
 
     def history(self) -> list[Mapping[str, Any]]:
-        """What was said before the turn at hand: `[{role, content}]`, as agents themselves tell it."""
+        """Return the messages before the current turn as `[{role, content}]`, including further messages that the agent
+        reported.
+        """
         return list(self._history)
 
     def request(self, turn: Turn) -> dict[str, Any]:
-        """Return the request for one turn, JSON values only (see `holodeck_action.targets.request`)."""
+        """Return the request of one turn as JSON values (see `holodeck_action.targets.request`)."""
         return {
             "session": self.session,
             "case": self.case.id,
@@ -156,17 +178,17 @@ class Conversation:
             "turn": turn.index,
             "seed": seed_of(self.case.id, self.trial),
             "input": turn.input,
-            "messages": [*self.history(), _asked(turn)],
+            "messages": [*self.history(), _user_message(turn)],
             "files": [file.path or file.url for file in turn.files],
             "turn_config": dict(turn.turn_config),
         }
 
 
 def seed_of(case_id: str, trial: int) -> int:
-    """Return a number from 0 to 2^31 - 1: the same in every run, and another one for each trial of each case."""
+    """Return a random seed from 0 to 2^31 - 1, the same in every run, but different for each trial of a case."""
     digest = hashlib.sha256(f"{trial} {case_id}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:4], "big") >> 1
 
 
-def _asked(turn: Turn) -> dict[str, str]:
+def _user_message(turn: Turn) -> dict[str, str]:
     return {"role": "user", "content": turn.input}

@@ -1,34 +1,33 @@
-"""Agents that are a Python callable of the repository, called in worker processes."""
+"""Targets that are a Python callable of the repository, run in worker processes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.extensions.frameworks.spans.span import TurnSpans, new_traceparent, turn_spans
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Agent, Attempt, Conversation, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
-from holodeck_action.targets.warm_up import warm_up_request, warmed_up
-from holodeck_action.text.plain import cut_before
+from holodeck_action.targets.warm_up import await_warm_up, warm_up_request
+from holodeck_action.text.plain import cut_start
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.pool import Lease, WorkerPool
 
 if TYPE_CHECKING:
-    from holodeck_action.extensions.frameworks.spans.reader import SpanReader
+    from holodeck_action.targets.spans import SpanReader
 
 _OUTPUT_SHOWN = 4096
-"""Characters of what a failed call printed that its error keeps: the last ones."""
+"""Maximum characters of a failed call's printed output in its error; the last characters are kept."""
 
 
 class PythonAgent(Agent):
-    """Asks `module.path:callable`, sync or async.
+    """Calls `module.path:callable`, sync or async.
 
-    The callable gets the conversation, `[{role, content}]`, whose last message is the turn's input, and the request
-    (see `Conversation.request`) where it has a second parameter without a default. It returns a text or the reply
-    mapping, or yields them in pieces. All turns of a conversation run in one process, which serves other conversations
-    before and after it.
+    The callable receives the conversation, `[{role, content}]`, whose last message is the turn's input. If it has a
+    second parameter without a default, it also receives the request (see `Conversation.request`). It returns a string
+    or a reply object, or yields the reply in pieces. All turns of a conversation run in one process, which also serves
+    other conversations before and after it.
     """
 
     def __init__(
@@ -39,14 +38,14 @@ class PythonAgent(Agent):
         warm_up: str | None = None,
         reader: SpanReader | None = None,
     ) -> None:
-        """Prepare the agent; the callable is imported when a turn is about to be asked.
+        """Create the agent; the callable is imported before the first turn.
 
         Args:
             reference: `module.path:callable`, importable from the suite's folder or the current directory.
-            pool: the workers it runs in, one per conversation under way; whoever made it closes it.
-            max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
-            warm_up: what each worker is asked before its first turn; None for nothing.
-            reader: reads the spans that the workers collect; None where they collect none.
+            pool: the workers, one per conversation in progress; the caller closes the pool.
+            max_bytes: maximum bytes of UTF-8 in one reply (`limits.max_response_bytes`).
+            warm_up: input of the warm-up sent to each worker; None if there is no warm-up.
+            reader: reads the spans that the workers collect; None if spans are off.
         """
         self._reader = reader
         self._reference = reference
@@ -56,7 +55,7 @@ class PythonAgent(Agent):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the reader should know of the spans."""
+        """Notices about the received spans, one sentence each."""
         return () if self._reader is None else self._reader.notices
 
     async def open(self, case: Case, trial: int) -> PythonSession:
@@ -66,7 +65,7 @@ class PythonAgent(Agent):
 
 
 class PythonSession(Session):
-    """One conversation."""
+    """A conversation with the callable."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class PythonSession(Session):
         reader: SpanReader | None,
     ) -> None:
         self._reader = reader
-        self._spans = TurnSpans()
+        self._spans: Any = None
         self._reference = reference
         self._pool = pool
         self._conversation = conversation
@@ -87,65 +86,65 @@ class PythonSession(Session):
         self._lease: Lease | None = None
 
     async def prepare(self) -> None:
-        """Have a worker ready that has imported the callable, and has answered the warm-up."""
-        lease = await self._held()
+        """Get a worker that has imported the callable and answered the warm-up."""
+        lease = await self._get_lease()
         try:
             await lease.check(self._reference)
         except UserCodeError as error:
             raise _agent_error(error) from None
         warm = f"warm-up of {self._reference}"
-        if self._warm_up is not None and warm not in lease.done:
-            await warmed_up(self._ask(warm_up_request(self._warm_up)))
-            lease.done.add(warm)
+        if self._warm_up is not None and warm not in lease.finished_work:
+            await await_warm_up(self._ask(warm_up_request(self._warm_up)))
+            lease.finished_work.add(warm)
 
     async def send(self, turn: Turn) -> Reply:
-        """Call the callable; a cancelled call ends with its process."""
-        self._spans = TurnSpans()
+        """Call the callable; cancelling kills its process."""
+        self._spans = None
         reply = await self._ask(self._conversation.request(turn))
         if self._reader is not None:
-            reply = await self._reader.filled(reply, self._spans)
+            reply = await self._reader.fill_reply(reply, self._reader.parse_spans(self._spans))
         self._conversation.add(turn, reply)
         return reply
 
     def attempt(self) -> Attempt:
-        """Tell what the spans of a turn say that failed; none come from a process that was ended."""
-        return Attempt() if self._reader is None else self._reader.attempt(self._spans)
+        """Return the data in the spans of a failed turn; the spans of a killed process are lost."""
+        return Attempt() if self._reader is None else self._reader.attempt(self._reader.parse_spans(self._spans))
 
     async def _ask(self, request: Mapping[str, Any]) -> Reply:
-        lease = await self._held()
+        lease = await self._get_lease()
         if self._reader is not None:
-            request = {**request, "traceparent": new_traceparent()}
+            request = {**request, "traceparent": self._reader.new_traceparent()}
         try:
-            # The reply's own reader knows the exact limit; this one only keeps a flood inside the worker.
+            # The exact limit is checked below; this one only stops huge replies in the worker.
             outcome = await lease.call(
                 "ask", self._reference, {"request": request}, None, max_bytes=2 * self._max_bytes
             )
         except UserCodeError as error:
-            self._spans = turn_spans(error.spans)
+            self._spans = error.spans
             raise _agent_error(error) from None
-        self._spans = turn_spans(outcome.spans)
+        self._spans = outcome.spans
         try:
             return reply_from_mapping(outcome.value, max_bytes=self._max_bytes)
         except AgentError as error:
             raise AgentError(
-                f"{self._reference}: {error.message}", error.code, _facts(error.context, outcome.output)
+                f"{self._reference}: {error.message}", error.code, _add_output(error.context, outcome.output)
             ) from None
 
     async def close(self) -> None:
-        """Leave the worker to other conversations."""
+        """Return the worker to the pool."""
         if self._lease is not None:
             lease, self._lease = self._lease, None
             await lease.end()
 
-    async def _held(self) -> Lease:
+    async def _get_lease(self) -> Lease:
         if self._lease is None:
             self._lease = await self._pool.lease()
         return self._lease
 
 
 def _agent_error(error: UserCodeError) -> AgentError:
-    return AgentError(error.message, error.code, _facts(error.context, error.output))
+    return AgentError(error.message, error.code, _add_output(error.context, error.output))
 
 
-def _facts(context: dict[str, object], output: str) -> dict[str, object]:
-    return {**context, "output": cut_before(output, _OUTPUT_SHOWN)} if output else context
+def _add_output(context: dict[str, object], output: str) -> dict[str, object]:
+    return {**context, "output": cut_start(output, _OUTPUT_SHOWN)} if output else context

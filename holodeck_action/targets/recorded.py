@@ -1,4 +1,4 @@
-"""Agents that are a transcript: answers written down before, looked up by case, turn and trial."""
+"""Targets that are a transcript: recorded answers, looked up by case, turn and trial."""
 
 from __future__ import annotations
 
@@ -13,44 +13,46 @@ from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Reply, Session
 from holodeck_action.targets.reply import REPLY_KEYS, reply_from_mapping, untold_without
 from holodeck_action.targets.transcripts import ADDRESS_KEYS, Row, open_transcript
-from holodeck_action.text.json_values import JSON_EXPANSION, kind_of, unknown_key
+from holodeck_action.text.json_values import JSON_EXPANSION, kind_of, unknown_key_clause
 from holodeck_action.text.plain import excerpt
 
 _ROW_OVERHEAD = 65_536
-"""Bytes of a line allowed beyond its reply: the case's name, white space."""
+"""Bytes that a line may have in addition to its reply, for the case's name and white space."""
 
 _NOTICES_SHOWN = 10
-"""Unusable rows that are told one by one; the others are counted."""
+"""Maximum number of unusable rows with their own notice; further rows are only counted."""
 
 _Address = str | tuple[str, int, int]
 _Problem = tuple[str, str]
 
 
 class RecordedAgent:
-    """Answers from a transcript of rows `{case, turn, trial, response, tool_invocations, …}`.
+    """Answers from a transcript with rows `{case, turn, trial, response, tool_invocations, …}`.
 
-    A row's `case` is an id or a name, an id first; `turn` and `trial` are 0 unless given. The trial must be recorded
-    itself: an answer of another trial is never used in its place. A row that cannot be used is an error of the case it
-    names and of nobody else; one that names no case of the suite becomes a notice.
+    The `case` of a row is an id or a name; ids take precedence. `turn` and `trial` default to 0. The answer recorded
+    for one trial is never used for another trial. An unusable row is an error of only its own case; a row that matches
+    no case of the suite becomes a notice.
     """
 
     def __init__(
         self, path: Path, title: str, cases: Sequence[Case], max_bytes: int, checkout: Checkout | None = None
     ) -> None:
-        """Index the transcript; of JSON lines only the rows' positions are kept.
+        """Index the transcript; for JSON lines only the positions of rows are kept in memory.
 
         Args:
-            path: the transcript.
-            cases: all cases of the suite, the ones that are not run too.
-            checkout: what may be read; None for everything, where a user of the program names the file.
+            path: path of the transcript.
+            title: the transcript's name in messages.
+            cases: all cases of the suite, including those that are not run.
+            max_bytes: maximum bytes of UTF-8 in one reply.
+            checkout: the files that may be read; None if there is no restriction, because the user named the file.
 
         Raises:
-            TargetError: the file is missing, unreadable, out of reach, empty, or not of its format as a whole.
+            TargetError: the file is missing, unreadable, not allowed, empty, or has the wrong format.
         """
         self._title = title
         self._max_bytes = max_bytes
         self._transcript = open_transcript(
-            path, title, max_bytes * JSON_EXPANSION + _ROW_OVERHEAD, checkout or Checkout.anywhere(path.parent)
+            path, title, max_bytes * JSON_EXPANSION + _ROW_OVERHEAD, checkout or Checkout.unbounded(path.parent)
         )
         index = _Index(title, cases)
         for row in self._transcript.rows():
@@ -66,29 +68,29 @@ class RecordedAgent:
         self.untold = untold_without(index.keys, f"no row of {title} has {{}}", timed=False)
 
     async def open(self, case: Case, trial: int) -> RecordedSession:
-        """Start to read one trial of one case."""
+        """Start to answer one trial of one case."""
         if case.id in self._case_problems:
             message, code = self._case_problems[case.id]
             raise AgentError(message, code)
         return RecordedSession(self, case, trial)
 
     async def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         self._transcript.close()
 
     def answer(self, case: Case, trial: int, turn: int) -> Reply:
-        """Look up one answer.
+        """Return a recorded answer.
 
         Raises:
-            AgentError: it is missing, recorded twice, or its row is broken.
+            AgentError: the answer is missing or recorded twice, or its row is invalid.
         """
-        address = _address(case, turn, trial)
+        address = _answer_key(case, turn, trial)
         if address in self._problems:
             message, code = self._problems[address]
             raise AgentError(message, code)
         if address not in self._rows:
             raise AgentError(
-                f"{self._title} has no answer for case {_named(case)}, turn {turn}, trial {trial}",
+                f"{self._title} has no answer for case {_case_label(case)}, turn {turn}, trial {trial}",
                 "missing_transcript",
                 {"case": case.id, "turn": turn, "trial": trial},
             )
@@ -106,7 +108,7 @@ class RecordedAgent:
 
 
 class RecordedSession(Session):
-    """One trial of one case, read turn by turn."""
+    """One trial of one case, answered turn by turn."""
 
     timed = False
 
@@ -116,24 +118,26 @@ class RecordedSession(Session):
         self._trial = trial
 
     async def send(self, turn: Turn) -> Reply:
-        """Look up the answer to one turn."""
+        """Return the recorded answer to one turn."""
         return self._agent.answer(self._case, self._trial, turn.index)
 
 
-def _address(case: Case, turn: int, trial: int) -> _Address:
-    """Return what finds the answer of a case; of most it is the first one to one question, which the id finds."""
+def _answer_key(case: Case, turn: int, trial: int) -> _Address:
+    """Return the key of an answer. To save memory, the key for the first turn of the first trial is the case's id
+    alone.
+    """
     return (case.id, turn, trial) if turn or trial else case.id
 
 
 class _Rows:
-    """Where rows stand, by what they answer: line, and the place for `Transcript.read`."""
+    """The line number and position (see `Transcript.read`) of each row, by the key of its answer."""
 
     def __init__(self) -> None:
         self._numbers: dict[_Address, int] = {}
         self._lines, self._starts, self._lengths = array("Q"), array("Q"), array("Q")
 
     def add(self, address: _Address, row: Row) -> None:
-        """Add one that answers what none answers yet."""
+        """Add a row under a key that has no row yet."""
         self._numbers[address] = len(self._lines)
         start, length = row.place
         self._lines.append(row.line)
@@ -149,7 +153,7 @@ class _Rows:
 
 
 class _Index:
-    """Which row answers which turn of which trial, and what is wrong with the others."""
+    """Collects the rows by the answer that they contain, and the problems of unusable rows."""
 
     def __init__(self, title: str, cases: Iterable[Case]) -> None:
         self.seen = 0
@@ -168,7 +172,7 @@ class _Index:
         self._unusable = 0
 
     def add(self, row: Row) -> None:
-        """File one row."""
+        """Add one row."""
         self.seen += 1
         self.keys.update(row.keys or ())
         name = row.address.get("case")
@@ -176,62 +180,64 @@ class _Index:
             problem = row.problem or (
                 "it names no case" if "case" not in row.address else f"`case` must be text, not {kind_of(name)}"
             )
-            self._unusable_row(row.line, problem)
+            self._note_unusable(row.line, problem)
             return
         cases = [self._by_id[name]] if name in self._by_id else self._by_name.get(name, [])
         if not cases:
-            self._unusable_row(row.line, f"the suite has no case {excerpt(name, 80)}", name)
+            self._note_unusable(row.line, f"the suite has no case {excerpt(name, 80)}", name)
             return
-        turn, trial = _number(row, "turn"), _number(row, "trial")
+        turn, trial = _address_number(row, "turn"), _address_number(row, "trial")
         if len(cases) > 1:
             self._ambiguous.append((row.line, name, turn or 0, trial or 0))
             return
-        self._file(row, cases[0], turn, trial)
+        self._add_answer(row, cases[0], turn, trial)
 
     def finish(self) -> None:
-        """Settle rows whose name several cases share: an error where no row names the case by its id."""
+        """Process rows whose case name belongs to several cases. Such a row is an error of each of these cases, unless
+        another row names the case by its id.
+        """
         for line, name, turn, trial in self._ambiguous:
             cases = self._by_name[name]
             ids = ", ".join(case.id for case in cases)
             message = f"{self._title}:{line}: several cases are named {excerpt(name, 80)}; name one by its id: {ids}"
             for case in cases:
-                address = _address(case, turn, trial)
+                address = _answer_key(case, turn, trial)
                 if address not in self.rows:
                     self.problems.setdefault(address, (message, "ambiguous_transcript"))
 
     def notices(self) -> tuple[str, ...]:
-        """Tell the first unusable rows, count the others."""
+        """Return notices about the first unusable rows, and one with the number of further rows."""
         left = self._unusable - len(self._notices)
         return (*self._notices, f"{self._title}: {left} more rows cannot be used") if left else tuple(self._notices)
 
-    def _file(self, row: Row, case: Case, turn: int | None, trial: int | None) -> None:
+    def _add_answer(self, row: Row, case: Case, turn: int | None, trial: int | None) -> None:
         where = f"{self._title}:{row.line}"
-        problem = row.problem or _wrong_address(row) or _unknown_key(row)
+        problem = row.problem or _address_problem(row) or _key_problem(row)
         if problem is not None:
-            found = (f"{where}: the row of case {_named(case)} cannot be used: {problem}", "bad_transcript")
+            found = (f"{where}: the row of case {_case_label(case)} cannot be used: {problem}", "bad_transcript")
             lost = turn is None or trial is None or (row.problem and "turn" not in row.address and case.multi_turn)
             if lost:
                 self.case_problems.setdefault(case.id, found)
             else:
-                self.problems.setdefault(_address(case, turn or 0, trial or 0), found)
+                self.problems.setdefault(_answer_key(case, turn or 0, trial or 0), found)
             return
         turn, trial = turn or 0, trial or 0
-        address = _address(case, turn, trial)
+        address = _answer_key(case, turn, trial)
         if turn >= len(case.turns):
             count = len(case.turns)
             turns = "1 turn" if count == 1 else f"{count} turns"
-            self._unusable_row(row.line, f"case {_named(case)} has {turns}, so turn {turn} is never asked")
+            self._note_unusable(row.line, f"case {_case_label(case)} has {turns}, so turn {turn} is never run")
         elif address in self.rows:
             first = self.rows[address][0]
             message = (
-                f"{self._title}: lines {first} and {row.line} both answer case {_named(case)}, "
+                f"{self._title}: lines {first} and {row.line} both answer case {_case_label(case)}, "
                 f"turn {turn}, trial {trial}"
             )
             self.problems.setdefault(address, (message, "duplicate_transcript"))
         else:
             self.rows.add(address, row)
 
-    def _unusable_row(self, line: int, problem: str, name: str | None = None) -> None:
+    def _note_unusable(self, line: int, problem: str, name: str | None = None) -> None:
         self._unusable += 1
         if len(self._notices) < _NOTICES_SHOWN:
             close = difflib.get_close_matches(name, [*self._by_name, *self._by_id], n=1) if name else []
@@ -239,25 +245,25 @@ class _Index:
             self._notices.append(f"{self._title}:{line}: the row cannot be used: {problem}{hint}")
 
 
-def _number(row: Row, key: str) -> int | None:
-    """Turn or trial of a row, 0 unless given; None when it is no such number."""
+def _address_number(row: Row, key: str) -> int | None:
+    """Return the turn or trial of a row, 0 if it is missing; None if it is not a valid number."""
     value = row.address.get(key)
     if value is None:
         return 0
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _wrong_address(row: Row) -> str | None:
+def _address_problem(row: Row) -> str | None:
     for key in ("turn", "trial"):
-        if _number(row, key) is None:
-            return f"`{key}` must be a whole number from 0 on"
+        if _address_number(row, key) is None:
+            return f"`{key}` must be a whole number of at least 0"
     return None
 
 
-def _unknown_key(row: Row) -> str | None:
+def _key_problem(row: Row) -> str | None:
     allowed = (*ADDRESS_KEYS, *REPLY_KEYS)
-    return next((unknown_key(key, allowed) for key in row.keys or () if key not in allowed), None)
+    return next((unknown_key_clause(key, allowed) for key in row.keys or () if key not in allowed), None)
 
 
-def _named(case: Case) -> str:
+def _case_label(case: Case) -> str:
     return case.id if case.name is None else excerpt(case.name, 80)

@@ -1,28 +1,30 @@
-"""What agents are asked with: the request that Python callables, commands and HTTP services share."""
+"""The request that Python callables, commands and HTTP services receive."""
 
 from __future__ import annotations
 
-from holodeck_action.targets.shapes import Field, Json, JsonObject, ListOf, Object, Schema, Text, Whole
+from holodeck_action.targets.shapes import Field, Json, JsonObject, ListOf, Object, Schema, Text, WholeNumber
 
 _MESSAGE = Object({"role": Field(Text(name=True), "Who speaks.", required=True)}, more=True)
 REQUEST = Object(
     {
-        "session": Field(Text(name=True), "Id of the conversation, another one in each trial and run.", required=True),
+        "session": Field(Text(name=True), "Id of the conversation, different in each trial and run.", required=True),
         "case": Field(Text(name=True), "Id of the case.", required=True),
         "name": Field(Text(), "Name of the case."),
         "tags": Field(ListOf(Text()), "Its tags.", required=True),
-        "trial": Field(Whole(), "The trial of the case, counted from 0.", required=True),
-        "turn": Field(Whole(), "The turn of the conversation, counted from 0.", required=True),
-        "seed": Field(Whole(), "For random choices: the same in every run, another one for each trial.", required=True),
+        "trial": Field(WholeNumber(), "The trial of the case, counted from 0.", required=True),
+        "turn": Field(WholeNumber(), "The turn of the conversation, counted from 0.", required=True),
+        "seed": Field(
+            WholeNumber(), "Seed for random choices: the same in every run, different for each trial.", required=True
+        ),
         "input": Field(Text(), "The turn's input.", required=True),
         "messages": Field(ListOf(_MESSAGE), "The conversation, with the turn's input as last message.", required=True),
         "files": Field(ListOf(Text()), "Paths (relative to the folder of agent.yaml) or URLs.", required=True),
         "turn_config": Field(JsonObject(), "The turn's free-form data.", required=True),
-        "traceparent": Field(Text(name=True), "Trace of the turn's spans, where they are read (W3C); else left out."),
-        "warm_up": Field(Json(), "True in the request of a warm-up, which belongs to no case; else left out."),
+        "traceparent": Field(Text(name=True), "Trace context (W3C) of the turn's spans; absent if spans are not read."),
+        "warm_up": Field(Json(), "True in the request of a warm-up, which belongs to no case; absent otherwise."),
     }
 )
-"""Every key of a request; the expected answer is none of them."""
+"""The keys of a request; the expected answer is not sent."""
 
 
 def request_schema() -> Schema:

@@ -1,4 +1,4 @@
-"""Shapes of JSON values: what reads a value, strictly and within limits, is what describes it in JSON Schema."""
+"""Shapes of JSON values. Each shape parses values strictly and within limits, and has a matching JSON Schema."""
 
 from __future__ import annotations
 
@@ -11,39 +11,41 @@ from msgspec import Struct
 
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.facts import LARGEST
-from holodeck_action.text.json_values import kind_of, unknown_key
-from holodeck_action.text.plain import storable_text, whole
+from holodeck_action.text.json_values import kind_of, unknown_key_clause
+from holodeck_action.text.plain import line_or_length, replace_surrogates
 
 Schema = dict[str, Any]
 
 _MAX_DEPTH = 100
-"""Deepest nesting of free values; far below what JSON writers refuse."""
+"""Maximum nesting of free-form values, far below the limits of JSON writers."""
 
 _MAX_INTEGER_BITS = 10_000
-"""About 3,000 digits: below the length from which the interpreter refuses to write an integer as text."""
+"""About 3,000 digits, fewer than the number from which Python refuses to convert an integer to a string."""
 
 _MAX_KEY_SHOWN = 40
 
 
 class Reader:
-    """Reads JSON values into plain ones, counting their size so that shared or repeated parts cannot add up."""
+    """Converts JSON values to plain Python values and counts their size; a part that occurs several times is counted
+    each time.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._left = max_bytes
 
     def text(self, value: object, path: str) -> str:
-        """Return a text without lone surrogates."""
+        """Return a string in which lone surrogates are replaced."""
         if not isinstance(value, str):
-            wrong_type(path, "text", value)
-        cleaned = storable_text(value)
+            refuse_type(path, "text", value)
+        cleaned = replace_surrogates(value)
         self._count(len(cleaned) if cleaned.isascii() else len(cleaned.encode()), path)
         return cleaned
 
     def json(self, value: object, path: str, depth: int = 0) -> Any:
         """Return a JSON value with plain dicts and lists."""
         if depth > _MAX_DEPTH:
-            bad(path, f"is nested more than {_MAX_DEPTH} levels deep")
+            refuse(path, f"is nested more than {_MAX_DEPTH} levels deep")
         match value:
             case None | bool():
                 self._count(1, path)
@@ -52,29 +54,29 @@ class Reader:
                 return self.text(value, path)
             case int():
                 if value.bit_length() > _MAX_INTEGER_BITS:
-                    bad(path, "is a number too long to read")
+                    refuse(path, "is a number too long to read")
                 self._count(1 + value.bit_length() // 4, path)
                 return int(value)
             case float():
                 self._count(1, path)
-                return finite(value, path)
+                return read_finite(value, path)
             case Mapping():
                 self._count(1, path)
                 return {
-                    self.text(key, f"{path}: a key"): self.json(item, child(path, key), depth + 1)
+                    self.text(key, f"{path}: a key"): self.json(item, child_path(path, key), depth + 1)
                     for key, item in value.items()
                 }
             case list() | tuple():
                 self._count(1, path)
                 return [self.json(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
             case _:
-                return wrong_type(path, "a JSON value", value)
+                return refuse_type(path, "a JSON value", value)
 
     def _count(self, size: int, path: str) -> None:
         self._left -= size
         if self._left < 0:
             raise AgentError(
-                f"the reply holds more than {self._max_bytes} bytes, which limits.max_response_bytes allows; "
+                f"the reply holds more than {self._max_bytes} bytes, the most that limits.max_response_bytes allows; "
                 f"it overflows at {path}",
                 "too_large",
                 {"field": path, "max_response_bytes": self._max_bytes},
@@ -82,64 +84,70 @@ class Reader:
 
 
 class Shape:
-    """What a value must be."""
+    """The shape of a JSON value, like a type with limits."""
 
     def read(self, value: object, path: str, reader: Reader) -> Any:
-        """Return the value as plain JSON.
+        """Check a value, and return it as a plain JSON value.
 
         Args:
-            path: how messages name it.
-            reader: counts its size.
+            value: value to check.
+            path: name of the value in messages.
+            reader: counts the size of the whole reply.
 
         Raises:
-            AgentError: `bad_reply` with the path of the offending part, or `too_large`.
+            AgentError: `bad_reply` with the path of the invalid part, or `too_large`.
         """
         raise NotImplementedError
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the shape."""
         raise NotImplementedError
 
-    def known(self, value: object) -> object:
-        """Return the value without entries that nobody reads."""
+    def strip_unknown(self, value: object) -> object:
+        """Return a copy of the value without object keys that the shape does not declare."""
         return value
 
 
 class Text(Shape, Struct, frozen=True):
-    """A text; one that names something must not be empty, and may be written as a whole number."""
+    """The shape of a string.
+
+    Attributes:
+        name: whether an empty string is refused.
+        number: whether an integer is accepted too, and converted to a string.
+    """
 
     name: bool = False
     number: bool = False
 
     def read(self, value: object, path: str, reader: Reader) -> str:
-        """Return the text."""
+        """Check a string and return it."""
         if self.number and isinstance(value, int) and not isinstance(value, bool):
             value = str(reader.json(value, path))
         text = reader.text(value, path)
         if self.name and not text:
-            bad(path, "must not be empty")
+            refuse(path, "must not be empty")
         return text
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the shape."""
         found: Schema = {"type": ["string", "integer"] if self.number else "string"}
         return {**found, "minLength": 1} if self.name else found
 
 
 class Choice(Shape, Struct, frozen=True):
-    """One of some words."""
+    """The shape of a string that must be one of `words`."""
 
     words: tuple[str, ...]
 
     def read(self, value: object, path: str, reader: Reader) -> str:
-        """Return the word."""
+        """Check a string and return it."""
         word = reader.text(value, path)
         if word not in self.words:
-            bad(path, f"must be {' or '.join(self.words)}, not {whole(word, _MAX_KEY_SHOWN)}")
+            refuse(path, f"must be {' or '.join(self.words)}, not {line_or_length(word, _MAX_KEY_SHOWN)}")
         return word
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the shape."""
         return {"enum": list(self.words)}
 
 
@@ -150,152 +158,156 @@ class Number(Shape, Struct, frozen=True):
 
     def read(self, value: object, path: str, reader: Reader) -> float:
         """Return the number."""
-        number = finite(value, path)
+        number = read_finite(value, path)
         if not self.least <= number <= LARGEST:
-            bad(path, f"must be from {self.least:.0f} to {LARGEST}")
+            refuse(path, f"must be from {self.least:.0f} to {LARGEST}")
         return number
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the shape."""
         return {"type": "number", "minimum": self.least, "maximum": LARGEST}
 
 
-class Whole(Shape):
-    """A count."""
+class WholeNumber(Shape):
+    """The shape of an integer that is not negative."""
 
     def read(self, value: object, path: str, reader: Reader) -> int:
         """Return the number."""
         if isinstance(value, bool) or not isinstance(value, int):
-            wrong_type(path, "a whole number", value)
+            refuse_type(path, "a whole number", value)
         if not 0 <= value <= LARGEST:
-            bad(path, f"must be from 0 to {LARGEST}")
+            refuse(path, f"must be from 0 to {LARGEST}")
         return value
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the shape."""
         return {"type": "integer", "minimum": 0, "maximum": LARGEST}
 
 
 class Json(Shape):
-    """Any JSON value."""
+    """The shape of any JSON value."""
 
     def read(self, value: object, path: str, reader: Reader) -> Any:
         """Return the value."""
         return reader.json(value, path)
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the shape."""
         return {}
 
 
 class JsonObject(Shape):
-    """Any JSON object."""
+    """The shape of any JSON object."""
 
     def read(self, value: object, path: str, reader: Reader) -> dict[str, Any]:
-        """Return the object."""
+        """Check an object and return it."""
         if not isinstance(value, Mapping):
-            wrong_type(path, "an object", value)
+            refuse_type(path, "an object", value)
         found: dict[str, Any] = reader.json(value, path)
         return found
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the shape."""
         return {"type": "object"}
 
 
 class TextOrJson(Shape):
-    """A text; an object or a list becomes its JSON text."""
+    """The shape of a string, an object or a list; objects and lists are converted to JSON strings."""
 
     def read(self, value: object, path: str, reader: Reader) -> str:
-        """Return the text."""
+        """Check a string and return it."""
         if isinstance(value, str):
             return reader.text(value, path)
         if isinstance(value, Mapping | list | tuple):
             return json.dumps(reader.json(value, path), ensure_ascii=False)
-        return wrong_type(path, "text, an object or a list", value)
+        return refuse_type(path, "text, an object or a list", value)
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the shape."""
         return {"type": ["string", "object", "array"]}
 
 
 class ListOf(Shape, Struct, frozen=True):
-    """A list of values of one shape; `alone` allows one value in its place."""
+    """The shape of a list whose items have one shape; if `alone` is set, a single item is accepted too."""
 
     item: Shape
     alone: bool = False
 
     def read(self, value: object, path: str, reader: Reader) -> list[Any]:
-        """Return the values."""
+        """Check a list and return its items."""
         if self.alone and isinstance(value, Mapping):
             return [self.item.read(value, path, reader)]
         if not isinstance(value, list | tuple):
-            wrong_type(path, "an object or a list of them" if self.alone else "a list", value)
+            refuse_type(path, "an object or a list of them" if self.alone else "a list", value)
         return [self.item.read(item, f"{path}[{index}]", reader) for index, item in enumerate(value)]
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the shape."""
         many = {"type": "array", "items": self.item.schema()}
         return {"anyOf": [self.item.schema(), many]} if self.alone else many
 
-    def known(self, value: object) -> object:
-        """Return the values without entries that nobody reads."""
-        return [self.item.known(item) for item in value] if isinstance(value, list) else self.item.known(value)
+    def strip_unknown(self, value: object) -> object:
+        """Return a copy of the values without object keys that their shape does not declare."""
+        return (
+            [self.item.strip_unknown(item) for item in value]
+            if isinstance(value, list)
+            else self.item.strip_unknown(value)
+        )
 
 
-class OrText(Shape, Struct, frozen=True):
-    """An object, or a text, which stands for the object that has it as entry `key`."""
+class ObjectOrText(Shape, Struct, frozen=True):
+    """The shape of an object. A string is accepted too, and becomes the object's entry `key`."""
 
     item: Object
     key: str
 
     def read(self, value: object, path: str, reader: Reader) -> dict[str, Any]:
-        """Return the object."""
+        """Check an object and return it."""
         return self.item.read({self.key: value} if isinstance(value, str) else value, path, reader)
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the shape."""
         return {"anyOf": [self.item.fields[self.key].shape.schema(), self.item.schema()]}
 
-    def known(self, value: object) -> object:
-        """Return the object without entries that nobody reads."""
-        return self.item.known(value)
+    def strip_unknown(self, value: object) -> object:
+        """Return a copy of the object without keys that the shape does not declare."""
+        return self.item.strip_unknown(value)
 
 
 class Field(Struct, frozen=True):
-    """An entry of an object: its shape, and what it says. One that is not `required` may be null or left out."""
+    """An entry of an object: its shape and description. An entry that is not `required` may be null or missing."""
 
     shape: Shape
-    says: str
+    description: str
     required: bool = False
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the entry."""
         found = self.shape.schema()
         if not self.required and found:
             found = {"anyOf": [found, {"type": "null"}]}
-        return {"description": self.says, **found}
+        return {"description": self.description, **found}
 
 
 class Object(Shape, Struct, frozen=True):
-    """An object with these entries; `more` allows any others."""
+    """The shape of an object with the given entries; if `more` is set, other keys are accepted too."""
 
     fields: Mapping[str, Field]
     more: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Names of the entries."""
+        """The names of the entries."""
         return tuple(self.fields)
 
     def read(self, value: object, path: str, reader: Reader) -> dict[str, Any]:
-        """Return the entries; None for those that are not given."""
+        """Check an object and return its entries; missing entries are None."""
         if not isinstance(value, Mapping):
-            wrong_type(path, "an object", value)
+            refuse_type(path, "an object", value)
         return self.entries(value, path, f"{path}.", reader)
 
     def entries(self, value: Mapping[Any, Any], path: str, prefix: str, reader: Reader) -> dict[str, Any]:
-        """Read the entries of a mapping; the path of each begins with `prefix`."""
+        """Check the entries of a mapping and return them; `prefix` is the beginning of their paths in messages."""
         found: dict[str, Any] = {}
         if self.more:
             found = reader.json({key: value[key] for key in value if key not in self.fields}, path)
@@ -308,7 +320,7 @@ class Object(Shape, Struct, frozen=True):
         return found
 
     def schema(self) -> Schema:
-        """Return its JSON Schema."""
+        """Return the JSON Schema of the shape."""
         required = [key for key, field in self.fields.items() if field.required]
         return {
             "type": "object",
@@ -317,48 +329,51 @@ class Object(Shape, Struct, frozen=True):
             **({} if self.more else {"additionalProperties": False}),
         }
 
-    def known(self, value: object) -> object:
-        """Return the object without entries that nobody reads."""
+    def strip_unknown(self, value: object) -> object:
+        """Return a copy of the object without keys that the shape does not declare."""
         if not isinstance(value, Mapping):
             return value
         kept = value if self.more else {key: value[key] for key in self.fields if key in value}
-        return {key: self.fields[key].shape.known(item) if key in self.fields else item for key, item in kept.items()}
+        return {
+            key: self.fields[key].shape.strip_unknown(item) if key in self.fields else item
+            for key, item in kept.items()
+        }
 
 
 def check_keys(value: Mapping[Any, Any], allowed: Sequence[str], path: str, where: str) -> None:
-    """Refuse a key that is none of the allowed ones.
+    """Check that all keys are allowed.
 
     Raises:
-        AgentError: `bad_reply`; the sentence begins with `where`.
+        AgentError: `bad_reply`; the message begins with `where`.
     """
     for key in value:
         if key not in allowed:
-            raise AgentError(f"{where}{unknown_key(key, allowed)}", "bad_reply", {"field": path})
+            raise AgentError(f"{where}{unknown_key_clause(key, allowed)}", "bad_reply", {"field": path})
 
 
-def finite(value: object, path: str) -> float:
-    """Return a finite number."""
+def read_finite(value: object, path: str) -> float:
+    """Return a finite number as a float."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        wrong_type(path, "a number", value)
+        refuse_type(path, "a number", value)
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        bad(path, "must be a finite number")
+        refuse(path, "must be a finite number")
     return number
 
 
-def child(path: str, key: object) -> str:
-    """Return the path of an entry."""
-    return f"{path}.{whole(str(key), _MAX_KEY_SHOWN)}"
+def child_path(path: str, key: object) -> str:
+    """Return the path of an object's entry, for messages."""
+    return f"{path}.{line_or_length(str(key), _MAX_KEY_SHOWN)}"
 
 
-def wrong_type(path: str, expected: str, value: object) -> NoReturn:
-    """Refuse a value of another type."""
-    bad(path, f"must be {expected}, not {kind_of(value)}")
+def refuse_type(path: str, expected: str, value: object) -> NoReturn:
+    """Raise an error about a value of the wrong type."""
+    refuse(path, f"must be {expected}, not {kind_of(value)}")
 
 
-def bad(path: str, problem: str) -> NoReturn:
-    """Refuse a value."""
+def refuse(path: str, problem: str) -> NoReturn:
+    """Raise an error about an invalid value."""
     raise AgentError(f"{path} {problem}", "bad_reply", {"field": path})

@@ -1,4 +1,4 @@
-"""Replies that come in pieces: the events of a service, and what the lines of a command or those events add up to."""
+"""Replies in pieces: parsing of server-sent events, and assembly of the pieces to one reply."""
 
 from __future__ import annotations
 
@@ -9,47 +9,49 @@ from msgspec.structs import replace
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.reply import reply_from_mapping
-from holodeck_action.targets.shapes import wrong_type
+from holodeck_action.targets.shapes import refuse_type
 
 DONE = "[DONE]"
-"""Data of the event that ends a stream, as OpenAI's services write it."""
+"""Data of the event that ends a stream, as OpenAI's services send it."""
 
 
 class EventParser:
-    """Takes server-sent events apart (WHATWG HTML, "Interpreting an event stream"); only their data count."""
+    """Parses server-sent events (WHATWG HTML, "Interpreting an event stream") and returns their data."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._data: list[str] = []
 
     def feed(self, received: bytes) -> Iterator[str]:
-        """Yield the data of every event that has ended with these bytes."""
+        """Yield the data of every event that these bytes complete."""
         self._rest += received
-        # A carriage return at the end may be the first half of a line's end.
+        # A carriage return at the end may be the first half of a line end.
         whole = self._rest[:-1] if self._rest.endswith(b"\r") else self._rest
         lines = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         self._rest = lines.pop() + self._rest[len(whole) :]
         for line in lines:
             if line:
-                self._take(line.decode("utf-8", "replace"))
+                self._parse_line(line.decode("utf-8", "replace"))
             elif self._data:
                 data, self._data = "\n".join(self._data), []
                 yield data
 
-    def _take(self, line: str) -> None:
+    def _parse_line(self, line: str) -> None:
         name, _, value = line.removeprefix("\ufeff").partition(":")
         if name == "data":
             self._data.append(value.removeprefix(" "))
 
 
 class Pieces:
-    """The pieces of one reply: any number of `{delta: text}`, then the reply, which may leave its `response` out."""
+    """Assembles one reply from any number of pieces `{delta: text}` and a final reply object. If its `response` is
+    missing, the joined pieces are the response.
+    """
 
     def __init__(self, max_bytes: int) -> None:
-        """Begin with nothing.
+        """Create an empty reply.
 
         Args:
-            max_bytes: most bytes of UTF-8 in the whole reply (`limits.max_response_bytes`).
+            max_bytes: maximum bytes of UTF-8 in the whole reply (`limits.max_response_bytes`).
         """
         self._max_bytes = max_bytes
         self._size = 0
@@ -57,39 +59,41 @@ class Pieces:
         self._first_ms: float | None = None
 
     @property
-    def begun(self) -> bool:
-        """Whether a piece has come."""
+    def has_begun(self) -> bool:
+        """Whether a piece was added."""
         return bool(self._texts)
 
-    def take(self, value: object, after_ms: float) -> Reply | None:
-        """Take one JSON value.
+    def feed(self, value: object, after_ms: float) -> Reply | None:
+        """Add one JSON value.
 
         Args:
-            value: a piece, or the reply.
-            after_ms: milliseconds since the turn was asked.
+            value: a piece, or the final reply object.
+            after_ms: milliseconds since the turn was sent.
 
         Returns:
-            The reply, once it is whole.
+            The reply once it is complete, otherwise None.
 
         Raises:
             AgentError: `bad_reply`, or `too_large`.
         """
         if not isinstance(value, Mapping) or tuple(value) != ("delta",):
-            return self.whole(value)
+            return self.finish(value)
         text = value["delta"]
         if not isinstance(text, str):
-            wrong_type("delta", "text", text)
+            refuse_type("delta", "text", text)
         self._size += len(text.encode("utf-8", "surrogatepass"))
         if self._size > self._max_bytes:
-            message = f"the pieces hold more than {self._max_bytes} bytes, which limits.max_response_bytes allows"
+            message = (
+                f"the pieces hold more than {self._max_bytes} bytes, the most that limits.max_response_bytes allows"
+            )
             raise AgentError(message, "too_large", {"field": "delta", "max_response_bytes": self._max_bytes})
         self._texts.append(text)
         if text and self._first_ms is None:
             self._first_ms = after_ms
         return None
 
-    def whole(self, value: object) -> Reply:
-        """Return the reply with what the pieces add to it.
+    def finish(self, value: object) -> Reply:
+        """Return the complete reply.
 
         Raises:
             AgentError: `bad_reply`, or `too_large`.

@@ -1,4 +1,4 @@
-"""Transcript files: recorded answers as rows of JSON lines or of a YAML list, found by position and read on demand."""
+"""Transcript files: recorded answers as JSON lines or as a YAML list, indexed by position and read on demand."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import excerpt
 
 ADDRESS_KEYS = ("case", "turn", "trial")
-"""The entries of a row that say what it answers."""
+"""Keys of the entries of a row that identify the turn that it answers."""
 
 _HEAD = 65_536
-"""Bytes of a broken line that are searched for the case it names."""
+"""Maximum bytes of an invalid line in which its case is searched for."""
 
 _MAX_DEPTH = 200
-"""Deepest nesting of a YAML transcript; the C parser itself has no limit."""
+"""Maximum nesting of a YAML transcript; the C parser has no limit."""
 
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 
 
 class Row(Struct, frozen=True):
-    """One row as the first pass over the file sees it.
+    """A row of a transcript, as the first pass over the file finds it.
 
     Attributes:
-        line: 1-based line on which the row starts.
-        place: where the row is found again, for `Transcript.read`.
-        address: its `case`, `turn` and `trial` as written, as far as the row gives them.
-        keys: its keys; None when it could not be read.
-        problem: why it could not be read, a clause; None when it could.
+        line: number of the line on which the row starts, from 1.
+        place: position of the row, for `Transcript.read`.
+        address: the row's entries `case`, `turn` and `trial`, if present, unchecked.
+        keys: all keys of the row; None if the row could not be parsed.
+        problem: a clause with the reason why the row could not be parsed; None if it was parsed.
     """
 
     line: int
@@ -49,33 +49,36 @@ class Row(Struct, frozen=True):
 
 
 class Transcript(Protocol):
-    """A file of rows."""
+    """A file with rows of recorded answers."""
 
     def rows(self) -> Iterator[Row]:
-        """Go through the file once, in its order; blank lines are no rows."""
+        """Yield all rows in the order of the file; blank lines are skipped."""
         ...
 
     def read(self, place: tuple[int, int]) -> dict[Any, Any]:
-        """Read one row, which `rows` found to be readable, again.
+        """Read a valid row at its position in the file.
 
         Raises:
-            ValueError: the file has changed since.
+            ValueError: the file has changed since it was indexed.
         """
         ...
 
     def close(self) -> None:
-        """Release the file."""
+        """Close the file."""
         ...
 
 
 def open_transcript(path: Path, title: str, max_line: int, checkout: Checkout) -> Transcript:
-    """Open a transcript: a YAML list by the endings `.yaml` and `.yml`, JSON lines by any other.
+    """Open a transcript: a YAML list if the extension is `.yaml` or `.yml`, otherwise JSON lines.
 
     Args:
-        max_line: most bytes of one JSON line; a longer one is a broken row.
+        path: path of the file.
+        title: the file's name in messages.
+        max_line: maximum bytes of one JSON line; a longer one is an invalid row.
+        checkout: the files that may be read.
 
     Raises:
-        TargetError: the file is missing, unreadable, no regular file, or not of its format as a whole.
+        TargetError: the file is missing, unreadable, not a regular file, or has the wrong format.
     """
     try:
         if path.suffix.lower() in (".yaml", ".yml"):
@@ -91,12 +94,12 @@ def open_transcript(path: Path, title: str, max_line: int, checkout: Checkout) -
         raise TargetError(f"transcript {title} cannot be read: {error.strerror or type(error).__name__}") from None
     except TargetError:
         raise
-    except ValueError as error:  # a path that no file can have
+    except ValueError as error:  # an invalid path
         raise TargetError(f"transcript {excerpt(title)} cannot be read: {error}") from None
 
 
 class JsonLinesTranscript:
-    """One JSON object per line; the file stays open and rows are read from it when they are needed."""
+    """One JSON object per line. The file stays open, and rows are read when needed."""
 
     def __init__(self, file: BinaryIO, title: str, max_line: int) -> None:
         self._max_line = max_line
@@ -108,7 +111,7 @@ class JsonLinesTranscript:
             )
 
     def rows(self) -> Iterator[Row]:
-        """Go through the lines; only the one at hand is in memory, and of an overlong one only its beginning."""
+        """Yield the rows, with only one line in memory, and only the beginning of an overlong one."""
         self._file.seek(0)
         offset = 0
         number = 0
@@ -122,9 +125,9 @@ class JsonLinesTranscript:
                     break
             if overlong:
                 problem = f"the line is longer than {self._max_line} bytes (see limits.max_response_bytes)"
-                yield Row(number, (offset, 0), _named_in(data), problem=problem)
+                yield Row(number, (offset, 0), _find_address(data), problem=problem)
             elif data.strip(b"\xef\xbb\xbf \t\r\n"):
-                yield self._row(number, offset, data)
+                yield self._index_row(number, offset, data)
             offset += length
 
     def read(self, place: tuple[int, int]) -> dict[Any, Any]:
@@ -139,50 +142,50 @@ class JsonLinesTranscript:
         self._file.close()
 
     @staticmethod
-    def _row(number: int, offset: int, data: bytes) -> Row:
+    def _index_row(number: int, offset: int, data: bytes) -> Row:
         place = (offset, len(data))
         try:
             value = _parse_line(data)
         except ValueError as error:
-            return Row(number, place, _named_in(data), problem=f"it is not JSON ({error})")
-        return _readable(number, place, value)
+            return Row(number, place, _find_address(data), problem=f"it is not JSON ({error})")
+        return _make_row(number, place, value)
 
 
 class YamlTranscript:
-    """A YAML list of mappings, held as a whole; timestamps stay text and `<<` is a key like any other."""
+    """A YAML list of mappings, kept in memory; timestamps stay text, and `<<` is an ordinary key."""
 
     def __init__(self, content: Foreign, title: str) -> None:
-        content.parse(partial(self._load, title=title), TargetError)
+        content.parse(partial(self._load_rows, title=title), TargetError)
 
-    def _load(self, data: bytes, title: str) -> None:
-        loader = _loader(data, title)
+    def _load_rows(self, data: bytes, title: str) -> None:
+        loader = _make_loader(data, title)
         try:
             _check_depth(data, title)
             root = loader.get_single_node()
-            items = _items(root, title)
-            # Row by row, so that a value that cannot be built breaks its own row only.
-            self._rows = [self._build(loader, index, node) for index, node in enumerate(items)]
+            items = _row_nodes(root, title)
+            # Constructed row by row, so that an invalid value affects only its own row.
+            self._rows = [self._build_row(loader, index, node) for index, node in enumerate(items)]
         except yaml.YAMLError as error:
-            raise _not_yaml(error, title) from None
+            raise _yaml_error(error, title) from None
         finally:
             loader.dispose()
 
     def rows(self) -> Iterator[Row]:
-        """Go through the list."""
+        """Yield the rows."""
         for row, _ in self._rows:
             yield row
 
     def read(self, place: tuple[int, int]) -> dict[Any, Any]:
-        """Return one mapping."""
+        """Return one row."""
         value = self._rows[place[0]][1]
         assert isinstance(value, dict)
         return value
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
     @staticmethod
-    def _build(loader: _Loader, index: int, node: yaml.Node) -> tuple[Row, object]:
+    def _build_row(loader: _Loader, index: int, node: yaml.Node) -> tuple[Row, object]:
         line = node.start_mark.line + 1
         try:
             value = loader.construct_document(node)
@@ -195,11 +198,11 @@ class YamlTranscript:
                         number = key.value != "case" and item.value.isdecimal()
                         named[key.value] = int(item.value) if number else item.value
             return Row(line, (index, 0), named, problem=f"it cannot be read ({reason})"), None
-        return _readable(line, (index, 0), value), value
+        return _make_row(line, (index, 0), value), value
 
 
 class _Loader(yaml.CSafeLoader):
-    """The safe loader without dates, which JSON does not have, and without merge keys."""
+    """The safe loader without timestamps, which JSON does not have, and without merge keys."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -208,14 +211,14 @@ _Loader.yaml_implicit_resolvers = {
 }
 
 
-def _loader(data: bytes, title: str) -> _Loader:
+def _make_loader(data: bytes, title: str) -> _Loader:
     try:
         return _Loader(data)
     except yaml.YAMLError as error:
-        raise _not_yaml(error, title) from None
+        raise _yaml_error(error, title) from None
 
 
-def _not_yaml(error: yaml.YAMLError, title: str) -> TargetError:
+def _yaml_error(error: yaml.YAMLError, title: str) -> TargetError:
     where, reason = "", str(error).splitlines()[0]
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
@@ -235,7 +238,7 @@ def _check_depth(data: bytes, title: str) -> None:
             depth -= 1
 
 
-def _items(root: yaml.Node | None, title: str) -> list[yaml.Node]:
+def _row_nodes(root: yaml.Node | None, title: str) -> list[yaml.Node]:
     if root is None:
         return []
     if not isinstance(root, yaml.SequenceNode):
@@ -247,20 +250,20 @@ def _parse_line(data: bytes) -> Any:
     return parse_json(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8").strip())
 
 
-def _readable(line: int, place: tuple[int, int], value: object) -> Row:
+def _make_row(line: int, place: tuple[int, int], value: object) -> Row:
     if not isinstance(value, dict):
         return Row(line, place, problem="it is not an object")
     return Row(line, place, {key: value[key] for key in ADDRESS_KEYS if key in value}, tuple(value))
 
 
-def _named_in(data: bytes) -> dict[str, Any]:
-    """Find case, turn and trial of a broken line: the entries of its outermost object, as far as it can be followed."""
+def _find_address(data: bytes) -> dict[str, Any]:
+    """Return `case`, `turn` and `trial` of an invalid line, as far as its outermost object can be parsed."""
     found: dict[str, Any] = {}
     depth = 0
     key: str | None = None
     for match in _TOKEN.finditer(data[:_HEAD].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")):
         piece = match.group()
-        if piece == '"':  # a text that does not end: what follows cannot be told apart
+        if piece == '"':  # an unterminated text: the rest cannot be parsed
             break
         if piece in "{[":
             depth += 1

@@ -1,4 +1,4 @@
-"""Warm-ups: what an agent is asked before its first turn, while no clock runs; the answer counts nowhere."""
+"""Warm-ups: requests sent to agents before their first turn, outside all time limits. The answers are discarded."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.targets.protocol import Reply, seed_of
 
 WARM_UP_S = 60.0
-"""Seconds that a warm-up may take."""
+"""Maximum seconds of a warm-up."""
 
 _CASE = "warm-up"
 
 
 def warm_up_request(text: str) -> dict[str, Any]:
-    """Return the request of a warm-up: that of a turn, in a case and a conversation of its own."""
+    """Return the request of a warm-up: like the request of a turn, but with its own case and conversation."""
     return {
         "session": str(uuid.uuid4()),
         "case": _CASE,
@@ -34,11 +34,11 @@ def warm_up_request(text: str) -> dict[str, Any]:
     }
 
 
-async def warmed_up(answer: Awaitable[Reply]) -> None:
+async def await_warm_up(answer: Awaitable[Reply]) -> None:
     """Wait for the answer to a warm-up.
 
     Raises:
-        AgentError: it failed, with the code of its failure.
+        AgentError: the warm-up failed; it has the code of the agent's error.
     """
     try:
         async with asyncio.timeout(WARM_UP_S):

@@ -1,1 +1,1 @@
-"""What every room needs to show and to write a text safely."""
+"""Safe output and writing of text, for every room."""

@@ -1,8 +1,8 @@
-"""Untrusted text in Markdown: shown as code, so that nothing in it is a link, a mention, HTML or structure.
+"""Untrusted text in Markdown as code: nothing in it can become a link, a mention, HTML or structure.
 
-A code span or fence is what keeps GitHub from linking mentions, references and addresses: it does so after rendering,
-leaving out only text inside `code` and `pre`, so that escaping is not enough (docs/github.md).
-Each function takes any text and gives Markdown that CommonMark and GFM parse to text and code alone.
+After rendering, GitHub turns mentions, references and URLs into links, except inside `code` and `pre`. Escaping is
+therefore not enough (docs/github.md). Each function takes any string and returns Markdown that CommonMark and GFM parse
+as nothing but text and code.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _PIPE_AFTER_BACKSLASH = re.compile(r"\\(?=\|)")
 def inline_code(text: str, limit: int = 300) -> str:
     """Return a code span, safe anywhere in a line.
 
-    A `|` becomes `¦`, so that a span that stands in a table by mistake cannot end its cell, where `cell` belongs.
+    A `|` becomes `¦`, so that a span cannot end a table cell. For table cells, use `cell`.
 
     Args:
         text: untrusted text; line breaks become `⏎`.
-        limit: most characters shown.
+        limit: maximum number of characters shown.
     """
     return _span(one_line(text, limit).replace("|", "¦"))
 
@@ -35,18 +35,18 @@ def cell(text: str, limit: int = 120) -> str:
 
     Args:
         text: untrusted text; line breaks become `⏎`.
-        limit: most characters shown.
+        limit: maximum number of characters shown.
     """
     shown = _PIPE_AFTER_BACKSLASH.sub(r"\\ ", one_line(text, limit))
     return _span(shown).replace("|", r"\|")
 
 
 def fence(text: str, limit: int = 2000) -> str:
-    """Return a fenced code block with blank lines around it, so that it starts a block wherever it is put.
+    """Return a fenced code block with blank lines around it, so that it is a separate block wherever it is inserted.
 
     Args:
         text: untrusted text.
-        limit: most characters shown.
+        limit: maximum number of characters shown.
     """
     # GitHub does not wrap code blocks.
     shown = lines_of(text, limit, wrapped=True)
@@ -58,7 +58,7 @@ def _span(shown: str) -> str:
     if not shown:
         return EMPTY
     marks = "`" * (1 + _longest_run(shown))
-    # One space on both sides is taken off by the parser: it keeps backticks at the ends apart from ours.
+    # The parser removes one space on both sides. The spaces separate backticks at the ends from ours.
     return f"{marks} {shown} {marks}" if len(marks) > 1 else f"{marks}{shown}{marks}"
 
 

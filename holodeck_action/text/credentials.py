@@ -1,4 +1,4 @@
-"""Credentials in addresses and settings, which stand in longer texts whatever their variable is called."""
+"""Finds credentials in URLs and in `name=value` settings, also inside longer strings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 from holodeck_action.text.randomness import is_random
 
 SHORTEST_PART = 8
-"""Characters of a part of a secret, such as a line of a key file, that is hidden on its own."""
+"""Characters: shorter parts of a secret, such as lines of a key file, are not hidden on their own."""
 SHORTEST_TOKEN = 20
-"""Characters of a part of a URL that is taken for a token though nothing says so."""
+"""Characters: shorter parts of a URL are not taken for a token."""
 
 _USERINFO = re.compile(r"[a-z][a-z0-9+.-]{1,30}://([^\s/?#\"'<>]{1,2000})@", re.IGNORECASE)
 _URL = re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s\"'<>]+", re.IGNORECASE)
@@ -21,19 +21,23 @@ _SETTING = re.compile(
 
 
 def credentials_in(text: str) -> Iterator[str]:
-    """Yield what a longer text holds of credentials: of URLs, and of settings such as `AccountKey=…`."""
+    """Yield the credentials in a string: user and password of URLs, and values of settings such as `AccountKey=…`."""
     if "://" in text and "@" in text:
         for userinfo in _USERINFO.findall(text):
             if ":" in userinfo:
-                yield from pair_of(userinfo)
+                yield from user_credentials(userinfo)
             elif len(userinfo) >= SHORTEST_TOKEN:
                 yield userinfo
     if "=" in text:
         yield from (value for value in _SETTING.findall(text) if len(value) >= SHORTEST_PART)
 
 
-def parts_of_url(text: str) -> tuple[str, ...] | None:
-    """Return the credentials of a URL: of its user, its query, and random parts of its path; None if it is no URL."""
+def url_credentials(text: str) -> tuple[str, ...] | None:
+    """Return the credentials in a URL: user and password, secret settings, and random values in query, path and
+    fragment.
+
+    None if the string is not a URL.
+    """
     if _URL.fullmatch(text) is None:
         return None
     try:
@@ -50,8 +54,9 @@ def _is_token(text: str) -> bool:
     return len(text) >= SHORTEST_TOKEN and is_random(unquote(text))
 
 
-def pair_of(userinfo: str) -> Iterator[str]:
-    """Yield the user with its password, and the password, as they are and unquoted."""
+def user_credentials(userinfo: str) -> Iterator[str]:
+    """Yield `user:password` and the password, each as written and percent-decoded; nothing if the password is the
+    user."""
     user, colon, password = userinfo.partition(":")
     # Defaults of local services, `postgres:postgres`, are words of innocent texts.
     if not colon or not password or password == user:

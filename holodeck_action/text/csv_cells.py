@@ -1,4 +1,4 @@
-"""Cells of CSV that no spreadsheet computes, and the texts that were written into them."""
+"""Escaping of CSV cells so that no spreadsheet runs them as formulas, and its reverse."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _BLANK = (
 _FORMULA = "=+\\-@＝＋－＠﹦﹢﹣﹫⁼⁺⁻₌₊₋−"
 # The viewer writes labels with the same pattern (viewer/src/labels.ts).
 GUARDED = re.compile(f"^'*[{_FORMULA}{_BLANK}]|[{_BLANK}]\\Z")
-"""What gets an apostrophe; with apostrophes of its own in front, so that `unguarded` takes none of them away."""
+"""Texts that get an apostrophe, including those that begin with apostrophes, so that `unguard_cell` can undo it."""
 
 
-def guarded(text: str) -> str:
-    """Return a text as a cell: with an apostrophe in front if a spreadsheet would compute or change it.
+def guard_cell(text: str) -> str:
+    """Return a string as a CSV cell, with an apostrophe in front if a spreadsheet would compute or change it.
 
-    >>> guarded("=1+1")
+    >>> guard_cell("=1+1")
     "'=1+1"
     """
     return f"'{text}" if GUARDED.search(text) else text
 
 
-def unguarded(cell: str) -> str:
-    """Return the text of a cell that `guarded` made; a text that it would not have changed stays as it is."""
+def unguard_cell(cell: str) -> str:
+    """Reverse `guard_cell`; a cell that it did not change is returned as it is."""
     return cell[1:] if cell.startswith("'") and GUARDED.search(cell[1:]) else cell

@@ -1,4 +1,4 @@
-"""The fields of values: of Structs, and of the dataclasses where a Struct will not do."""
+"""Access to the fields of msgspec Structs and dataclasses."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 def field_names(kind: type) -> tuple[str, ...]:
-    """Return the names of the fields of a class of values, in order; empty for every other class."""
+    """Return the field names of a Struct or dataclass, in order; empty for any other class."""
     if issubclass(kind, Struct):
         return kind.__struct_fields__
     return tuple(getattr(kind, "__dataclass_fields__", ()))
 
 
-def with_fields(value: T, changes: dict[str, Any]) -> T:
-    """Return a value with some of its fields changed."""
+def replace_fields(value: T, changes: dict[str, Any]) -> T:
+    """Return a copy of a Struct or dataclass with some of its fields changed."""
     if isinstance(value, Struct):
         return structs.replace(value, **changes)
     return dataclasses.replace(value, **changes)  # type: ignore[type-var]

@@ -1,11 +1,11 @@
-"""The one way in for bytes from outside: files, archives, spans, imported suites, output of programs, HTTP.
+"""The only entry for bytes from outside: files, archives, spans, imported suites, output of programs, HTTP.
 
-Whoever receives such bytes holds them as `Foreign`, which shows nothing by itself. Its methods alone turn them into
-text or values. Each checks the form, and refuses with a clause that a message can go on with. Words for a message lose
-their secrets before they are cut, so that no piece of a secret is left at the cut.
+Code that receives such bytes keeps them as `Foreign`, whose `repr` shows only their length. Only its methods turn them
+into strings or values. Each method checks the format, and raises an error whose message is a clause. Excerpts for
+messages are redacted before they are cut, so that no piece of a secret is left at the cut.
 
-Files are opened here, too: a regular file, of a bounded size, without waiting for anybody. Outside of this module the
-lint rules refuse to open files, archives, sockets and programs; `pyproject.toml` lists the exceptions with reasons.
+Files are opened here, too: only regular files, with a size limit, and without blocking. Lint rules forbid other modules
+to open files, archives, sockets and programs; `pyproject.toml` lists the exceptions with reasons.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, TypeVar, cast
 
 from holodeck_action.text.json_values import kind_of, parse_json
-from holodeck_action.text.plain import MARGIN, MARK, excerpt, one_line, storable_text
+from holodeck_action.text.plain import MARGIN, MARK, excerpt, one_line, replace_surrogates
 
 T = TypeVar("T")
 
 MOST_SMALL = 16_000_000
 """Bytes of a small file: a setting, a prompt, a schema."""
 _LIMIT = 200
-"""Characters of foreign words in a message."""
+"""Characters of foreign text in a message."""
 Redact = Callable[[str], str]
 """Removes secrets from a text, such as `Redactor.text`; a mask is no longer than what it masks."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_NOT_REGULAR = "is no regular file (a pipe, a device or a socket)"
+_NOT_REGULAR = "is not a regular file (a pipe, a device or a socket)"
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class ForeignError(ValueError):
-    """Foreign bytes are not what they must be; the message is a clause that goes on from the name of their source."""
+    """The bytes do not have the expected format; the message is a clause to write after the name of their source."""
 
 
 class RefusedFileError(OSError):
-    """A file that is not read: `clause` goes on from its name, `strerror` begins with `it`."""
+    """A file that is refused. `clause` is written after the file's name; `strerror` is the same clause after `it`."""
 
     def __init__(self, clause: str) -> None:
         super().__init__(errno.EACCES, f"it {clause}")
@@ -47,17 +47,17 @@ class RefusedFileError(OSError):
 
 
 class Foreign:
-    """Bytes from outside, which are neither text nor a value before a method of this class has made one of them."""
+    """Bytes from outside. Its methods turn them into strings or values."""
 
     __slots__ = ("_cut", "_data", "_unfinished")
 
     def __init__(self, data: bytes, *, cut: bool = False, unfinished: bool = False) -> None:
-        """Hold bytes.
+        """Wrap bytes.
 
         Args:
             data: the bytes.
-            cut: whether others before them were dropped.
-            unfinished: whether others behind them were dropped or never came.
+            cut: whether earlier bytes were dropped.
+            unfinished: whether later bytes were dropped or never arrived.
         """
         self._data = data
         self._cut = cut
@@ -65,8 +65,8 @@ class Foreign:
 
     @classmethod
     def of_text(cls, text: str, most: int | None = None) -> Foreign:
-        """Hold text that another process or program sent; who sent it cut it to `most` characters, if not None."""
-        return cls(storable_text(text).encode(), unfinished=most is not None and len(text) >= most)
+        """Wrap a string from another process, which cut it to `most` characters; None if it was not cut."""
+        return cls(replace_surrogates(text).encode(), unfinished=most is not None and len(text) >= most)
 
     def __repr__(self) -> str:
         return f"<{len(self._data):,} foreign bytes>"
@@ -78,7 +78,7 @@ class Foreign:
         """Return the bytes as UTF-8 text, without a byte order mark.
 
         Raises:
-            ForeignError: they are not UTF-8; the clause names the line.
+            ForeignError: the bytes are not UTF-8; the message names the line.
         """
         data = self._data.removeprefix(_BYTE_ORDER_MARK)
         try:
@@ -88,10 +88,10 @@ class Foreign:
             raise ForeignError(f"is not UTF-8 text (line {line})") from None
 
     def json(self) -> Any:
-        """Return the value of a JSON text (RFC 8259).
+        """Parse the bytes as JSON (RFC 8259).
 
         Raises:
-            ForeignError: it is none; the clause says why.
+            ForeignError: the JSON is invalid; the message says why.
         """
         text = self.text()
         try:
@@ -100,10 +100,10 @@ class Foreign:
             raise ForeignError(f"is not valid JSON: {error}") from None
 
     def json_object(self) -> dict[str, Any]:
-        """Return the members of a JSON object.
+        """Parse the bytes as a JSON object.
 
         Raises:
-            ForeignError: it is none.
+            ForeignError: the JSON is invalid or not an object.
         """
         value = self.json()
         if not isinstance(value, dict):
@@ -111,10 +111,10 @@ class Foreign:
         return value
 
     def lossy_json(self) -> Any:
-        """Return the value of a JSON text, read with U+FFFD in the place of what is not UTF-8.
+        """Parse the bytes as JSON, with U+FFFD in place of bytes that are not UTF-8.
 
         Raises:
-            ForeignError: it is none; the clause is the reason alone.
+            ForeignError: the JSON is invalid; the message is only the reason.
         """
         try:
             return parse_json(self.lossy_text())
@@ -122,18 +122,18 @@ class Foreign:
             raise ForeignError(str(error)) from None
 
     def lossy_text(self) -> str:
-        """Return the bytes as text, with U+FFFD in the place of what is not UTF-8."""
+        """Return the bytes as a string, with U+FFFD in place of bytes that are not UTF-8."""
         return self._data.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
 
     def parse(self, reader: Callable[[bytes], T], *refusals: type[Exception]) -> T:
-        """Return what a reader makes of the bytes: a codec, an archive, a schema that checks the shape.
+        """Pass the bytes to a reader, such as a codec, and return its result.
 
         Args:
-            reader: may raise anything for bytes that do not fit.
-            refusals: errors of the reader that name what is wrong, and pass unchanged.
+            reader: parses the bytes; may raise any exception.
+            refusals: exceptions of the reader to pass on unchanged, because their messages name the defect.
 
         Raises:
-            ForeignError: the reader refuses the bytes, or they are nested too deeply for it.
+            ForeignError: the reader raised another exception, or the bytes are nested too deeply.
         """
         passing: tuple[type[Exception], ...] = (ForeignError, MemoryError, OSError, *refusals)
         try:
@@ -145,11 +145,11 @@ class Foreign:
         except Exception as error:
             raise ForeignError(f"cannot be read: {one_line(str(error)) or type(error).__name__}") from error
 
-    def unpacked(self, most: int) -> Foreign:
-        """Return what gzip or zlib packed into the bytes (RFC 1952, RFC 1950).
+    def unpack(self, most: int) -> Foreign:
+        """Decompress gzip or zlib data (RFC 1952, RFC 1950).
 
         Raises:
-            ForeignError: they are damaged or cut short, or unpack to more than `most` bytes.
+            ForeignError: the data is damaged or incomplete, or unpacks to more than `most` bytes.
         """
         import zlib
 
@@ -173,9 +173,9 @@ class Foreign:
         return hashlib.sha256(self._data).hexdigest()
 
     def without_secrets(self, redact: Redact) -> str:
-        """Return the bytes as text without secrets; what was dropped beside them shows as `…`.
+        """Return the bytes as a string with its secrets masked, and with `…` where bytes were dropped.
 
-        Beside a cut `MARGIN` bytes are left out, in which a piece of a secret may stand that nobody knows.
+        The `MARGIN` bytes next to a cut are left out: they may hold a piece of a secret that cannot be recognised.
         """
         text = redact(self.lossy_text())
         if self._cut:
@@ -186,50 +186,50 @@ class Foreign:
         return text
 
     def words(self, redact: Redact, limit: int = _LIMIT) -> str:
-        """Return the beginning as one line for a message: secrets are removed first, then it is cut.
+        """Return the beginning of the text as one line for a message, redacted and then cut.
 
         Args:
             redact: removes secrets.
-            limit: characters of the line.
+            limit: maximum length of the line.
         """
         return excerpt(self.without_secrets(redact), limit)
 
     def last_words(self, redact: Redact, limit: int = _LIMIT) -> str:
-        """Return the last line that is not blank, as `words` does; empty if there is none."""
+        """Return the last line that is not blank, redacted and cut as by `words`; empty if all lines are blank."""
         lines = self.without_secrets(redact).splitlines()
         return excerpt(next((line for line in reversed(lines) if line.strip()), ""), limit)
 
 
 def open_file(path: os.PathLike[str] | str, most: int | None = MOST_SMALL, *, follow: bool = True) -> BinaryIO:
-    """Open a file that a person or a program outside names, to read it.
+    """Open a file for reading at a path that a user or another program supplied.
 
     Args:
-        path: of the file.
-        most: bytes that it may have; None for a file that is read in parts.
-        follow: whether the path may be a link.
+        path: the file.
+        most: largest size in bytes; None if there is no limit, because the file is read in parts.
+        follow: whether to follow a symbolic link.
 
     Raises:
-        RefusedFileError: it is a pipe, a device, a socket or a link that is not followed, or larger than `most`.
+        RefusedFileError: the file is a pipe, a device, a socket, a link that is not followed, or larger than `most`.
         OSError: it does not exist, is a folder, or cannot be opened.
     """
-    return _opened(path, most, None, follow=follow)
+    return _open_regular(path, most, None, follow=follow)
 
 
-def _opened(path: os.PathLike[str] | str, most: int | None, folder: int | None, *, follow: bool) -> BinaryIO:
+def _open_regular(path: os.PathLike[str] | str, most: int | None, folder: int | None, *, follow: bool) -> BinaryIO:
     return regular_file(open_descriptor(path, _FILE if follow else _FILE | os.O_NOFOLLOW, folder), most)
 
 
 def open_descriptor(path: os.PathLike[str] | str, flags: int, folder: int | None = None) -> int:
-    """Return the descriptor of an opened file, see `os.open`.
+    """Open a file as `os.open` does, and return its descriptor.
 
     Raises:
-        RefusedFileError: it is a socket, a device that is not there, or a link where the flags follow none.
+        RefusedFileError: the file is a socket, a missing device, or a link that the flags forbid to follow.
         OSError: it cannot be opened.
     """
     try:
         return os.open(path, flags, 0o666, dir_fd=folder)
     except ValueError:
-        raise RefusedFileError("is no path of a file") from None
+        raise RefusedFileError("is not a path of a file") from None
     except OSError as error:
         if error.errno == errno.ENXIO:
             raise RefusedFileError(_NOT_REGULAR) from None
@@ -242,17 +242,17 @@ def read_file(path: os.PathLike[str] | str, most: int = MOST_SMALL, *, follow: b
     """Return the content of a file, see `open_file`.
 
     Raises:
-        OSError: as `open_file`, or the file grew beyond `most` meanwhile.
+        OSError: as for `open_file`, or the file has grown beyond `most`.
     """
     with open_file(path, most, follow=follow) as file:
         return read_rest(file, most)
 
 
 def read_rest(file: BinaryIO, most: int) -> Foreign:
-    """Return what an open file holds from where it stands.
+    """Read an open file from its position to the end.
 
     Raises:
-        RefusedFileError: that is more than `most` bytes.
+        RefusedFileError: the rest has more than `most` bytes.
         OSError: it cannot be read.
     """
     data = file.read(most + 1)
@@ -262,7 +262,7 @@ def read_rest(file: BinaryIO, most: int) -> Foreign:
 
 
 def bounded_lines(file: BinaryIO, most: int) -> Iterator[bytes]:
-    """Yield the lines of an open file with their ends; the last one may lack its end.
+    """Yield the lines of an open file with their line ends; the last line may have none.
 
     Raises:
         RefusedFileError: a line has more than `most` bytes.
@@ -275,12 +275,13 @@ def bounded_lines(file: BinaryIO, most: int) -> Iterator[bytes]:
 
 
 def regular_file(descriptor: int, most: int | None, *, write: bool = False) -> BinaryIO:
-    """Return an opened file that is a regular one and not too large; of others the descriptor is closed.
+    """Return the file of a descriptor; if it is not a regular file or too large, close the descriptor and raise an
+    error.
 
     Args:
-        descriptor: opened without blocking, and owned by the returned file.
-        most: bytes that it may have; None for any number.
-        write: whether it is written, too; then it has no buffer.
+        descriptor: opened without blocking; the returned file owns it.
+        most: largest size in bytes; None if there is no limit.
+        write: whether to open the file for writing, too; it is then unbuffered.
 
     Raises:
         OSError: as `open_file`.
@@ -305,25 +306,21 @@ def _too_large(size: int, most: int) -> RefusedFileError:
 
 
 class OpenFolder:
-    """A folder that may be renamed while its files are read; links in it are not followed."""
+    """A folder that stays open while its files are read, even if it is renamed. Links in it are not followed."""
 
     def __init__(self, path: os.PathLike[str] | str) -> None:
-        """Open it.
-
-        Raises:
-            OSError: there is no such folder, or it cannot be opened.
-        """
+        """Open the folder. Raises: OSError: there is no such folder, or it cannot be opened."""
         self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._handle)
 
     def open(self, name: str, most: int | None = MOST_SMALL) -> BinaryIO:
-        """Open a file of it, see `open_file`.
+        """Open a file of the folder, see `open_file`.
 
         Raises:
             OSError: as `open_file`.
         """
-        return _opened(name, most, self._handle, follow=False)
+        return _open_regular(name, most, self._handle, follow=False)
 
     def names(self) -> list[str]:
-        """Return the names of what is in it."""
+        """Return the names of the folder's entries."""
         return os.listdir(self._handle)

@@ -1,4 +1,4 @@
-"""Paths as the caller wrote them: messages show them so, files are opened where they lead."""
+"""Paths as the user wrote them: messages show the written form, and files are opened relative to the working folder."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class GivenPath:
-    """A path of the command line or of an input: as text what was given, as `os.PathLike` where it leads.
+    """A path from the command line or an input. `str` gives it as written, `os.fspath` its absolute location.
 
     Attributes:
-        given: what was written.
-        start: absolute folder at which a relative one starts.
+        given: the path as written.
+        start: absolute folder from which a relative path starts.
     """
 
     given: Path
@@ -21,21 +21,21 @@ class GivenPath:
 
     @property
     def path(self) -> Path:
-        """Where it leads."""
+        """The absolute location."""
         return self.start / self.given
 
     @property
     def name(self) -> str:
-        """The last part of it."""
+        """The last part of the path."""
         return self.given.name
 
     @property
     def parent(self) -> GivenPath:
-        """The folder that it is in."""
+        """The folder that contains it."""
         return GivenPath(self.given.parent, self.start)
 
     def below(self, path: str | os.PathLike[str]) -> GivenPath:
-        """Return a path that begins where this one leads, written as this one was."""
+        """Return `path`, which is inside this folder, relative or absolute as this folder was written."""
         return self / os.path.relpath(path, self)
 
     def __str__(self) -> str:

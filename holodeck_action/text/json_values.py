@@ -1,4 +1,4 @@
-"""Reading what agents send: JSON within limits, and what it is in messages."""
+"""Parsing JSON with limits, and the names of its types for messages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from holodeck_action.text.plain import whole
+from holodeck_action.text.plain import line_or_length
 
 JSON_EXPANSION = 6
-"""Most bytes JSON needs for one byte of text (a control character becomes `\\u0000`)."""
+"""Most bytes that JSON needs for one byte of text (a control character becomes `\\u0000`)."""
 
 
 class ConstantError(ValueError):
-    """A text holds a number that JSON does not have: `NaN`, `Infinity` or `-Infinity`."""
+    """The input contains a number that JSON does not allow: `NaN`, `Infinity` or `-Infinity`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name} is not a JSON value")
@@ -26,11 +26,11 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 DEEPEST = 200
-"""Levels of a value, far below what Python can walk through."""
+"""Most levels of nesting, far below the recursion limit of Python."""
 
 
 class JsonSyntaxError(ValueError):
-    """A text is not JSON: what is wrong with it, in which line and column from 1."""
+    """The input is not JSON; the message is the defect with its line and column, both from 1."""
 
     def __init__(self, what: str, line: int, column: int) -> None:
         super().__init__(f"{what} at {'' if line == 1 else f'line {line} '}column {column}")
@@ -38,10 +38,10 @@ class JsonSyntaxError(ValueError):
 
 
 class DuplicateKeyError(ValueError):
-    """An object holds a key twice; the message is the key."""
+    """A JSON object contains a key twice; the message is the key."""
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         times = Counter(name for name, _ in pairs)
@@ -51,7 +51,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 _DECODERS = {
     (constants, unique): json.JSONDecoder(
-        parse_constant=None if constants else _refuse_constant, object_pairs_hook=_unique if unique else None
+        parse_constant=None if constants else _refuse_constant, object_pairs_hook=_refuse_duplicates if unique else None
     )
     for constants in (False, True)
     for unique in (False, True)
@@ -59,18 +59,18 @@ _DECODERS = {
 
 
 def parse_json(text: str, *, constants: bool = False, unique: bool = False) -> Any:
-    """Parse one JSON value as RFC 8259 has it.
+    """Parse one JSON value (RFC 8259).
 
     Args:
         text: the JSON.
-        constants: whether NaN and infinities are taken, which some programs write.
-        unique: whether a key that an object holds twice is refused; else the last one counts.
+        constants: whether to accept NaN and infinities, which some programs write.
+        unique: whether to reject duplicate keys; otherwise the last value counts.
 
     Raises:
         JsonSyntaxError: the text is not JSON.
-        ConstantError: it holds NaN or an infinity.
-        DuplicateKeyError: an object holds a key twice.
-        ValueError: it is nested too deeply, or holds a number too long to read; one clause says why.
+        ConstantError: it contains NaN or an infinity.
+        DuplicateKeyError: an object contains a key twice.
+        ValueError: it is nested too deeply, or contains a number that is too long; the message is one clause.
     """
     try:
         value = _DECODERS[constants, unique].decode(text)
@@ -113,19 +113,19 @@ _KINDS: tuple[tuple[tuple[type, ...], str], ...] = (
 
 
 def kind_of(value: object) -> str:
-    """Name the JSON type of a value, for messages that must not show the value itself."""
+    """Return the name of a value's JSON type, for messages that must not show the value."""
     if value is None:
         return "null"
     named = next((name for kinds, name in _KINDS if isinstance(value, kinds)), None)
     return named or f"a value of type {type(value).__name__}"
 
 
-def unknown_key(key: object, allowed: Sequence[str]) -> str:
-    """Say that a key is none of the allowed ones, with the one that was probably meant or else all of them."""
-    # Worker processes need no more of this module than its parser.
+def unknown_key_clause(key: object, allowed: Sequence[str]) -> str:
+    """Return a clause about an unknown key, with the closest allowed key or else all allowed keys."""
+    # Imported here because worker processes use only the parser of this module.
     import difflib
 
-    shown = whole(str(key), 40)
+    shown = line_or_length(str(key), 40)
     close = difflib.get_close_matches(shown, allowed, n=1)
     hint = f"did you mean `{close[0]}`?" if close else f"allowed: {', '.join(allowed)}"
     return f"unknown key `{shown}` ({hint})"

@@ -1,18 +1,19 @@
-"""Untrusted text as plain text: nothing that a terminal or a workflow runner obeys; cuts that leave a mark."""
+"""Untrusted text as plain text, without control sequences of terminals and runner commands, and cut visibly."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-# Control, format (bidirectional, zero-width, tags), surrogate, private-use, default-ignorable and non-characters:
-# invisible, or able to make text read as something else. Written out, so that all Python versions remove the same ones.
+# Control, format (bidirectional, zero-width, tags), surrogate, private-use, default-ignorable and non-characters: they
+# are invisible or change how text reads. The ranges are explicit, so that all Python versions remove the same
+# characters.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
     "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0d"
     "\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff]+"
 )
-# The same above U+FFFF, apart: looking for both at once takes five times as long.
+# The same above U+FFFF. One pattern for both ranges is five times slower.
 _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 _HIDDEN_ASTRAL = re.compile(
     "[\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff"
@@ -23,25 +24,26 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\
 _BREAKS = re.compile("\r\n|[\r\n\x0b\x0c\x85\u2028\u2029]")
 _LONG = re.compile(r"([^\n]{80,110}) (?=[^\n])")
 _CHANGED = ("  ", "::", "##[")
-"""What is changed in a line of printable ASCII."""
-# Whatever is no letter may be skipped where the runner looks for the start of a line.
+"""Substrings that `one_line` changes in printable ASCII."""
+# The runner may skip characters that are not letters before the start of a line.
 _COMMAND = re.compile(r"^([^\w\n:]*):(?=:)", re.MULTILINE)
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """Return text as one printable line of at most `limit` characters, cut with the number of characters omitted.
+    """Return text as one printable line. A line of more than `limit` characters is cut, and the length of the text
+    added.
 
-    Line breaks become `⏎`, hidden characters disappear, and what GitHub's runner would read as a command in a log is
-    taken apart: `##[` anywhere, `::` at the start, as the line may come to stand at the start of one.
+    Line breaks become `⏎` and hidden characters are removed. Commands of GitHub's runner are broken up: `##[` anywhere,
+    and `::` at the start, since the text may start a line of the log.
     """
     if len(text) <= limit and text.isascii() and text.isprintable() and not any(map(text.__contains__, _CHANGED)):
         return text.strip()
     shown = text[: 4 * limit]
-    # Most text is: patterns are for the rest. Breaks and tabs are never printable.
+    # Most text is printable and skips the patterns. Breaks and tabs are never printable.
     if not shown.isprintable():
         shown = _BREAKS.sub(" ⏎ ", shown).replace("\t", " ")
     if not (shown.isascii() and shown.isprintable()):
-        shown = _visible(shown)
+        shown = _remove_hidden(shown)
     shown = " ".join(shown.split())
     if "::" in shown:
         shown = _COMMAND.sub(r"\1: ", shown)
@@ -52,8 +54,9 @@ def one_line(text: str, limit: int = 300) -> str:
 
 
 def short_line(text: str, limit: int = 100) -> str:
-    """Return text as one printable line of at most `limit` characters, cut after a word, with an ellipsis."""
-    # Twice the room: what is cut is cut here, and not told by the number of characters.
+    """Return text as one printable line of at most `limit` characters; a longer line is cut after a word and ends with
+    `…`."""
+    # Twice the limit, so that the text is cut below and not by `one_line`, which adds a character count.
     shown = one_line(text[: 8 * limit], 2 * limit)
     if len(shown) <= limit:
         return shown
@@ -63,15 +66,15 @@ def short_line(text: str, limit: int = 100) -> str:
 
 
 def lines_of(text: str, limit: int = 2000, *, wrapped: bool = False) -> str:
-    """Return text in lines, at most `limit` characters of it, cut with the number of characters omitted.
+    """Return a text with its line breaks. A text of more than `limit` characters is cut, and its length added in a new
+    line.
 
-    Hidden characters disappear; tabs and spaces stay. What GitHub's runner would read as a command in a log (`##[`,
-    and `::` at the start of a line) is taken apart. `wrapped` breaks lines of more than 110 characters at spaces, for
-    places that do not wrap.
+    Hidden characters are removed; tabs and spaces stay. Commands of GitHub's runner (`##[`, and `::` at the start of a
+    line) are broken up. `wrapped` breaks lines of more than 110 characters at spaces.
     """
     shown = text[:limit]
     if not shown.isprintable() or not shown.isascii():
-        shown = _visible(_BREAKS.sub("\n", shown))
+        shown = _remove_hidden(_BREAKS.sub("\n", shown))
     if wrapped:
         shown = _LONG.sub(r"\1\n", shown)
     if "::" in shown:
@@ -81,62 +84,64 @@ def lines_of(text: str, limit: int = 2000, *, wrapped: bool = False) -> str:
 
 
 def excerpt(text: str, limit: int = 200) -> str:
-    """Return the beginning of hostile text as one printable line of at most `limit` characters, `…` where cut."""
+    """Return untrusted text as one printable line of at most `limit` characters; a longer line is cut and ends with
+    `…`."""
     line = _UNPRINTABLE.sub(" ", text[: 4 * limit]).strip()
     return line if len(line) <= limit and len(text) <= 4 * limit else f"{line[:limit]}…"
 
 
-def _visible(text: str) -> str:
+def _remove_hidden(text: str) -> str:
     shown = _HIDDEN.sub("", text)
     return _HIDDEN_ASTRAL.sub("", shown) if _ASTRAL.search(shown) else shown
 
 
 MARK = "…"
 MARGIN = 4096
-"""Bytes beside a cut that are searched for secrets and never shown: a secret that lies across the cut ends in them."""
+"""Bytes next to a cut that are searched for secrets but never shown: a secret across the cut ends within them."""
 
 
 def cut(text: str, limit: int) -> str:
-    """Return a text, or its first `limit` characters and a mark."""
+    """Return a string, or, if it is longer than `limit`, its first `limit` characters and `…`."""
     return text if len(text) <= limit else f"{text[:limit]}{MARK}"
 
 
-def whole(text: str, limit: int) -> str:
-    """Return text as one printable line, or how long it is if it has more than `limit` characters.
+def line_or_length(text: str, limit: int) -> str:
+    """Return a text as one printable line, or only its length if it has more than `limit` characters.
 
-    For names in messages that are made where no secret is known: a piece of a secret would not be found any more.
+    Use it for names in messages that are built before the secrets are known: a cut secret could not be redacted later.
     """
     return excerpt(text, limit) if len(text) <= limit else f"({len(text):,} characters)"
 
 
-def cut_before(text: str, limit: int) -> str:
-    """Return a text, or a mark and its last `limit` characters."""
+def cut_start(text: str, limit: int) -> str:
+    """Return a string, or, if it is longer than `limit`, `…` and its last `limit` characters."""
     return text if len(text) <= limit else f"{MARK}{text[-limit:]}"
 
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def storable_text(text: str) -> str:
-    """Replace lone surrogates, which no UTF-8 file can hold, by U+FFFD; everything else stays."""
+def replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which UTF-8 cannot encode, with U+FFFD."""
     return text if text.isascii() else _LONE_SURROGATE.sub("\ufffd", text)
 
 
-def storable(value: Any) -> Any:
-    """Return a JSON value with the same done to every text in it, keys included."""
+def make_storable(value: Any) -> Any:
+    """Return a JSON value with `replace_surrogates` applied to all its strings, keys included."""
     if isinstance(value, str):
-        return storable_text(value)
+        return replace_surrogates(value)
     if isinstance(value, dict):
-        return {storable_text(key): storable(item) for key, item in value.items()}
+        return {replace_surrogates(key): make_storable(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [storable(item) for item in value]
+        return [make_storable(item) for item in value]
     return value
 
 
-def visible(text: str) -> str:
-    """Return a part of a line with a sign in the place of each hidden character and tab, so that columns stay.
+def mark_hidden(text: str) -> str:
+    """Return part of a line with a visible sign in place of each hidden character and tab, so that columns stay the
+    same.
 
-    What GitHub's runner would read as a command anywhere in a line is taken apart.
+    Commands of GitHub's runner are broken up.
     """
     shown = text.replace("\t", "→")
     for hidden in (_HIDDEN, _HIDDEN_ASTRAL, _BREAKS):

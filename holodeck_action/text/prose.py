@@ -1,9 +1,10 @@
-r"""Untrusted text in Markdown as prose: words stay words, and what could act becomes code.
+r"""Untrusted text in Markdown as prose: words stay words, and anything that Markdown or GitHub could interpret becomes
+code.
 
-GitHub links mentions, references and addresses after rendering, in all text outside `code` and `pre`, so that escaping
-does not help there (docs/github.md). A word that could be such a thing, HTML, a formula, an emoji's short name or a
-command therefore stands in a code span, and Markdown's own characters in other words are escaped. The result is one
-line that CommonMark and GFM parse to text, code and, of compared texts, `<b>`; it has no `|`, so that it fits a cell.
+After rendering, GitHub turns mentions, references and URLs into links, except inside `code` and `pre`, so escaping does
+not help (docs/github.md). Words that could be such a link, HTML, a formula, an emoji's short name or a command are put
+into code spans. In other words, Markdown's own characters are escaped. The result is one line that CommonMark and GFM
+parse to text, code and, of compared texts, `<b>`; it has no `|`, so that it fits a cell.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from holodeck_action.text.code_spans import EMPTY, inline_code
 from holodeck_action.text.plain import one_line, short_line
 
 _MOST_WORDS = 200
-"""Words of a text that are compared: the time grows with more than their square."""
+"""Most words of a text that are compared, since the time grows faster than their square."""
 _ALIKE = 0.3
-"""Share of common words below which two texts are different as a whole, and marks would say nothing."""
+"""Share of common words below which two texts get no marks."""
 _LEAD = 6
-"""Words before the first difference that are shown of a long text."""
+"""Words shown before the first difference of a long text."""
 
 _HARMLESS = frozenset("!\"%&'()*+,-./:;=?[]^_{}~")
 _ACTS = re.compile(
@@ -45,14 +46,14 @@ def prose(text: str, limit: int = 300) -> str:
 
     Args:
         text: untrusted text; line breaks become `⏎`.
-        limit: most characters shown; what is cut is told by the number of characters.
+        limit: maximum number of characters shown; a longer text is cut, and its length added.
     """
-    return _line(_words(one_line(text, limit)))
+    return _join_words(_split_words(one_line(text, limit)))
 
 
 def short_prose(text: str, limit: int = 100) -> str:
     """Return untrusted text as prose of at most `limit` characters, cut after a word."""
-    return _line(_words(short_line(text, limit)))
+    return _join_words(_split_words(short_line(text, limit)))
 
 
 class _Word(Struct, frozen=True):
@@ -61,13 +62,13 @@ class _Word(Struct, frozen=True):
 
     @property
     def code(self) -> re.Match[str] | None:
-        """A text in backticks, which is code already, and what is behind it, if that does not act."""
+        """The match if the word is a code span in backticks, followed only by inactive characters; None otherwise."""
         found = _CODE.fullmatch(self.text)
-        return found if found is not None and not _Word(found[2]).acts else None
+        return found if found is not None and not _Word(found[2]).is_active else None
 
     @property
-    def acts(self) -> bool:
-        """Whether it could be more than a word, as it stands or as Unicode says it is the same."""
+    def is_active(self) -> bool:
+        """Whether Markdown or GitHub could interpret the word or its NFKC form."""
         normal = unicodedata.normalize("NFKC", self.text)
         return not all(map(_is_harmless, normal)) or bool(_ACTS.search(normal)) or bool(_ACTS.search(self.text))
 
@@ -78,21 +79,23 @@ def _is_harmless(character: str) -> bool:
     return unicodedata.category(character)[0] in "LMNPS"
 
 
-def compared(expected: str, got: str, limit: int = 400) -> tuple[str, str]:
-    """Return two untrusted texts as prose, the words in which they differ in `<b>`.
+def mark_differences(expected: str, got: str, limit: int = 400) -> tuple[str, str]:
+    """Return two untrusted texts as prose, with the words that differ in `<b>`.
 
-    A long text is shown from shortly before its first difference. Texts that have little in common have no marks.
+    A long text is shown from shortly before its first difference. Texts with little in common get no marks.
 
     Args:
         expected: untrusted text.
         got: untrusted text.
-        limit: most characters shown of each.
+        limit: maximum number of characters shown of each text.
     """
-    # Room for what a cut removes at the front.
+    # Extra length, since the window may drop words at the front.
     one, other = (one_line(text, 20 * limit).split() for text in (expected, got))
     if max(len(one), len(other)) > _MOST_WORDS or not one or not other:
         return prose(expected, limit), prose(got, limit)
-    matcher = SequenceMatcher(None, [_key(word) for word in one], [_key(word) for word in other], autojunk=False)
+    matcher = SequenceMatcher(
+        None, [_comparison_key(word) for word in one], [_comparison_key(word) for word in other], autojunk=False
+    )
     if matcher.ratio() < _ALIKE:
         return prose(expected, limit), prose(got, limit)
     marks: tuple[set[int], set[int]] = (set(), set())
@@ -105,17 +108,18 @@ def compared(expected: str, got: str, limit: int = 400) -> tuple[str, str]:
         _window([_Word(word, index in found) for index, word in enumerate(words)], first, limit)
         for words, found in zip((one, other), marks, strict=True)
     )
-    left, right = map(_line, shown)
+    left, right = map(_join_words, shown)
     return left, right
 
 
-def _key(word: str) -> str:
-    """Return what two words are compared by: punctuation around them does not count."""
+def _comparison_key(word: str) -> str:
+    """Return a word without the punctuation around it, for comparison."""
     return _EDGES.sub("", word) or word
 
 
 def _window(words: list[_Word], first: int, limit: int) -> list[_Word]:
-    """Return the words that fit, from shortly before the one with this index if the beginning does not reach it."""
+    """Return the words that fit into `limit`: from the start or, if word `first` would not fit, from shortly before
+    it."""
     size = 0
     start = 0
     if sum(len(word.text) + 1 for word in words[: first + 1]) > limit:
@@ -129,43 +133,44 @@ def _window(words: list[_Word], first: int, limit: int) -> list[_Word]:
     return shown
 
 
-def _words(line: str) -> list[_Word]:
+def _split_words(line: str) -> list[_Word]:
     return [_Word(word) for word in _TOKEN.findall(line)]
 
 
-def _line(words: Sequence[_Word]) -> str:
-    return " ".join(_parts(words)) if words else EMPTY
+def _join_words(words: Sequence[_Word]) -> str:
+    return " ".join(_join_runs(words)) if words else EMPTY
 
 
-def _parts(words: Iterable[_Word]) -> Iterator[str]:
-    """Yield runs of words of one kind: code spans side by side would join to one."""
+def _join_runs(words: Iterable[_Word]) -> Iterator[str]:
+    """Yield runs of adjacent words of one kind as Markdown. Adjacent code spans would merge, so each run is one
+    span."""
     begins = True
     for differs, marked in groupby(words, key=lambda word: word.differs):
         parts: list[str] = []
-        for kind, run in groupby(marked, key=lambda word: "code" if word.code else "acts" if word.acts else ""):
+        for kind, run in groupby(marked, key=lambda word: "code" if word.code else "acts" if word.is_active else ""):
             listed = list(run)
             text = " ".join(word.text for word in listed)
             if kind == "code":
-                parts += [f"{_span(found[1])}{_escaped(found[2])}" for found in map(_code, listed)]
+                parts += [f"{_span(found[1])}{_escape(found[2])}" for found in map(_code_match, listed)]
             elif kind == "acts":
                 parts.append(_span(text))
             else:
-                parts.append(_escaped(text, begins=begins and not parts))
+                parts.append(_escape(text, begins=begins and not parts))
         begins = False
         yield f"<b>{' '.join(parts)}</b>" if differs else " ".join(parts)
 
 
 def _span(text: str) -> str:
-    # The text was cut before; what takes commands apart makes it longer.
+    # The text is already cut. Breaking up commands makes it longer.
     return inline_code(text, 2 * len(text) + 2)
 
 
-def _code(word: _Word) -> re.Match[str]:
+def _code_match(word: _Word) -> re.Match[str]:
     found = word.code
     assert found is not None
     return found
 
 
-def _escaped(text: str, *, begins: bool = False) -> str:
+def _escape(text: str, *, begins: bool = False) -> str:
     escaped = _ESCAPED.sub(r"\\\1", text)
     return _STARTS.sub(r"\1\\", escaped) if begins else escaped

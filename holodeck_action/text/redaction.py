@@ -1,11 +1,11 @@
-"""The door through which text goes out: secrets are found in what a text reads as, and masked where they stand.
+"""Redaction of secrets in every text that leaves the program.
 
-The order is: see through (invisible characters, compatibility forms, escapes, colours, tags), mask, and only then cut
-and render. The search works on layers of a text (see `views`), so that no later step can put a secret together which an
-earlier one did not find; the text itself is changed in nothing but the secrets.
+The order is: decode (invisible characters, compatibility forms, escapes, colours, tags), mask, and only then cut and
+render. The search reads layers of a text (see `views`), so that no later step can assemble a secret that an earlier one
+missed. Only the secrets in the text are changed.
 
-Of a random secret no few letters and digits in a row pass (see `randomness`), whatever stands between them that is
-neither. Other secrets are found as a whole, and in their encodings.
+A random secret is masked wherever a few of its consecutive letters and digits occur (see `randomness`), even with other
+characters between them. Any other secret is found only as a whole, as written or encoded.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from holodeck_action.text.credentials import SHORTEST_PART
-from holodeck_action.text.fields import field_names, with_fields
-from holodeck_action.text.secret_forms import encodings, escaped, forms, slug_of, values_of
-from holodeck_action.text.secret_parts import SHORTEST, parts
+from holodeck_action.text.fields import field_names, replace_fields
+from holodeck_action.text.secret_forms import encodings, escaped_forms, forms, random_values, slug_of
+from holodeck_action.text.secret_parts import SHORTEST, secret_parts
 from holodeck_action.text.views import Decoder, Places, Projection, bare, compact, layers, plain
 from holodeck_action.text.windows import Windows
 
@@ -30,9 +30,9 @@ T = TypeVar("T")
 
 MASK = "***"
 _BROKEN = 12
-"""Characters of a secret that is also found with white space inside; a shorter one is a word of sentences."""
-# What a verdict rests on is no text of the agent's or the suite's: a secret that happens to read "failed" must not
-# turn a failed evaluation into another one. Digests and ids of ours are found again by them.
+"""Least length of a secret that is also found with white space inside; a shorter one could be words of a sentence."""
+# Fields that verdicts depend on hold no text of the agent or the suite: a secret that reads "failed" must not change an
+# outcome. Digests and ids are compared later.
 _KEPT_FIELDS = frozenset(
     (
         *("code", "kind", "polarity", "status", "state", "outcome", "judged", "timestamp", "started_at", "finished_at"),
@@ -41,31 +41,31 @@ _KEPT_FIELDS = frozenset(
     )
 )
 _OWN_KEYS = frozenset(("context", "metadata", "settings"))
-"""Fields that hold a mapping with keys of our own; the values in it may hold secrets."""
+"""Fields with a mapping whose keys are ours; its values may hold secrets."""
 _WITHOUT_TEXT = frozenset((type(None), bool, int, float))
 _KNOWN_LONGEST, _KNOWN_MOST = 40, 4_000
-"""Characters and number of texts without secrets that are remembered: names of fields come again and again."""
+"""Length and number of texts without secrets that are remembered, since names of fields recur."""
 _DIGITS = 8
-"""Digits from which on a number may be a secret."""
+"""Digits from which a number may be a secret."""
 _LONGEST_ID = 60
-"""Characters of a case id that may have been cut from a longer name."""
+"""Length from which a case id may be cut from a longer name."""
 _PIECE = 8
-"""Letters and digits at the cut end of a case id by which a secret is recognised."""
+"""Letters and digits at the cut end of a case id that identify a secret."""
 _FEW = 4
 _RARITY = {sign: rank for rank, sign in enumerate("zqxj0123456789kvbypgfwm_-:/cu=ldrhsnioate.,'\"")}
-"""Signs of English, the rarest first; those that are not listed are rarer."""
+"""Characters of English text, the rarest first; all others are rarer."""
 
 
 class _Way:
-    """Texts that are looked for as a whole in one projection."""
+    """Strings to search for as a whole in one projection of a text."""
 
     def __init__(self, projection: Projection, texts: Iterable[str]) -> None:
         self.projection = projection
         self._texts = tuple(texts)
-        self._some = _any_of(self._texts)
+        self._some = _any_pattern(self._texts)
 
     def find(self, view: str) -> list[tuple[int, int]]:
-        """Return where secrets are in a view."""
+        """Return the (start, end) of each occurrence of the strings in `view`, a text in this projection."""
         # Most texts hold none, which one look shows.
         if self._some.search(view) is None:
             return []
@@ -73,21 +73,21 @@ class _Way:
 
 
 class Redactor:
-    """Replaces secrets by `***`, however they are written: see the module, and `docs/security.md` for the rule."""
+    """Replaces secrets with `***`, however they are written; `docs/security.md` has the rules."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        """Prepare the replacement of `secrets` and their parts; values below `SHORTEST` characters are left alone."""
-        found = {part for secret in secrets for part in parts(secret)}
+        """Prepare the search for `secrets` and their parts; values shorter than `SHORTEST` are not replaced."""
+        found = {part for secret in secrets for part in secret_parts(secret)}
         whole = sorted(found, key=lambda part: (-len(part), part))
-        values = [value for part in whole for value in values_of(part)]
+        values = [value for part in whole for value in random_values(part)]
         covered = {value.letters for value in values if value.starts and value.is_covered}
         others = [part for part in whole if bare(part) not in covered]
         texts = dict.fromkeys(form for part in others for form in forms(part))
         broken = dict.fromkeys(text for form in texts if len(text := compact(form)) >= _BROKEN)
         broken |= dict.fromkeys(compact(form) for part in others for form in encodings(part))
         unbroken = dict.fromkeys(plain(form) for form in texts if SHORTEST <= len(compact(form)) < _BROKEN)
-        # Of a secret that shows nothing in a view there is only the text itself.
-        self._exact = tuple(form for part in others if len(compact(part)) < SHORTEST for form in escaped(part))
+        # A secret without visible characters is searched for as it is.
+        self._exact = tuple(form for part in others if len(compact(part)) < SHORTEST for form in escaped_forms(part))
         self._ways = tuple(_Way(way, texts) for way, texts in ((compact, broken), (plain, unbroken)) if texts)
         self._windows = Windows(values)
         self._edges = _edges(whole)
@@ -98,20 +98,20 @@ class Redactor:
         self._known: set[str] = set()
 
     def text(self, text: str) -> str:
-        """Return a text without secrets; one that holds none is returned as it is."""
+        """Return a text with its secrets masked; a text without secrets is returned unchanged."""
         if not self._finds_any or text in self._known:
             return text
-        spans = self._spans(text)
+        spans = self._secret_spans(text)
         if not spans:
             if len(text) <= _KNOWN_LONGEST and len(self._known) < _KNOWN_MOST:
                 self._known.add(text)
             return text
-        return "".join(_masked(text, spans))
+        return "".join(_mask_spans(text, spans))
 
     def value(self, value: T) -> T:
-        """Return a value without secrets: texts in it, in mappings (keys too), sequences and fields of values.
+        """Return a value with the secrets masked in its strings, mappings (keys too), sequences and fields.
 
-        What holds no secret is returned itself, not a copy.
+        A value without secrets is returned itself, not a copy.
         """
         if not self._finds_any:
             return value
@@ -119,25 +119,30 @@ class Redactor:
         return cleaned
 
     def case_id(self, case_id: str, content_hash: str) -> str:
-        """Return a case id without secrets that is still the only one: made of the content hash where one is in it."""
-        innocent = self.text(case_id) == case_id and not self._in_slug(case_id)
+        """Return a case id, or `case-` and 12 digits of the content hash if the id contains a secret."""
+        innocent = self.text(case_id) == case_id and not self._has_secret_slug(case_id)
         return case_id if innocent else f"case-{content_hash[:12]}"
 
-    def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Return where secrets are in a text: start and end, in no order."""
+    def _secret_spans(self, text: str) -> list[tuple[int, int]]:
+        """Return the (start, end) of each secret in a text, in any order."""
         found = [span for form in self._exact for span in _occurrences(text, form)]
         for steps, layer in layers(text):
             for way in self._ways:
-                found += _placed(text, steps, way.projection, way.find(way.projection(layer)))
+                found += _locate(text, steps, way.projection, way.find(way.projection(layer)))
             if self._windows:
                 view = bare(layer)
                 pieces = self._windows.find(view)
                 if pieces:
-                    found += self._whole(text, _placed(text, steps, bare, pieces), (view[a:b] for a, b in pieces))
+                    found += self._extend_to_edges(
+                        text, _locate(text, steps, bare, pieces), (view[a:b] for a, b in pieces)
+                    )
         return found
 
-    def _whole(self, text: str, spans: Iterable[tuple[int, int]], pieces: Iterable[str]) -> Iterator[tuple[int, int]]:
-        """Yield where pieces of random secrets are; a whole one with the signs at its ends."""
+    def _extend_to_edges(
+        self, text: str, spans: Iterable[tuple[int, int]], pieces: Iterable[str]
+    ) -> Iterator[tuple[int, int]]:
+        """Yield the spans; if a piece is a whole random secret, its span is extended by the secret's other characters
+        at its ends."""
         for (start, end), piece in zip(spans, pieces, strict=True):
             before, after = self._edges.get(piece, ("", ""))
             if before and text.endswith(before, 0, start):
@@ -146,22 +151,23 @@ class Redactor:
                 end += len(after)
             yield start, end
 
-    def _in_slug(self, case_id: str) -> bool:
-        """Tell whether letters and digits of a case id are those of a secret, or at its cut end the first of one."""
+    def _has_secret_slug(self, case_id: str) -> bool:
+        """Return whether the letters and digits of a case id contain a secret, or end with the start of a secret
+        because the id was cut."""
         letters = case_id.replace("-", "")
         for slug in self._slugs:
             if slug in letters:
                 return True
             start = letters.find(slug[:_PIECE]) if len(case_id) >= _LONGEST_ID else -1
             while start >= 0:
-                # An id that another case has, too, ends with eight digits of the content hash.
+                # A duplicate id ends with eight digits of the content hash.
                 if slug.startswith((letters[start:], letters[start:-8])) and len(letters) - start >= _PIECE:
                     return True
                 start = letters.find(slug[:_PIECE], start + 1)
         return False
 
     def _clean(self, value: Any) -> Any:
-        # Of most values the type itself says what they are.
+        # Most values can be told by their exact type.
         kind: Any = type(value)
         if kind is str or isinstance(value, str):
             return self.text(value)
@@ -177,7 +183,7 @@ class Redactor:
                 return value
             return tuple(items) if isinstance(value, tuple) else items
         if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-            # What makes its items anew would give them with their secrets again.
+            # A lazy sequence would create its items again, with their secrets.
             return tuple(map(self._clean_item, value))
         return self._clean_fields(value)
 
@@ -187,7 +193,7 @@ class Redactor:
         for old_key, old_item in value.items():
             key, item = self._clean(old_key), self._clean_item(old_item)
             if key is not old_key:
-                # Two secrets are two keys.
+                # Different secrets must stay different keys.
                 names = (key if number == 1 else f"{key} ({number})" for number in count(1))
                 key = next(name for name in names if name not in made and name not in value)
             unchanged = unchanged and key is old_key and item is old_item
@@ -204,32 +210,33 @@ class Redactor:
             new = self._clean_items(old) if keeps_keys and isinstance(old, Mapping) else self._clean(old)
             if new is not old:
                 changes[name] = new
-        return with_fields(value, changes) if changes else value
+        return replace_fields(value, changes) if changes else value
 
     def _clean_items(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
         items = {key: self._clean_item(item) for key, item in value.items()}
         return value if all(items[key] is item for key, item in value.items()) else items
 
     def _clean_item(self, value: Any) -> Any:
-        """Clean what is in a mapping or a list, where a number may be a secret of digits."""
+        """Clean an item of a mapping or list; a number in one may be a secret that consists of digits."""
         kind = type(value)
         if kind is int or kind is float:
-            return MASK if self._numbers and self._hides(value) else value
+            return MASK if self._numbers and self._is_secret_number(value) else value
         return self._clean(value)
 
-    def _hides(self, number: int | float) -> bool:
+    def _is_secret_number(self, number: int | float) -> bool:
         written = (f"{number:d}",) if isinstance(number, int) else (f"{number:.0f}", repr(number).replace(".", ""))
         return any(len(digits) >= _DIGITS and self.text(digits) != digits for digits in written)
 
 
 @cache
 def _fields_with_text(kind: type) -> tuple[tuple[str, bool], ...]:
-    """Return the fields of a value that may hold secrets, and whether the keys of a mapping in them are ours."""
+    """Return the fields of a class that may contain secrets: name, and whether our code, not the user, chooses its
+    keys."""
     return tuple((name, name in _OWN_KEYS) for name in field_names(kind) if name not in _KEPT_FIELDS)
 
 
-def _masked(text: str, spans: list[tuple[int, int]]) -> Iterator[str]:
-    """Yield a text in pieces, one mask for all spans that touch each other."""
+def _mask_spans(text: str, spans: list[tuple[int, int]]) -> Iterator[str]:
+    """Yield the pieces of a text with its spans masked; spans that overlap or touch get one mask."""
     spans.sort()
     at, (start, end) = 0, spans[0]
     for next_start, next_end in spans[1:]:
@@ -244,10 +251,11 @@ def _masked(text: str, spans: list[tuple[int, int]]) -> Iterator[str]:
     yield text[end:]
 
 
-def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that finds of each text `_FEW` to `_PIECE` characters, those that begin with its rarest one.
+def _any_pattern(texts: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern that occurs in every string that contains one of the texts.
 
-    What begins with a rare character is ruled out at nearly every place of a text without looking further.
+    It matches up to `_PIECE` characters of each text from its rarest character on, because a rare first character rules
+    out nearly every position at once.
     """
     found: dict[str, set[str]] = {}
     for text in texts:
@@ -259,7 +267,8 @@ def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
 
 
 def _occurrences(view: str, form: str) -> Iterator[tuple[int, int]]:
-    """Yield where a form stands; places that overlap, as those of a form that repeats itself may, as one."""
+    """Yield the (start, end) of each occurrence of `form`, a spelling of a secret, in `view`; those that touch are
+    joined."""
     start = view.find(form)
     while start >= 0:
         end, following = start + len(form), view.find(form, start + 1)
@@ -269,10 +278,10 @@ def _occurrences(view: str, form: str) -> Iterator[tuple[int, int]]:
         start = following
 
 
-def _placed(
+def _locate(
     text: str, steps: tuple[Decoder, ...], projection: Projection, found: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return where what was found in a projected layer is in the text."""
+    """Return the spans in a text that correspond to the spans `found` in a projected layer of it."""
     if not found:
         return []
     places = Places(text, steps, projection)
@@ -280,7 +289,11 @@ def _placed(
 
 
 def _edges(whole: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Return the signs before the first and after the last letter or digit of secrets, by their letters and digits."""
+    """Return the characters before the first and after the last letter or digit of each secret that has such
+    characters.
+
+    The keys are the letters and digits of the secrets.
+    """
     found = {}
     for part in whole:
         inner = [at for at, sign in enumerate(part) if sign.isalnum()]

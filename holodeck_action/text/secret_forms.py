@@ -1,4 +1,4 @@
-"""How a secret may be written: escaped, encoded, as a part of an address or of an id."""
+"""The spellings of a secret: escaped, encoded, as a part of a URL or of an id."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def forms(secret: str) -> Iterator[str]:
-    """Yield how a secret may be written: as it is, as a slug, and escaped, where it holds escapes itself."""
-    yield from escaped(secret)
+    """Yield the spellings of a secret that are not encoded: as it is, as a slug, and escaped."""
+    yield from escaped_forms(secret)
     if any(map(str.isspace, secret)):
-        # As the fields of a form that a browser sends.
+        # As in form data of a browser.
         yield from (secret.replace(" ", "+"), re.sub(r"\s", "+", secret))
     if any(sign in secret for sign in "\\%&+"):
         yield from (html.escape(secret), quote(secret, safe="", errors="surrogatepass"))
@@ -32,18 +32,18 @@ def forms(secret: str) -> Iterator[str]:
 
 
 def encodings(secret: str) -> Iterator[str]:
-    """Yield a secret in base64 and in hex."""
+    """Yield the base64 and hexadecimal encodings of a secret."""
     data = secret.encode("utf-8", "surrogatepass")
     if len(data) >= SHORTEST_PART:
         yield from _base64_forms(data)
         yield data.hex()
 
 
-def values_of(secret: str) -> Iterator[Value]:
-    """Yield a random secret with its encodings, of which so much makes it known as of the secret itself; else nothing.
+def random_values(secret: str) -> Iterator[Value]:
+    """Yield a random secret and its encodings as values to search for; nothing if it is not random.
 
-    Eight characters of a secret need at least eleven of base64; of these, the first and the last may depend on what
-    stands beside the secret.
+    Eight characters of a secret need at least eleven of base64; the first and the last of these may depend on the text
+    next to the secret.
     """
     width = width_of(secret)
     if width is None:
@@ -55,8 +55,8 @@ def values_of(secret: str) -> Iterator[Value]:
         yield Value(form, wide, tuple(range(len(form) - wide + 1)))
 
 
-def escaped(secret: str) -> Iterator[str]:
-    """Yield a secret as it is, and as it stands in JSON and in Python."""
+def escaped_forms(secret: str) -> Iterator[str]:
+    """Yield a secret as it is, and escaped as in JSON and in Python."""
     yield secret
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
@@ -64,15 +64,15 @@ def escaped(secret: str) -> Iterator[str]:
 
 
 def slug_of(secret: str) -> str:
-    """Return a secret as an id holds it."""
+    """Return a secret as it appears in a case id: as a slug."""
     return re.sub(r"[^0-9a-z]+", "-", plain(secret)).strip("-")
 
 
 def _base64_forms(secret: bytes) -> Iterator[str]:
-    """Yield how a secret stands in base64, alone or inside of something longer.
+    """Yield the base64 forms of a secret, alone or inside a longer text.
 
-    Three bytes become four characters, so there are three ways, by where the secret begins. Of each, those characters
-    are taken that depend on nothing else.
+    Three bytes become four characters, so there are three forms, depending on where the secret begins. Only characters
+    that depend on the secret alone are included.
     """
     for before, start in ((0, 0), (1, 2), (2, 3)):
         text = base64.b64encode(bytes(before) + secret).decode()[start : (before + len(secret)) * 8 // 6]

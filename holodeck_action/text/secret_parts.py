@@ -1,7 +1,7 @@
-"""What of a secret is secret: the values in an address, a connection string, JSON, a key file or a header.
+"""The secret parts of a secret: the values in a URL, a connection string, JSON, a key file or a header.
 
-A password is written in many places where no name tells of it. Whoever repeats that part alone repeats the secret; and
-the names, schemes, hosts and header lines around it are in innocent texts, too.
+A text that repeats only the password of a URL still reveals the secret. The names, schemes, hosts and header lines
+around it also occur in harmless texts.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holodeck_action.text.credentials import SHORTEST_PART, credentials_in, pair_of, parts_of_url
+from holodeck_action.text.credentials import SHORTEST_PART, credentials_in, url_credentials, user_credentials
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.randomness import is_random, prefix_of
 from holodeck_action.text.secrets import is_harmless, is_secret_name
 
 SHORTEST = 4
-"""Characters; a shorter value stands in too much innocent text to be hidden."""
+"""Characters: shorter values occur too often in innocent texts to be hidden."""
 _DEPTH = 4
-"""How deep a secret is split: a URL in a connection string in JSON."""
+"""Most levels at which a secret is split, such as a URL in a connection string in JSON."""
 
 _SCHEME = re.compile(
     r"(?:Bearer|Basic|Token|ApiKey|Api-Key|Bot|Digest|Negotiate|SharedAccessSignature)\s+", re.IGNORECASE
@@ -31,21 +31,22 @@ _JWT = re.compile(r"(eyJ[\w-]{8,})\.([\w-]{8,})\.([\w-]{8,})")
 _HEADER = re.compile(r"[A-Za-z][A-Za-z-]{1,40}:[ \t]+(\S.{7,})")
 _PAIR = re.compile(r"\s*(?:export\s+)?([A-Za-z_][\w .-]{0,40})=(.*)", re.DOTALL)
 _TELLING = re.compile(r"(?i)^[a-z_ .-]{0,30}(?:key|token|secret|password|passwd|pwd|sig|signature|pass|auth)$")
-"""How the name of a pair ends that is enough to know one: a random text may hold an equals sign, too."""
+"""Endings of a name that identify a single pair, since a random text may also hold an equals sign."""
 _SEPARATORS = (";", "\n", "&", ",", None)
 
 
-def parts(secret: str) -> frozenset[str]:
-    """Return the values of a secret that are hidden, each wherever it stands; the secret itself if it has no structure.
+def secret_parts(secret: str) -> frozenset[str]:
+    """Return the parts of a secret to mask separately, such as the password in a URL; the secret itself if it has no
+    parts.
 
-    Values of fewer than `SHORTEST` characters are left out.
+    Values shorter than `SHORTEST` are left out.
     """
     whole = secret.strip()
     return frozenset(part for part in _split(whole, _DEPTH) if len(part) >= SHORTEST)
 
 
 def _split(text: str, depth: int) -> Iterator[str]:
-    """Yield the values of a text; the text itself if nothing else is found in it."""
+    """Yield the secret parts of a string; the string itself if it has none."""
     found = list(dict.fromkeys(_values(text, depth))) if depth and len(text) >= SHORTEST_PART else []
     yield from found or (text,)
 
@@ -58,20 +59,20 @@ def _values(text: str, depth: int) -> Iterator[str]:
         credential = text[scheme.end() :]
         yield from _split(credential, depth - 1)
         if scheme[0].strip().lower() == "basic":
-            yield from pair_of(_decoded(credential))
+            yield from user_credentials(_decode(credential))
     elif text[0] in "{[":
-        yield from _inner(tuple(_leaves("", _json(text))), depth)
+        yield from _setting_values(tuple(_leaves("", _parse_json_or_none(text))), depth)
     elif "-----BEGIN " in text:
-        yield from _of_key_file(text)
+        yield from _key_file_parts(text)
     elif (token := _JWT.fullmatch(text)) is not None:
-        # What is before the signature is in thousands of tokens, and opens nothing without it.
+        # The parts before the signature are common to many tokens, and useless without it.
         yield token[3]
-    elif (of_url := parts_of_url(text)) is not None:
+    elif (of_url := url_credentials(text)) is not None:
         yield from of_url
     elif (header := _HEADER.fullmatch(text)) is not None:
         yield from _split(header[1], depth - 1)
     elif "=" in text:
-        yield from _inner(_settings(text), depth)
+        yield from _setting_values(_parse_settings(text), depth)
     elif "\n" in text:
         yield from (line.strip() for line in text.splitlines() if len(line.strip()) >= SHORTEST_PART)
         yield text
@@ -79,8 +80,9 @@ def _values(text: str, depth: int) -> Iterator[str]:
         yield from credentials_in(text)
 
 
-def _inner(settings: Sequence[tuple[str, str]], depth: int) -> Iterator[str]:
-    """Yield the secret values of settings: those whose names say so and random ones, else all that may be secret."""
+def _setting_values(settings: Sequence[tuple[str, str]], depth: int) -> Iterator[str]:
+    """Yield the values of settings that have a secret name or are random; if there are none, every value that may be
+    secret."""
     told = [value for name, value in settings if _is_secret(name) and len(value) >= SHORTEST]
     told += [value for name, value in settings if not _is_secret(name) and is_random(value)]
     for value in told or [value for _, value in settings if len(value) >= SHORTEST_PART]:
@@ -88,7 +90,7 @@ def _inner(settings: Sequence[tuple[str, str]], depth: int) -> Iterator[str]:
             yield from _split(value, depth - 1)
 
 
-def _json(text: str) -> Any:
+def _parse_json_or_none(text: str) -> Any:
     try:
         return parse_json(text, constants=True)
     except ValueError:
@@ -96,7 +98,7 @@ def _json(text: str) -> Any:
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a JSON value with the names they have."""
+    """Yield (key, string) for each string in a JSON value."""
     if isinstance(value, str):
         yield name, value.strip()
     elif isinstance(value, dict):
@@ -107,7 +109,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _leaves(name, item)
 
 
-def _of_key_file(text: str) -> Iterator[str]:
+def _key_file_parts(text: str) -> Iterator[str]:
     for title, body in _PEM.findall(text.replace("\\n", "\n").replace("\\r", "")):
         lines = [line.strip() for line in body.splitlines()]
         letters = [line for line in lines if line and ":" not in line]
@@ -116,8 +118,8 @@ def _of_key_file(text: str) -> Iterator[str]:
             yield from (line for line in letters if len(line) >= SHORTEST_PART)
 
 
-def _settings(text: str) -> list[tuple[str, str]]:
-    """Return the `name=value` pairs of a text; none if it is something else with an equals sign."""
+def _parse_settings(text: str) -> list[tuple[str, str]]:
+    """Return the `name=value` pairs of a string; empty if its equals signs have another meaning."""
     for separator in _SEPARATORS:
         pieces = text.split(separator) if separator else [text]
         pieces = [piece for piece in pieces if piece.strip() and not piece.lstrip().startswith("#")]
@@ -133,11 +135,11 @@ def _settings(text: str) -> list[tuple[str, str]]:
 
 
 def _is_secret(name: str) -> bool:
-    # What is a secret only as the second word of a name is one as the name of a setting, too.
+    # Some words mark a secret only after another word; as the name of a setting they do, too.
     return is_secret_name(f"setting {name}")
 
 
-def _decoded(text: str) -> str:
+def _decode(text: str) -> str:
     try:
         return base64.b64decode(text, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError, ValueError):

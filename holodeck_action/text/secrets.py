@@ -1,4 +1,4 @@
-"""Which variables hold secrets: by the words of their names, unless the value is one that nobody has to hide."""
+"""Detection of variables that hold secrets, by the words of their names and by their values."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from urllib.parse import unquote
 
-from holodeck_action.text.credentials import SHORTEST_PART, credentials_in, parts_of_url
+from holodeck_action.text.credentials import SHORTEST_PART, credentials_in, url_credentials
 from holodeck_action.text.words import words_in
 
 # Words of a name: capitals, a capital with small letters, or digits, whatever separates them.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SECRET = _words(
+_SECRET = _word_set(
     "APIKEY APIKEYS AUTH AUTHORIZATION BEARER CONNSTR COOKIE COOKIES CRED CREDENTIAL CREDENTIALS CREDS DSN JWT KEY "
     "KEYS MNEMONIC PASS PASSCODE PASSPHRASE PASSWD PASSWORD PASSWORDS PAT PEM PRIVATEKEY SALT SAS SECRET SECRETS SIG "
     "SIGNATURE TOKEN TOKENS WEBHOOK WEBHOOKS"
 )
 _ENDINGS = ("APIKEY", "ACCESSKEY", "ACCOUNTKEY", "PASSWORD", "PASSWD", "PRIVATEKEY", "SECRET", "SECRETKEY", "TOKEN")
-"""What names without separators end with, such as PGPASSWORD."""
+"""Ends of names without separators, such as PGPASSWORD."""
 _PAIRS = frozenset((("CONNECTION", "STRING"), ("CONN", "STRING"), ("CONN", "STR"), ("CONNECTION", "STR")))
-_ABOUT = _words(
+_ABOUT = _word_set(
     "AGE ALG ALGO ALGORITHM ALGORITHMS ALLOWED AUDIENCE BACKEND BITS BUDGET CHECK CLASS COLUMN COLUMNS COUNT DIR "
     "DIRECTORY DISABLED DOMAIN ENABLED ENCODING ENDPOINT EVENT EXPIRATION EXPIRE EXPIRES EXPIRY FIELD FILE FILENAME "
     "FOLDER FORMAT HEADER HEADERS HELPER HINT HOST HOSTNAME INDEX INTERVAL ISSUER KIND LAYOUT LEN LENGTH LIFETIME "
@@ -35,20 +35,20 @@ _ABOUT = _words(
     "PREFIX PROVIDER RATE REALM REGEX REGION REPEAT REQUIRED ROLE ROTATION SCHEME SCOPE SCOPES SERVER SERVICE SIZE "
     "SOCK SOCKET STORE STRATEGY SUFFIX TABLE THRESHOLD TIMEOUT TTL TYPE URI URL USAGE USER USERNAME VERSION"
 )
-"""Words behind the secret's that say what of it the value is: not itself."""
+"""Words after the secret word that say that the value only describes the secret."""
 _BEFORE = {
-    "KEY": _words(
+    "KEY": _word_set(
         "ANSWER CACHE COMPOSITE FOREIGN GROUP HOT IDEMPOTENCY INDEX PARTITION PRIMARY PUBLIC ROUTING ROW SHORTCUT SORT "
         "UNIQUE"
     ),
-    "TOKEN": _words(
+    "TOKEN": _word_set(
         "BOS CACHED CLS COMPLETION CONTEXT EOS INPUT MASK MAX MIN NUM OUTPUT PAD PROMPT REASONING SEP STOP THINKING "
         "TOTAL UNK"
     ),
-    "PASS": _words("MAX MIN NUM"),
-    "PWD": _words("OLD"),
+    "PASS": _word_set("MAX MIN NUM"),
+    "PWD": _word_set("OLD"),
 }
-"""Words before some that make another thing of it."""
+"""Words before a secret word that give it another meaning."""
 
 _NUMBER = re.compile(r"[+-]?[0-9][0-9_,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _TRUTH = frozenset(("true", "false", "yes", "no", "on", "off", "none", "null", "enabled", "disabled"))
@@ -57,15 +57,14 @@ _HOST = re.compile(rf"(?:[a-z0-9-]{{1,63}}\.){{1,8}}[a-z]{{2,24}}\.?{_PORT}|loca
 _ADDRESS = re.compile(rf"[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}{_PORT}|\[?[0-9a-f:]*::[0-9a-f:.]*\]?{_PORT}")
 _LETTERS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _WORD_SHARE = 0.6
-"""Of the letters of a value, what the longest word in it has at least when the value is one word."""
+"""Least share of a value's letters in its longest word, if the value is one word."""
 
 
 def environment_secrets(environ: Mapping[str, str]) -> frozenset[str]:
-    """Return the values of variables whose names say that they are secret, and the secret parts of all others.
+    """Return the values of variables with secret names, and the secret parts of all other values.
 
-    A value that is a number, true or false, a path that exists, a host, a URL without credentials or one word is no
-    secret, whatever its name. A secret part is the password in an address, whatever its variable is called, and what
-    OpenTelemetry's variables say of headers.
+    A number, true or false, an existing path, a host, a URL without credentials or one word is not a secret, whatever
+    the variable's name. A secret part is a password in a URL, or a header in an OpenTelemetry variable.
     """
     found: set[str] = set()
     for name, value in environ.items():
@@ -80,19 +79,20 @@ def environment_secrets(environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def header_secrets(values: Iterable[str]) -> frozenset[str]:
-    """Return the secrets in values of headers: each as it is, without escapes, and the part behind `Bearer`."""
+    """Return the secrets in header values: each value as written and percent-decoded, and each of its words of at least
+    8 characters, such as the token after `Bearer`."""
     found = {form for value in values for form in (value, unquote(value)) if value}
     return frozenset(found | {word for value in found for word in value.split() if len(word) >= 8})
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a name says that its value is secret.
+    """Return whether a name marks its value as secret.
 
     Examples: `OPENAI_API_KEY_EU`, `SECRET_PROD`, `PGPASSWORD` and `accessToken` do; `MAX_TOKENS`, `AUTH_URL` and
     `PRIMARY_KEY_COLUMN` do not.
     """
     words = [word.upper() for word in _WORD.findall(name)]
-    ends = [at + 1 for at, word in enumerate(words) if _tells(words[:at], word)]
+    ends = [at + 1 for at, word in enumerate(words) if _names_secret(words[:at], word)]
     ends += [at + 2 for at, pair in enumerate(pairwise(words)) if pair in _PAIRS]
     if not ends:
         return False
@@ -101,7 +101,7 @@ def is_secret_name(name: str) -> bool:
     return _ABOUT.isdisjoint(word for word in words[last:] if word not in allowed)
 
 
-def _tells(before: Iterable[str], word: str) -> bool:
+def _names_secret(before: Iterable[str], word: str) -> bool:
     stem = word.removesuffix("S") if word in ("KEYS", "TOKENS") else word
     if not _BEFORE.get(stem, frozenset()).isdisjoint(before):
         return False
@@ -111,13 +111,14 @@ def _tells(before: Iterable[str], word: str) -> bool:
 
 
 def is_harmless(value: str) -> bool:
-    """Tell whether a value is a number, a truth value, an existing path, a host, a plain URL or one word."""
+    """Return whether a value cannot be secret: a number, true or false, an existing path, a host, a plain URL, or one
+    word."""
     text = value.strip()
     if text.lower() in _TRUTH or _NUMBER.fullmatch(text) or _is_host(text):
         return True
     if "://" in text:
-        return "@" not in text and parts_of_url(text) == ()
-    if os.sep in text and all(map(_exists, text.split(os.pathsep))):
+        return "@" not in text and url_credentials(text) == ()
+    if os.sep in text and all(map(_path_exists, text.split(os.pathsep))):
         return True
     return _is_one_word(text)
 
@@ -129,7 +130,7 @@ def _is_host(text: str) -> bool:
     return _HOST.fullmatch(text) is not None and max(map(len, text.split("."))) < 40
 
 
-def _exists(path: str) -> bool:
+def _path_exists(path: str) -> bool:
     try:
         return os.path.exists(os.path.expanduser(path))
     except ValueError:

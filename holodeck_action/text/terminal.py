@@ -1,4 +1,4 @@
-"""What a stream can show: whether it is a terminal, its width, and whether colours are wanted."""
+"""Capabilities of an output stream: whether it is a terminal, its width, and whether colours are wanted."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NARROWEST = 20
 
 
 class Terminal(Struct, frozen=True):
-    """What a stream can show.
+    """Capabilities of an output stream.
 
     Attributes:
-        width: columns of the terminal; None for a log, whose lines are not wrapped.
+        width: columns of the terminal; None if the stream is a log, whose lines are not wrapped.
         colour: whether to write colours.
-        live: whether lines can be written over, as a progress bar does.
+        live: whether lines can be overwritten, as a progress bar does.
     """
 
     width: int | None
@@ -29,10 +29,10 @@ class Terminal(Struct, frozen=True):
 
 
 def terminal_of(stream: TextIO, environ: Mapping[str, str]) -> Terminal:
-    """Return what a stream can show.
+    """Return the capabilities of an output stream.
 
-    A terminal shows colours. `NO_COLOR` switches them off, `FORCE_COLOR` on in logs, too; with both there are none. A
-    terminal that is `dumb`, and every stream where `CI` is set, gets whole lines only.
+    A terminal shows colours. `NO_COLOR` switches them off and `FORCE_COLOR` on, also in logs; `NO_COLOR` wins. A `dumb`
+    terminal, and every stream if `CI` is set, is not live.
     """
     is_terminal = stream.isatty()
     able = is_terminal and environ.get("TERM") not in _DUMB

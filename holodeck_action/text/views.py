@@ -1,9 +1,9 @@
-"""Texts as a search for secrets reads them, each character with its place in the original.
+"""Normalised views of a text for the search for secrets, with the original position of each character.
 
-Whatever shows a text later may undo what hides a secret in it: invisible characters, letters of another width, escapes
-for JSON, a URL or HTML, colours of a terminal, tags of HTML. So the search reads several layers of a text: each has one
-more of these taken away. Of a layer it reads a projection: letters are in compatibility form (NFKD) and small, accents
-and invisible characters are omitted, and so is white space (`compact`) or all but letters and digits (`bare`).
+Later steps may undo what hides a secret: invisible characters, letters of another width, escapes of JSON, URLs or HTML,
+colours of a terminal, HTML tags. The search therefore reads several layers of a text, each with one more of these
+removed. Of each layer it reads a projection: letters are in compatibility form (NFKD) and lower case, accents and
+invisible characters are omitted, and so is white space (`compact`) or everything but letters and digits (`bare`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 STEPS = 3
-"""How often one text may be escaped: JSON inside JSON, a URL that was quoted twice."""
+"""Most levels of escaping, such as JSON inside JSON, or a URL that was quoted twice."""
 
-# No alternative of these patterns matches in two ways, and each is bounded: the time is that of reading the text once.
+# Each alternative matches in only one way and is bounded, so that matching takes linear time.
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}"
     r"|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-3][0-7]{2}|[abefnrtv]|[!-/:-@\[-`{-~])"
@@ -27,7 +27,8 @@ _ESCAPE = re.compile(
     r"|&(?:\#[0-9]{1,7};?|\#[xX][0-9a-fA-F]{1,6};?|[A-Za-z][A-Za-z0-9]{1,30};)"
 )
 _SHORT = {"a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-# ECMA-48: control sequences, operating system commands, other escapes; ^[ and U+241B are how an escape sign is shown.
+# ECMA-48: control sequences, operating system commands, other escapes; ^[ and U+241B are printable forms of the escape
+# character.
 _TERMINAL = re.compile(
     r"(?:(?:\x1b|\u241b|\^\[)\[|\x9b)[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b\x9c]{0,1000}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{0,4}[0-Z\\^-~]"
@@ -35,24 +36,24 @@ _TERMINAL = re.compile(
 _COLOUR = re.compile(r"\[[0-9][0-9;:]{0,36}m")
 _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9]{0,20}(?:\s[^<>]{0,500})?/?>|<!--[^<>]{0,500}-->")
 _INVISIBLE = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn"))
-# Letters and signs that show nothing; U+FFFD is where a lone surrogate was.
+# Letters and signs that are blank; U+FFFD replaces a lone surrogate.
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufffc\ufffd\u2800")
 _TYPED = str.maketrans("\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033", "'''''\"\"\"\"\"")
-"""What word processors make of plain quotes."""
+"""Typographic quotes that word processors insert for plain ones."""
 
 
 class Decoder(Struct, frozen=True):
-    """One way to take away what hides text: `read` returns what a match of the pattern stands for."""
+    """One way to reveal hidden text: `read` returns the plain text for a match of `pattern`."""
 
     pattern: re.Pattern[str]
     read: Callable[[re.Match[str]], str]
 
     def decode(self, text: str) -> str:
-        """Return a text in which all matches are read."""
+        """Return the text with all matches decoded."""
         return self.pattern.sub(self.read, text)
 
     def pieces(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield what `decode` puts together: start and end in the text, and what it is there."""
+        """Yield the pieces that `decode` joins: the start and end of each in the text, and its decoded value."""
         at = 0
         for match in self.pattern.finditer(text):
             start, end = match.span()
@@ -64,20 +65,20 @@ class Decoder(Struct, frozen=True):
             yield at, len(text), text[at:]
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     kind = match[0][0]
-    return _from_percent(match) if kind == "%" else _from_entity(match) if kind == "&" else _from_backslash(match)
+    return _decode_percent(match) if kind == "%" else _decode_entity(match) if kind == "&" else _decode_backslash(match)
 
 
-def _from_percent(match: re.Match[str]) -> str:
+def _decode_percent(match: re.Match[str]) -> str:
     return bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace")
 
 
-def _from_entity(match: re.Match[str]) -> str:
+def _decode_entity(match: re.Match[str]) -> str:
     return html.unescape(match[0])
 
 
-def _from_backslash(match: re.Match[str]) -> str:
+def _decode_backslash(match: re.Match[str]) -> str:
     found = match[0]
     kind = found[1]
     if kind == "u" and len(found) == 12:
@@ -90,31 +91,32 @@ def _from_backslash(match: re.Match[str]) -> str:
     return _SHORT.get(kind, kind)
 
 
-def _nothing(match: re.Match[str]) -> str:
+def _remove(match: re.Match[str]) -> str:
     return ""
 
 
-ESCAPES = Decoder(_ESCAPE, _unescaped)
+ESCAPES = Decoder(_ESCAPE, _unescape)
 """Backslash escapes of JSON, Python, shells and Markdown; percent encoding (RFC 3986); character references of HTML."""
-TERMINAL = Decoder(_TERMINAL, _nothing)
+TERMINAL = Decoder(_TERMINAL, _remove)
 """Control sequences of terminals."""
-COLOURS = Decoder(_COLOUR, _nothing)
-"""Colours of terminals whose escape sign was taken out."""
-TAGS = Decoder(_TAG, _nothing)
+COLOURS = Decoder(_COLOUR, _remove)
+"""Colours of terminals without their escape character."""
+TAGS = Decoder(_TAG, _remove)
 """Tags and comments of HTML."""
 
 _HIDING = ((TERMINAL, ("\x1b", "^[", "\x9b", "\u241b")), (COLOURS, ("[",)), (TAGS, ("<",)))
-"""What may stand between the letters of a secret, with the signs without which a text has none of it."""
+"""Decoders of sequences between the letters of a secret, with the characters without which a text has none."""
 _ESCAPE_SIGNS = ("\\", "%", "&")
 _SIGNS = (*_ESCAPE_SIGNS, "[", "<", "\x1b")
 _ALL_SIGNS = (*_SIGNS, "\x9b", "\u241b")
 
 
 def layers(text: str) -> Iterable[tuple[tuple[Decoder, ...], str]]:
-    """Return the text, then what it is with one more thing taken away, each with the decoders that made it.
+    """Return pairs of decoders and layer: the text itself, then the results of removing more and more of what hides
+    text.
 
-    Escapes are taken away up to `STEPS` times. Each time terminal sequences and then tags are taken away, too, in
-    layers of their own: what looks like one of them may be the secret itself.
+    Escapes are removed up to `STEPS` times. After each time, terminal sequences and then tags are removed in separate
+    layers, since a match may be part of the secret itself.
     """
     signs = _SIGNS if text.isascii() else _ALL_SIGNS
     return _layers(text) if any(map(text.__contains__, signs)) else (((), text),)
@@ -138,7 +140,7 @@ def _layers(text: str) -> Iterator[tuple[tuple[Decoder, ...], str]]:
 
 
 class _Letters(dict[int, str]):
-    """What each character is in a projection, found out when it is first met."""
+    """The projected form of each character by its code point, computed on first use."""
 
     def __init__(self, space: str, *, only_letters: bool = False) -> None:
         super().__init__()
@@ -146,10 +148,10 @@ class _Letters(dict[int, str]):
         self._only_letters = only_letters
 
     def __missing__(self, code: int) -> str:
-        found = self[code] = self._found(chr(code))
+        found = self[code] = self._project(chr(code))
         return found
 
-    def _found(self, character: str) -> str:
+    def _project(self, character: str) -> str:
         if character.isspace():
             return self._space
         if character in _BLANK:
@@ -164,10 +166,11 @@ class _Letters(dict[int, str]):
 
 
 class Projection:
-    """What a search reads of a layer."""
+    """Maps the text of a layer to the characters that the search compares."""
 
     def __init__(self, letters: _Letters, drops: Callable[[str], bool], becomes: str = "") -> None:
-        """Prepare it: `letters` for all characters, and for those of ASCII which it drops or makes `becomes`."""
+        """Set the form of each character; in ASCII, `drops` chooses characters to omit, and `becomes` replaces white
+        space."""
         self._letters = letters
         found = [chr(code) for code in range(128)]
         self._dropped = frozenset(each for each in found if drops(each))
@@ -176,48 +179,48 @@ class Projection:
         self._table = bytes.maketrans("".join(spaces).encode(), becomes.encode() * len(spaces)) if becomes else None
 
     def __call__(self, text: str) -> str:
-        """Return what is read of a layer."""
+        """Return the projection of a text."""
         if not text.isascii():
             return text.translate(self._letters)
-        # Of all ways to leave characters out the one of bytes is the quickest.
+        # `bytes.translate` is the fastest way to drop characters.
         return text.lower().encode().translate(self._table, self._left_out).decode()
 
     def pieces(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Yield what it makes of each character, with its start and end."""
+        """Yield the start, end and projected form of each character."""
         if text.isascii():
             kept = (at for at, each in enumerate(text) if each not in self._dropped)
             return ((at, at + 1, self(text[at])) for at in kept)
         return ((at, at + 1, self._letters[ord(each)]) for at, each in enumerate(text))
 
 
-def _unseen(character: str) -> bool:
+def _is_invisible(character: str) -> bool:
     return not (character.isprintable() or character.isspace())
 
 
-plain = Projection(_Letters(" "), _unseen, becomes=" ")
-"""Keeps white space, each character of it as a space."""
-compact = Projection(_Letters(""), lambda each: _unseen(each) or each.isspace())
+plain = Projection(_Letters(" "), _is_invisible, becomes=" ")
+"""Keeps white space, each character as one space."""
+compact = Projection(_Letters(""), lambda each: _is_invisible(each) or each.isspace())
 """Without white space."""
 bare = Projection(_Letters("", only_letters=True), lambda each: not each.isalnum())
 """Letters and digits alone."""
 
 
 class Places:
-    """Where each character of a projected layer came from in the original text."""
+    """The original position of each character in a projected layer of a text."""
 
     def __init__(self, text: str, steps: Iterable[Decoder], projection: Projection) -> None:
         starts: Sequence[int] = range(len(text))
         ends: Sequence[int] = range(1, len(text) + 1)
         for step in steps:
-            text, starts, ends = _traced(step.pieces(text), starts, ends)
-        self.view, self._starts, self._ends = _traced(projection.pieces(text), starts, ends)
+            text, starts, ends = _trace(step.pieces(text), starts, ends)
+        self.view, self._starts, self._ends = _trace(projection.pieces(text), starts, ends)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return where the characters from `start` to before `end` of the view are in the original."""
+        """Return the (start, end) in the original text of the characters `start` to `end` (exclusive) of the view."""
         return self._starts[start], self._ends[end - 1]
 
 
-def _traced(
+def _trace(
     pieces: Iterable[tuple[int, int, str]], starts: Sequence[int], ends: Sequence[int]
 ) -> tuple[str, list[int], list[int]]:
     texts: list[str] = []

@@ -1,7 +1,7 @@
-"""The search for pieces of random values: no `width` of their letters and digits in a row pass.
+"""Search for pieces of random values: any `width` consecutive letters and digits, called a row (see `randomness`).
 
-A text is read in groups of four characters. Each row holds a whole group, so a look into the set of all groups rules
-out nearly every place; what is left is compared letter by letter.
+A text is read in groups of four characters. Each row contains a whole group, so looking up the groups in the set of all
+groups rules out nearly every position. The remaining positions are compared letter by letter.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from itertools import pairwise
 from msgspec import Struct
 
 _GROUP = 4
-"""Characters that are looked up at once: a row of eight or more holds a group that begins at a fourth place."""
+"""Characters looked up first: a row of eight or more contains a group that begins at a multiple of four."""
 _SIX = 6
-"""Characters that are looked up then: a row that holds the group holds the two before or the two after it, too."""
+"""Characters looked up next: a row that contains the group also contains the two before it or the two after it."""
 _CHUNK = 512
-"""Groups that are looked at together."""
+"""Groups that are looked up together."""
 
 
 class Value(Struct, frozen=True):
-    """One way to write a random value.
+    """A spelling of a random value: plain or encoded.
 
     Attributes:
-        letters: its letters and digits, small.
-        width: how many of them in a row make it known.
-        starts: where the rows begin that do.
+        letters: letters and digits of the spelling, in lower case.
+        width: how many consecutive ones identify the value.
+        starts: indexes in `letters` at which the identifying rows begin.
     """
 
     letters: str
@@ -34,13 +34,13 @@ class Value(Struct, frozen=True):
 
     @property
     def is_covered(self) -> bool:
-        """Whether each of its letters is in a row that makes it known."""
+        """Whether each letter or digit is in an identifying row."""
         places = (*self.starts, len(self.letters))
         return places[0] == 0 and all(after - before <= self.width for before, after in pairwise(places))
 
 
 class Windows:
-    """All rows of some values."""
+    """Finds parts of secrets in texts: rows of letters and digits that are long enough to identify a random value."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._values = tuple(value for value in values if value.starts)
@@ -60,7 +60,7 @@ class Windows:
         return bool(self._values)
 
     def find(self, view: str) -> list[tuple[int, int]]:
-        """Return where pieces of values are in the letters and digits of a text: start and end."""
+        """Return the (start, end) of each piece of a value in `view`, the letters and digits of a text."""
         if len(view) < self._least:
             return []
         groups = _groups_in(_ascii(view))
@@ -69,39 +69,41 @@ class Windows:
             return []
         found: list[tuple[int, int]] = []
         done: dict[int, int] = {}
-        for place in self._places(groups):
+        for place in self._candidate_places(groups):
             if view[place : place + _SIX] in self._sixes or view[place + _GROUP - _SIX : place + _GROUP] in self._sixes:
                 for at, number, own in self._rows_with(view, place):
                     if at >= done.get(number, 0):
-                        span = self._whole(view, at, number, own)
+                        span = self._extend(view, at, number, own)
                         done[number] = span[1]
                         found.append(span)
         return found
 
-    def _places(self, groups: memoryview[int]) -> Iterator[int]:
-        """Yield where groups of rows are."""
+    def _candidate_places(self, groups: memoryview[int]) -> Iterator[int]:
+        """Yield the positions in the view of the groups that are part of a row."""
         for first in range(0, len(groups), _CHUNK):
             some = groups[first : first + _CHUNK]
             if not self._groups.isdisjoint(some):
                 yield from (place * _GROUP for place, group in enumerate(some, first) if group in self._groups)
 
     def _rows_with(self, view: str, group: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the rows that hold the group at a place: start in the view, number of the value, start in that."""
+        """Yield the rows that contain the group at position `group` of the view: start in the view, index of the value,
+        start in the value."""
         for width, known in self._rows.items():
             for at in range(max(0, group - width + _GROUP), group + 1):
                 for number, own in known.get(view[at : at + width], ()):
                     yield at, number, own
 
-    def _whole(self, view: str, at: int, number: int, own: int) -> tuple[int, int]:
-        """Return how far a view goes on as a value does, to both sides of a row that begins at `at` and at `own`."""
+    def _extend(self, view: str, at: int, number: int, own: int) -> tuple[int, int]:
+        """Return the (start, end) in the view over which it equals a value, around a row that begins at `at` in the
+        view and at `own` in the value."""
         letters = self._values[number].letters
-        after = _common(view[at : at + len(letters) - own], letters[own:])
-        before = _common(view[max(0, at - own) : at][::-1], letters[:own][::-1])
+        after = _common_length(view[at : at + len(letters) - own], letters[own:])
+        before = _common_length(view[max(0, at - own) : at][::-1], letters[:own][::-1])
         return at - before, at + after
 
 
-def _common(one: str, other: str) -> int:
-    """Return how many characters two texts have in common at their beginnings."""
+def _common_length(one: str, other: str) -> int:
+    """Return the length of the common prefix of two strings."""
     for length, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
             return length
@@ -109,7 +111,7 @@ def _common(one: str, other: str) -> int:
 
 
 def _groups_in(data: bytes) -> memoryview[int]:
-    """Return the groups of four bytes as numbers; what is left at the end is no group."""
+    """Return each group of four bytes as an integer; an incomplete last group is left out."""
     return memoryview(data)[: len(data) & -_GROUP].cast("I")
 
 

@@ -1,4 +1,4 @@
-"""Words in a value: what a person made up is told from what a generator drew.
+"""Words in a value, which distinguish names made up by people from random strings.
 
 `data/words.txt` holds words of six letters or more from WordNet 3.0 (its licence is `metrics/data/LICENSE.WordNet`) and
 a few more, sorted; `scripts/build_word_list.py` builds it.
@@ -18,20 +18,21 @@ _RUN = re.compile(rf"[a-z]{{{_SHORTEST},}}")
 
 
 def words_in(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where words are in a text of small letters: start and end, one word for each place where one begins."""
+    """Yield the (start, end) of each word in a lower-case string, at most one word for each start."""
     for run in _RUN.finditer(text):
         start, end = run.span()
         for at in range(start, end - _SHORTEST + 1):
             word = next(
-                (each for each in _beginning(text[at : at + _SHORTEST]) if text.startswith(each, at, end)), None
+                (each for each in _words_with_prefix(text[at : at + _SHORTEST]) if text.startswith(each, at, end)), None
             )
             if word is not None:
                 yield at, at + len(word)
 
 
-def _beginning(letters: str) -> Iterator[str]:
-    """Yield the words that begin with some letters. The list is searched as it is: to split it would take longer."""
-    words = _words()
+def _words_with_prefix(letters: str) -> Iterator[str]:
+    """Yield the words that begin with `letters`. The list is searched as one string, because splitting it takes
+    longer."""
+    words = _word_list()
     low, high = 0, len(words)
     while low < high:
         middle = words.rfind("\n", 0, (low + high) // 2) + 1
@@ -47,5 +48,5 @@ def _beginning(letters: str) -> Iterator[str]:
 
 
 @cache
-def _words() -> str:
+def _word_list() -> str:
     return read_file(Path(__file__).with_name("data") / "words.txt").text()

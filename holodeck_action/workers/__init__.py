@@ -1,1 +1,1 @@
-"""Foreign Python, run in a killable worker process."""
+"""Runs user code in worker processes that can be killed."""

@@ -1,4 +1,4 @@
-"""Programs that are run to their end: what they write is bounded and foreign, and nothing of them is left behind."""
+"""Runs programs with limits on time and output size; all their descendants end with them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _SLICE_S = 0.1
 
 
 class ProgramError(Exception):
-    """A program did not end in time, or wrote too much; the message is a clause that goes on from its name."""
+    """A program did not end in time or wrote too much; the message is a clause to append to the program's name."""
 
 
-class Ended(Struct, frozen=True):
-    """An ended program: its exit code, negative for a signal, and what it wrote to its standard output."""
+class ProgramResult(Struct, frozen=True):
+    """The result of a program: its exit code, negative for a signal, and its standard output."""
 
     code: int
     output: Foreign
@@ -40,21 +40,21 @@ def run_program(
     most: int,
     folder: Path | None = None,
     given: BinaryIO | None = None,
-) -> Ended:
-    """Run a program; its error output is dropped, and its descendants end with it.
+) -> ProgramResult:
+    """Run a program to its end; its error output is discarded, and its descendants end with it.
 
     Args:
-        arguments: program and arguments; no shell is involved.
+        arguments: the program and its arguments; no shell is used.
         environ: the whole environment.
-        code: the permission to start it, as for `KillableProcess`.
-        seconds: longest time that it may take.
-        most: bytes of output.
-        folder: working directory; None for the current one.
-        given: a file as its standard input, from its beginning; None for none.
+        code: the permission to start the program, as for `KillableProcess`.
+        seconds: time limit.
+        most: maximum bytes of output.
+        folder: working directory; None to use the current one.
+        given: file for the standard input, read from the beginning; None if there is no input.
 
     Raises:
-        ProgramError: it took longer, or wrote more.
-        OSError: it cannot be started.
+        ProgramError: the program exceeded the time limit or the maximum output.
+        OSError: the program cannot be started.
     """
     until = time.monotonic() + seconds
     reading, writing = os.pipe()
@@ -65,7 +65,7 @@ def run_program(
         finally:
             os.close(writing)
         try:
-            output = _output(process, reading, until, most)
+            output = _read_output(process, reading, until, most)
             status = None if output is None else process.wait(until - time.monotonic())
             if output is None or status is None:
                 raise ProgramError(f"took longer than {seconds:g} s")
@@ -74,16 +74,16 @@ def run_program(
             process.reap()
     finally:
         os.close(reading)
-    return Ended(status, Foreign(output))
+    return ProgramResult(status, Foreign(output))
 
 
-def _output(process: KillableProcess, reading: int, until: float, most: int) -> bytes | None:
-    """Return what a process writes until it ends, or closes its output; None if it does neither in time."""
+def _read_output(process: KillableProcess, reading: int, until: float, most: int) -> bytes | None:
+    """Return the output of a process up to its end, or until it closes the output; None after the time limit."""
     poll = select.poll()
     poll.register(reading, select.POLLIN)
     found = bytearray()
     while time.monotonic() < until:
-        # Asked before the pipe is: what an ended process wrote is in it.
+        # Checked before the pipe is read: the output of an ended process is in the pipe.
         alive = process.alive
         if poll.poll(1000 * _SLICE_S if alive else 0):
             block = os.read(reading, _BLOCK)

@@ -1,4 +1,4 @@
-"""Errors of user code: as its callers see them, and inside its process as data with the user's own frames."""
+"""Errors of user code: as exceptions for callers, and inside the worker as data with the user's stack frames."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 from types import TracebackType
 from typing import Any
 
-from holodeck_action.text.plain import MARGIN, storable_text, whole
+from holodeck_action.text.plain import MARGIN, line_or_length, replace_surrogates
 
 LONGEST_WORDS = 2000
-"""Characters of what an exception says that are shown."""
+"""Maximum characters of an exception's text in messages."""
 SENT_WORDS = LONGEST_WORDS + MARGIN
-"""Characters of it that the process sends: the secrets that are to be removed are not known there."""
+"""Maximum characters of it that the process sends, which does not know the secrets to remove."""
 _LONGEST_LINE = 200
 _MAX_FRAMES = 30
 _INSTALLED = ("site-packages", "dist-packages")
@@ -19,23 +19,23 @@ _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 _LASTING = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
-"""System errors that trying again does not help."""
+"""System errors that a retry does not fix."""
 
 
 class UserCodeError(Exception):
-    """A call of user code that gave no usable result; its texts can be stored, whatever the code raised.
+    """A call of user code gave no usable result; the error's texts contain no secrets and can be stored in a record.
 
     Attributes:
         message: one sentence, beginning with the callable's reference.
         code: `missing_module`, `import_failed`, `missing_attribute`, `not_callable` (it cannot be called at all);
             `raised`, `exited`, `unsupported_type`, `not_json`, `too_large` (it ran); `timeout`, `crashed`,
             `too_much_output`, `bad_answer` (its process was ended); `cannot_start`, `closed` (it did not run).
-        type: class of the exception that user code raised; empty when it raised none.
-        text: what that exception says, on one line; empty when it raised none.
-        traceback: the user's own frames, innermost last.
-        output: end of what was printed during the call.
-        transient: whether trying again may help: user code met connection trouble or a timeout.
-        spans: what is said of the spans of the call (see `Recorder.end`); None where nothing is.
+        type: class of the exception that user code raised; empty if it raised none.
+        text: text of that exception, on one line; empty if it raised none.
+        traceback: stack frames in the user's files, innermost last.
+        output: last part of the text printed during the call.
+        transient: whether a retry may help: user code had a connection error or a timeout.
+        spans: the call's spans (see `Recorder.end`); None if no spans were collected.
     """
 
     def __init__(
@@ -51,33 +51,33 @@ class UserCodeError(Exception):
         spans: Any = None,
     ) -> None:
         self.spans = spans
-        self.message = storable_text(message)
+        self.message = replace_surrogates(message)
         super().__init__(self.message)
-        self.code = storable_text(code)
-        self.type = storable_text(type)
-        self.text = storable_text(text)
-        self.traceback = tuple(map(storable_text, traceback))
+        self.code = replace_surrogates(code)
+        self.type = replace_surrogates(type)
+        self.text = replace_surrogates(text)
+        self.traceback = tuple(map(replace_surrogates, traceback))
         self.output = output
         self.transient = transient
 
     @property
     def context(self) -> dict[str, Any]:
-        """Further facts as JSON values: `type`, `traceback` and `output`, as far as there are any."""
+        """Details as JSON values: those of `type`, `traceback` and `output` that are not empty."""
         facts = {"type": self.type, "traceback": list(self.traceback), "output": self.output}
         return {name: fact for name, fact in facts.items() if fact}
 
 
 class CallError(Exception):
-    """A call that gave no usable result.
+    """A call gave no usable result; raised inside the worker process.
 
     Attributes:
         code: stable snake_case code.
         message: what happened, without the name of the callable.
-        words: what the exception says, and goes on from the message; empty when there is none.
-        after: what goes on from the words.
-        type: class of the exception that user code raised; empty when it raised none.
-        frames: the user's own frames, innermost last: `graders/money.py:12 in check: return 1 / 0`.
-        transient: whether trying again may help: user code met connection trouble or a timeout.
+        words: text of the exception, which follows the message; empty if there is no text.
+        after: text that follows `words`.
+        type: class of the exception that user code raised; empty if it raised none.
+        frames: stack frames in the user's files, innermost last, such as `graders/money.py:12 in check: return 1 / 0`.
+        transient: whether a retry may help: user code had a connection error or a timeout.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class CallError(Exception):
         self.transient = transient
 
     def as_data(self) -> dict[str, Any]:
-        """Return the failure as JSON values."""
+        """Return the error as JSON values, to send to the run's process."""
         return {
             "code": self.code,
             "message": self.message,
@@ -113,14 +113,14 @@ class CallError(Exception):
         }
 
 
-class Places:
-    """The folders of user code, relative to which its files are shown: messages are the same on every machine."""
+class UserFolders:
+    """The folders of user code. Messages name files relative to them, so that messages are equal on every machine."""
 
     def __init__(self, *folders: str) -> None:
         self._prefixes = tuple(dict.fromkeys(folder.rstrip(os.sep) + os.sep for folder in folders))
 
-    def shown(self, file: str) -> str | None:
-        """Return a file's path below the user's folders; None for files that are not the user's."""
+    def relative_path(self, file: str) -> str | None:
+        """Return a file's path relative to the user's folder that contains it; None if no folder does."""
         if file.startswith((_STANDARD_LIBRARY, _OURS)) or any(part in _INSTALLED for part in file.split(os.sep)):
             return None
         for prefix in self._prefixes:
@@ -128,8 +128,8 @@ class Places:
                 return file[len(prefix) :].replace(os.sep, "/")
         return None
 
-    def raised(self, error: BaseException, action: str = "it raised", code: str = "raised") -> CallError:
-        """Return the failure for an exception of user code."""
+    def failure_of(self, error: BaseException, action: str = "it raised", code: str = "raised") -> CallError:
+        """Return the `CallError` for an exception that user code raised."""
         words = after = ""
         if isinstance(error, SystemExit):
             what, words, after = "it called sys.exit(", "" if error.code is None else repr(error.code), ")"
@@ -138,7 +138,7 @@ class Places:
             what, words = f"{action} {type(error).__name__}", _text_of(error)
             what += ": " if words.strip() else ""
         frames = self._frames(error.__traceback__)
-        place = self._place_of_syntax_error(error)
+        place = self._syntax_error_position(error)
         if place is None and frames:
             place = frames[-1].split(" ", 1)[0]
         return CallError(
@@ -151,22 +151,22 @@ class Places:
             transient=isinstance(error, OSError) and not isinstance(error, _LASTING),
         )
 
-    def _place_of_syntax_error(self, error: BaseException) -> str | None:
+    def _syntax_error_position(self, error: BaseException) -> str | None:
         if isinstance(error, SyntaxError) and error.filename is not None:
-            shown = self.shown(error.filename)
+            shown = self.relative_path(error.filename)
             return f"{shown}:{error.lineno}" if shown else None
         return None
 
     def _frames(self, traceback: TracebackType | None) -> tuple[str, ...]:
-        # Only a failure pays for the import.
+        # Imported late: only failures need it.
         import linecache
 
         frames: list[str] = []
         while traceback is not None:
             code = traceback.tb_frame.f_code
-            shown = self.shown(code.co_filename)
+            shown = self.relative_path(code.co_filename)
             if shown is not None:
-                line = whole(linecache.getline(code.co_filename, traceback.tb_lineno).strip(), _LONGEST_LINE)
+                line = line_or_length(linecache.getline(code.co_filename, traceback.tb_lineno).strip(), _LONGEST_LINE)
                 frames.append(f"{shown}:{traceback.tb_lineno} in {code.co_name}" + (f": {line}" if line else ""))
                 del frames[:-_MAX_FRAMES]
             traceback = traceback.tb_next

@@ -1,4 +1,4 @@
-"""The environment that foreign code sees: the job's, without what acts in our name: tokens and the runner's files."""
+"""The environment variables of user code: the job's, without tokens and without the runner's command files."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ WITHHELD = frozenset(
         "INPUT_GITHUB_TOKEN",
     }
 )
-"""Variables that carry the job's own authority, or name the files by which a step changes the steps after it."""
+"""Variables with tokens of the job, or with the names of files by which a step changes later steps."""
 
 
 DEFAULTS = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1"}
-"""Variables that the job may set otherwise: a grader that uses DeepEval tells nobody of it."""
+"""Defaults that the job may override: a grader with DeepEval sends no telemetry."""
 
 
 def job_environment(environ: Mapping[str, str], interpreter: Path | None = None) -> dict[str, str]:
-    """Return `environ` for a process that runs code of the checkout: all but `WITHHELD`, and `DEFAULTS` below it.
+    """Return the environment of a process with code of the checkout: `environ` over `DEFAULTS`, without `WITHHELD`.
 
     Args:
         environ: the job's environment.
-        interpreter: the project's own Python, absolute, whose environment the process finds as if it were activated;
-            None for ours.
+        interpreter: absolute path of the project's own Python, whose virtual environment the process sees as activated;
+            None if it runs in the program's own Python.
     """
     seen = DEFAULTS | {name: value for name, value in environ.items() if name not in WITHHELD}
     if interpreter is not None:
@@ -48,20 +48,20 @@ def job_environment(environ: Mapping[str, str], interpreter: Path | None = None)
 
 
 def hide_variables(names: Iterable[str]) -> str | None:
-    """Overwrite variables where the system shows those of this process.
+    """Overwrite variables in the memory that the system shows as this process's environment.
 
-    `/proc/PID/environ` is the memory in which the process got its variables, and every process of the same user can
-    read it: code of a suite, too. `os.environ` is a copy and keeps them.
+    `/proc/PID/environ` shows the memory in which the process received its variables. Every process of the same user can
+    read it, code of a suite included. `os.environ` is a copy and keeps them.
 
     Returns:
-        A sentence where they can still be read; None where not.
+        A warning if they can still be read; else None.
     """
     given = [name for name in names if os.environ.get(name)]
     if not given:
         return None
     failed = "variables with the job's tokens could not be hidden from code of the suite"
     try:
-        # Only where there is something to hide.
+        # Imported late: most processes have nothing to hide.
         import ctypes
 
         entries = ctypes.POINTER(ctypes.c_void_p).in_dll(ctypes.CDLL(None), "environ")
@@ -72,13 +72,13 @@ def hide_variables(names: Iterable[str]) -> str | None:
             if name in hidden:
                 ctypes.memset(address + len(name) + 1, 0, len(value))
             index += 1
-        left = _shown_variables() & {os.fsencode(f"{name}={os.environ[name]}") for name in given}
+        left = _visible_variables() & {os.fsencode(f"{name}={os.environ[name]}") for name in given}
     except (ImportError, OSError, ValueError, AttributeError) as error:
         return f"{failed}: {error}"
     return failed if left else None
 
 
-def _shown_variables() -> set[bytes]:
-    """Return the variables that the system shows of this process; none where it shows no process."""
+def _visible_variables() -> set[bytes]:
+    """Return the variables (`NAME=value`) that `/proc` shows for this process; empty if there is no `/proc`."""
     shown = Path("/proc/self/environ")
     return set(shown.read_bytes().split(b"\0")) if shown.exists() else set()

@@ -1,4 +1,4 @@
-"""One event loop for all calls of a worker process, so that clients which user code keeps stay usable."""
+"""One event loop for all calls of a worker process, so that network clients kept by user code stay usable."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 
 class LastingLoop:
-    """Runs one awaitable after the other."""
+    """An event loop that stays open between the awaitables that it runs, one after the other."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner() if sys.version_info >= (3, 11) else _OlderRunner()
         self.close = self._runner.close
 
-    def result(self, value: Awaitable[Any], inside: Callable[[], AbstractContextManager[None]]) -> Any:
-        """Return what an awaitable comes to `inside` of a context of its own; what it raises is raised."""
+    def run(self, value: Awaitable[Any], inside: Callable[[], AbstractContextManager[None]]) -> Any:
+        """Await a value within the context manager that `inside` returns; return its result or raise its exception."""
 
         async def wait() -> Any:
             with inside():
@@ -27,7 +27,7 @@ class LastingLoop:
 
 
 class _OlderRunner:
-    """What is needed of `asyncio.Runner`, which Python 3.9 and 3.10 do not have."""
+    """The needed part of `asyncio.Runner`, which Python 3.9 and 3.10 lack."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

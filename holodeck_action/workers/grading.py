@@ -1,4 +1,4 @@
-"""What code graders get and give: the contract of HoloDeck's evaluations guide, "Grader contract".
+"""Inputs and results of code graders: the contract of HoloDeck's evaluations guide, "Grader contract".
 
 Served to graders as `holodeck.lib.test_runner.code_grader`. Imported inside the worker process: light on purpose.
 """
@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from holodeck_action.workers.code_errors import CallError, Places
-from holodeck_action.workers.json_values import Plain, scalar_of
+from holodeck_action.workers.code_errors import CallError, UserFolders
+from holodeck_action.workers.json_values import PlainConverter, scalar_of
 
 
 @dataclass(frozen=True)
 class ToolInvocation:
-    """One tool call of the agent in this turn; `bytes` is the size of the result's text, `duration_ms` its time."""
+    """One tool call of the agent in this turn; `bytes` is the size of the result's text, `duration_ms` its duration."""
 
     name: str
     args: dict[str, Any] = field(default_factory=dict)
@@ -28,17 +28,17 @@ class ToolInvocation:
 
 @dataclass(frozen=True)
 class GraderContext:
-    """Everything a grader may look at, the same in single- and multi-turn cases.
+    """The inputs of a grader, the same in single- and multi-turn cases.
 
     Attributes:
-        turn_input: what the agent was asked.
-        agent_response: what it answered.
-        ground_truth: the expected answer; None when the turn has none.
+        turn_input: the user's message to the agent.
+        agent_response: the agent's answer.
+        ground_truth: the expected answer; None if the turn has no expected answer.
         tool_invocations: the tool calls of this turn, in order.
-        retrieval_context: the retrieved texts; None when there is no retrieval.
-        turn_index: 0-based; 0 in single-turn cases.
-        test_case_name: the case's name; None when it has none.
-        turn_config: the turn's free-form settings; the grader's own copy.
+        retrieval_context: the retrieved texts; None if there is no retrieval.
+        turn_index: 0-based index of the turn; 0 in single-turn cases.
+        test_case_name: the case's name; None if it has no name.
+        turn_config: a copy of the turn's free-form settings.
     """
 
     turn_input: str
@@ -56,11 +56,11 @@ class GraderResult:
     """A grader's verdict.
 
     Attributes:
-        score: 0..1, or as the metric's `scale` or `pass_values` say; None for an explanation without a score.
-        passed: the verdict; None leaves it to the threshold.
-        reason: one sentence for the reader.
-        details: further facts, JSON values.
-        confidence: how sure the grader is, 0..1; None when it says nothing.
+        score: 0..1, or a value allowed by the metric's `scale` or `pass_values`; None if there is only an explanation.
+        passed: the verdict; None if the metric's threshold decides.
+        reason: explanation of the score in one sentence.
+        details: further data as JSON values.
+        confidence: the grader's confidence, 0..1; None if it is not known.
     """
 
     score: bool | float | str | None
@@ -71,18 +71,18 @@ class GraderResult:
 
 
 UNREPORTED_CALLS = "unreported_calls"
-"""Code of the error that a grader gets who looks at tool calls of which the target says nothing."""
+"""Code of the error for a grader that reads tool calls which the target does not report."""
 
 
 class _UnreportedCalls(GraderContext):
-    """A context without tool calls, since nobody knows them: taking them for none would pass what may be wrong."""
+    """A context whose tool calls are unknown. Reading them is an error: an empty list could pass a wrong answer."""
 
     def __getattribute__(self, name: str) -> Any:
         if name != "tool_invocations":
             return super().__getattribute__(name)
-        # Whatever the grader makes of the error, its grade will not count.
+        # Even if the grader catches the error, its grade will not count.
         self.__dict__["looked"] = True
-        raise CallError(UNREPORTED_CALLS, "the target says nothing of tool calls")
+        raise CallError(UNREPORTED_CALLS, "the target does not report tool calls")
 
     def __repr__(self) -> str:
         known = (each.name for each in fields(self) if each.name != "tool_invocations")
@@ -92,48 +92,48 @@ class _UnreportedCalls(GraderContext):
 _RESULT_FIELDS = ("score", "passed", "reason", "details")
 
 
-def source_digest(reference: str, function: object, places: Places) -> str:
-    """Return what tells a grader's code apart: 12 hex digits over the files of the checkout that have it.
+def source_digest(reference: str, function: object, places: UserFolders) -> str:
+    """Return the digest (12 hex digits) of a grader's source files in the checkout; empty if there are none.
 
-    These are the module that it is named in and, where it comes from there, the one that defines it. Empty without any.
+    The files are the module that the reference names and the module that defines the function, if it is another one.
     """
     import hashlib
 
     names = (reference.partition(":")[0], getattr(function, "__module__", None))
     found = (getattr(sys.modules.get(name), "__file__", None) for name in names if isinstance(name, str))
-    files = {file for file in found if isinstance(file, str) and places.shown(file) is not None}
+    files = {file for file in found if isinstance(file, str) and places.relative_path(file) is not None}
     digests = []
     for file in files:
         with open(file, "rb") as source:
-            # A checkout may have other line ends.
+            # Line ends may differ between checkouts.
             digests.append(hashlib.sha256(source.read().replace(b"\r\n", b"\n")).hexdigest())
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()[:12] if digests else ""
 
 
 def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
-    """Call a grader.
+    """Call a grader and check its result.
 
     Args:
-        call: calls the grader with its context and returns what it returned.
-        payload: fields of `GraderContext` as JSON values; `tool_invocations` is null where they are not known.
-        max_bytes: most bytes of reason and details together.
+        call: calls the grader with its context and returns its result.
+        payload: fields of `GraderContext` as JSON values; `tool_invocations` is null if the calls are not known.
+        max_bytes: maximum size of reason and details together, in bytes.
 
     Returns:
-        `{kind: verdict, score, passed, reason, details, confidence}`, or `{kind: bare, score}` for a score on its own.
+        `{kind: verdict, score, passed, reason, details, confidence}`, or `{kind: bare, score}` if the grader returned
+        only a score.
 
     Raises:
-        CallError: the grader returned something that is no grade, or looked at tool calls that are not known (code
-            `unreported_calls`).
+        CallError: the grader did not return a grade, or read tool calls that are not known (code `unreported_calls`).
     """
-    context = _context(payload)
+    context = _build_context(payload)
     try:
         returned = scalar_of(call(context))
     finally:
         if "looked" in context.__dict__:
-            raise CallError(UNREPORTED_CALLS, "the target says nothing of tool calls")
-    plain = Plain(max_bytes)
+            raise CallError(UNREPORTED_CALLS, "the target does not report tool calls")
+    plain = PlainConverter(max_bytes)
     if isinstance(returned, (bool, int, float, str)):
-        return {"kind": "bare", "score": _score(returned, plain)}
+        return {"kind": "bare", "score": _check_score(returned, plain)}
     if not all(hasattr(returned, name) for name in _RESULT_FIELDS):
         raise CallError("unsupported_type", f"grader returned unsupported type {type(returned).__name__}")
     passed = scalar_of(returned.passed)
@@ -146,15 +146,15 @@ def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: 
         raise CallError("not_json", f"the result's details are of type {type(details).__name__}, not a mapping")
     return {
         "kind": "verdict",
-        "score": _score(scalar_of(returned.score), plain),
+        "score": _check_score(scalar_of(returned.score), plain),
         "passed": passed,
         "reason": None if returned.reason is None else plain.convert(str(returned.reason), "reason"),
         "details": None if details is None else plain.convert(details, "details"),
-        "confidence": _confidence(scalar_of(getattr(returned, "confidence", None)), plain),
+        "confidence": _check_confidence(scalar_of(getattr(returned, "confidence", None)), plain),
     }
 
 
-def _confidence(confidence: Any, plain: Plain) -> float | None:
+def _check_confidence(confidence: Any, plain: PlainConverter) -> float | None:
     if isinstance(confidence, float):
         return float(confidence)
     if confidence is None or (isinstance(confidence, int) and not isinstance(confidence, bool)):
@@ -165,9 +165,9 @@ def _confidence(confidence: Any, plain: Plain) -> float | None:
     )
 
 
-def _score(score: Any, plain: Plain) -> bool | float | str | None:
+def _check_score(score: Any, plain: PlainConverter) -> bool | float | str | None:
     if isinstance(score, float):
-        # NaN and infinities are for the evaluator to refuse: it knows the scale.
+        # The evaluator, which knows the scale, refuses NaN and infinities.
         return float(score)
     if score is None or isinstance(score, (bool, int, str)):
         converted: bool | int | str | None = plain.convert(score, "score")
@@ -175,7 +175,7 @@ def _score(score: Any, plain: Plain) -> bool | float | str | None:
     raise CallError("unsupported_type", f"the result's score is of unsupported type {type(score).__name__}")
 
 
-def _context(payload: Mapping[str, Any]) -> GraderContext:
+def _build_context(payload: Mapping[str, Any]) -> GraderContext:
     retrieval_context, calls = payload["retrieval_context"], payload["tool_invocations"]
     kind = _UnreportedCalls if calls is None else GraderContext
     return kind(

@@ -1,35 +1,36 @@
-"""What user code returned, as plain JSON values within limits (used inside the worker process)."""
+"""Converts values from user code to plain JSON values within limits (used inside the worker process)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from holodeck_action.text.plain import whole
+from holodeck_action.text.plain import line_or_length
 from holodeck_action.workers.code_errors import CallError
 
 _MAX_DEPTH = 100
 _MAX_INTEGER_BITS = 10_000
-"""About 3,000 digits: below the length from which the interpreter refuses to write an integer as text."""
+"""About 3,000 digits, below the interpreter's limit for converting an integer to text."""
 
 
-class Plain:
-    """Turns values into plain ones, counting their size so that repeated parts cannot add up to more than the limit."""
+class PlainConverter:
+    """Converts values to plain JSON values, and counts their total size, which is limited."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._left = max_bytes
 
     def convert(self, value: object, path: str, depth: int = 0) -> Any:
-        """Return `value` as `json` would write it: tuples as lists, keys as text; NumPy scalars as Python ones.
+        """Return a plain JSON value: tuples become lists, keys strings, and NumPy scalars Python scalars.
 
         Args:
-            value: what user code returned.
-            path: how messages name it.
-            depth: levels of nesting above it.
+            value: the value of user code.
+            path: name of the value in messages.
+            depth: number of containers around the value.
 
         Raises:
-            CallError: it is not JSON, not finite, or too deep (code `not_json`), or too large (code `too_large`).
+            CallError: the value is not JSON, not finite or nested too deeply (code `not_json`), or too large (code
+                `too_large`).
         """
         if depth > _MAX_DEPTH:
             raise CallError("not_json", f"{path} is nested more than {_MAX_DEPTH} levels deep or contains itself")
@@ -55,7 +56,7 @@ class Plain:
             self._count(1)
             return {
                 self.convert(_key(key, path), f"a key of {path}"): self.convert(
-                    item, f"{path}.{whole(str(key), 40)}", depth + 1
+                    item, f"{path}.{line_or_length(str(key), 40)}", depth + 1
                 )
                 for key, item in value.items()
             }
@@ -74,7 +75,7 @@ class Plain:
 
 
 def scalar_of(value: Any) -> Any:
-    """Return the Python scalar inside a NumPy-like one (no dimensions, an `item` method); anything else as it is."""
+    """Return the Python scalar of a NumPy-like scalar (no dimensions, an `item` method); other values are unchanged."""
     if getattr(value, "shape", None) == () and hasattr(value, "dtype") and hasattr(value, "item"):
         scalar = value.item()
         if isinstance(scalar, (bool, int, float, str)):
@@ -82,12 +83,8 @@ def scalar_of(value: Any) -> Any:
     return value
 
 
-def _child(path: str, key: object) -> str:
-    return f"{path}.{whole(str(key), 40)}"
-
-
 def _key(key: object, path: str) -> str:
-    """Return a mapping's key as `json` writes it."""
+    """Return a mapping's key as a string, as `json` would write it."""
     if isinstance(key, str):
         return key
     if key is None:

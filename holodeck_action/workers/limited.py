@@ -1,4 +1,4 @@
-"""Processes that compute by texts of a suite: killed at a deadline, held to a size, without secrets and checkout."""
+"""Worker processes that parse a suite's files with time and memory limits, without secrets and checkout."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from holodeck_action.workers.pool import WorkerPool
 
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
-"""Variables that such a process sees: what an interpreter needs to start, and no secret."""
+"""Variables that such a process sees: those that an interpreter needs to start, and no secret."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 MEMORY_BYTES = 1 << 30
-"""Most bytes of memory of its own: what a small file can be made to unpack to has no other bound."""
+"""Maximum bytes of its memory: even a small file may unpack to any size."""
 
 
 def limited_pool(environ: Mapping[str, str], *, size: int, redact: Redact) -> WorkerPool:
-    """Return a pool of such processes, kept between calls; none is started before the first call.
+    """Return a pool of limited processes, which are reused; the first is started by the first call.
 
     Args:
         environ: the job's environment.
-        size: most processes at once.
-        redact: removes secrets from what they raise.
+        size: maximum number of processes.
+        redact: removes secrets from error messages.
     """
-    # Not needed inside such a process.
+    # Imported late: not needed inside such a process.
     from holodeck_action.workers.permission import NO_CODE
     from holodeck_action.workers.pool import WorkerPool
 
@@ -47,30 +47,30 @@ def limited_pool(environ: Mapping[str, str], *, size: int, redact: Redact) -> Wo
 
 
 def serve(connection: int, folder: str) -> None:
-    """Answer inside such a process: nothing of the checkout can be imported there."""
+    """Answer calls inside a limited process, which cannot import modules of the checkout."""
     import resource
 
     from holodeck_action.workers.serving import Server
 
-    # Some systems know no such limit; there the deadline alone ends a conversion.
+    # Some systems have no such limit; there only the deadline ends a conversion.
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
     Server(connection, folder, os.getcwd()).serve()
 
 
 class OutOfTimeError(Exception):
-    """A computation took longer than it may."""
+    """A computation exceeded its time limit."""
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Break off what takes longer, in the main thread of a process.
+    """Interrupt the block after a time limit; works only in the main thread of a process.
 
-    What does not return to the interpreter in time, such as one huge power, is left to the deadline of the call, which
-    ends the process.
+    An operation that does not return to the interpreter in time, such as one huge power, is not interrupted; the
+    deadline of the call then ends the process.
 
     Raises:
-        OutOfTimeError: time ran out.
+        OutOfTimeError: the limit was exceeded.
     """
 
     def stop(*_: object) -> None:

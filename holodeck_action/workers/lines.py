@@ -1,4 +1,4 @@
-"""A process that speaks lines on its standard streams, bounded in memory and never left behind."""
+"""A process that exchanges lines over its standard streams, with bounded output; it always ends with the run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from holodeck_action.workers.processes import KillableProcess, OutputTail, exit_
 
 _STDERR_KEPT = 8192
 _GRACE_S = 1.0
-"""How long a process may take over each step of its end: after its input ends, after SIGTERM, for its last output."""
+"""Seconds for each step of a process's end: after its input ends, after SIGTERM, for its last output."""
 
 _KILLED_S = 5.0
-"""How long to wait for the system to report the end of a killed process."""
+"""Seconds to wait for the system to report the end of a killed process."""
 
 
 class LineProcess(KillableProcess):
-    """One process with its descendants; `start` makes it, `close` or `kill` ends it.
+    """A process and its descendants; create it with `start`, end it with `close` or `kill`.
 
-    Reading pauses while more than one line's worth of output waits, so a process that floods its output blocks on its
-    own pipe. Writing never waits: input that is not taken stays in the transport's buffer until the process ends.
+    Reading pauses while more than `max_line` bytes of output are waiting, so a process that floods its output blocks on
+    its own pipe. Writing never waits: unread input stays in the transport's buffer until the process ends.
     """
 
     def __init__(
@@ -67,18 +67,18 @@ class LineProcess(KillableProcess):
         """Start a program in `folder`.
 
         Args:
-            arguments: program and arguments; no shell is involved.
+            arguments: the program and its arguments; no shell is used.
             folder: working directory.
             environ: the whole environment.
-            max_line: most bytes of one line of output.
-            code: the permission to start it.
+            max_line: maximum bytes of one line of output.
+            code: the permission to start the program.
             redact: removes secrets from the error output.
 
         Raises:
             OSError: the program cannot be started.
         """
         process = cls(arguments, folder, environ, max_line, code, redact)
-        process.when_ended(process._ended)
+        process.call_on_exit(process._note_exit)
         try:
             await process._connect()
         except BaseException:
@@ -94,31 +94,31 @@ class LineProcess(KillableProcess):
 
     @property
     def stderr(self) -> str:
-        """End of what the process wrote to its error output, without secrets."""
+        """Last part of the process's error output, without secrets."""
         return self._stderr.foreign().without_secrets(self._redact)
 
     @property
     def last_words(self) -> str:
-        """The last line of the error output, as a clause that goes on in a sentence; empty if there is none."""
+        """The last line of the error output, as a clause to append to a sentence; empty if there is no error output."""
         words = self._stderr.foreign().last_words(self._redact)
         return f"; its last words on stderr: {words}" if words else ""
 
     @property
     def has_output(self) -> bool:
-        """Whether there is output that no `read_line` has taken."""
+        """Whether there is unread output."""
         return bool(self._output.strip())
 
     def write_line(self, line: bytes) -> None:
-        """Send one line; a process that no longer reads is found out when it does not answer."""
+        """Send one line without waiting until it is read; nothing is raised if the process no longer reads."""
         stdin = self._pipes.get(0)
         if stdin is not None and not stdin.is_closing():
             stdin.write(line + b"\n")
 
     async def read_line(self) -> bytes:
-        """Return the next line that is not blank, without its line end; the last one may lack a line end.
+        """Return the next non-blank line, without its line end.
 
         Raises:
-            AgentError: `too_large` for a longer line than allowed, `crashed` when no line can come any more.
+            AgentError: the line is too long (`too_large`), or the output has ended (`crashed`).
         """
         while True:
             end = self._output.find(b"\n", self._searched)
@@ -133,34 +133,34 @@ class LineProcess(KillableProcess):
                 line = bytes(self._output[: end if end >= 0 else None])
                 del self._output[: len(line) + 1]
                 self._searched = 0
-                self._resume()
+                self._resume_reading()
                 if line.strip():
                     return line
                 if last:
-                    raise await self._no_line()
+                    raise await self._missing_line_error()
                 continue
             self._searched = len(self._output)
             self._changed.clear()
             await self._changed.wait()
 
     def kill(self) -> None:
-        """End the process and its descendants at once; nothing more of its output is read."""
+        """End the process and its descendants at once; further output is discarded."""
         super().kill()
         for fd, pipe in self._pipes.items():
             if fd != 0:
                 pipe.close()
             elif not pipe.is_closing() or pipe.get_write_buffer_size():
-                # Closing it would wait for what nobody reads; a second end of a stream that ends already is a defect.
+                # Closing it would wait for unread output; aborting a closed stream would be an error.
                 pipe.abort()
 
     async def stop(self) -> None:
-        """End the process and its descendants at once, but keep what they have written to the error output."""
+        """End the process and its descendants at once, but still read their error output."""
         self._discard_output()
         super().kill()
-        await self._stderr_ended()
+        await self._wait_for_stderr()
 
     async def close(self) -> None:
-        """End the process: its input ends, then SIGTERM, then SIGKILL, a second apart; descendants end with it."""
+        """End the process and its descendants: close its input, then send SIGTERM, then SIGKILL, a second apart."""
         try:
             if self.alive:
                 self._discard_output()
@@ -173,12 +173,12 @@ class LineProcess(KillableProcess):
             self.kill()
         await _wait(self._exited, _KILLED_S)
 
-    def connected(self, fd: int, pipe: asyncio.BaseTransport) -> None:
-        """Take hold of a stream."""
+    def add_stream(self, fd: int, pipe: asyncio.BaseTransport) -> None:
+        """Register a stream that has been connected."""
         self._pipes[fd] = pipe
 
-    def received(self, fd: int, data: bytes) -> None:
-        """Keep output up to the bound, error output up to its tail."""
+    def take_output(self, fd: int, data: bytes) -> None:
+        """Store received output up to the limit, or the last part of error output."""
         if fd == 2:
             self._stderr.feed(data)
             return
@@ -189,23 +189,23 @@ class LineProcess(KillableProcess):
             self._pipes[1].pause_reading()
         self._changed.set()
 
-    def stream_ended(self, fd: int) -> None:
-        """Note the end of a stream."""
+    def drop_stream(self, fd: int) -> None:
+        """Unregister a stream that has ended."""
         del self._pipes[fd]
         self._open_pipes.discard(fd)
         self._changed.set()
 
-    def _ended(self, code: int) -> None:
+    def _note_exit(self, code: int) -> None:
         self._code = code
         self._exited.set()
-        # A descendant that escaped may hold the streams open for ever.
-        asyncio.get_running_loop().call_later(_GRACE_S, self._streams_ended)
+        # An escaped descendant may keep the streams open forever.
+        asyncio.get_running_loop().call_later(_GRACE_S, self._close_streams)
 
-    def _streams_ended(self) -> None:
+    def _close_streams(self) -> None:
         self._open_pipes.clear()
         self._changed.set()
 
-    def _resume(self) -> None:
+    def _resume_reading(self) -> None:
         stdout = self._pipes.get(1)
         if stdout is not None and not stdout.is_closing():
             stdout.resume_reading()
@@ -214,18 +214,18 @@ class LineProcess(KillableProcess):
         self._discarding = True
         self._output.clear()
         self._searched = 0
-        self._resume()
+        self._resume_reading()
 
-    async def _stderr_ended(self) -> None:
-        """Wait until the process has ended and its error output is read; a process that goes on is not waited for."""
+    async def _wait_for_stderr(self) -> None:
+        """Wait for the end of the process and of its error output; stop waiting if the process does not end in time."""
         if await _wait(self._exited, _GRACE_S):
             while 2 in self._open_pipes:
                 self._changed.clear()
                 await self._changed.wait()
 
-    async def _no_line(self) -> AgentError:
-        """Explain why no line can come: the process ended, or only its output did."""
-        await self._stderr_ended()
+    async def _missing_line_error(self) -> AgentError:
+        """Return the error for a missing line: the process has ended or has closed its output."""
+        await self._wait_for_stderr()
         if not self._exited.is_set():
             return AgentError("the command closed its output without answering; it was stopped", "crashed")
         sentence = f"the command {exit_phrase(self._code)} without answering{self.last_words}"
@@ -240,13 +240,13 @@ class _Stream(asyncio.Protocol):
         self._fd = fd
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._process.connected(self._fd, transport)
+        self._process.add_stream(self._fd, transport)
 
     def data_received(self, data: bytes) -> None:
-        self._process.received(self._fd, data)
+        self._process.take_output(self._fd, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._process.stream_ended(self._fd)
+        self._process.drop_stream(self._fd)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> bool:

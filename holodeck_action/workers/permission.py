@@ -1,6 +1,6 @@
-"""Whether code of the checkout may be started: the event decides, and every process of such code needs the decision.
+"""The permission to start code of the checkout; the job's event decides, and each process with such code needs it.
 
-With nothing but the standard library of any Python from 3.9 on: `runner/start.py` decides before it starts anything.
+Uses only the standard library of Python 3.9 or newer, for `runner/start.py`, which decides before it starts anything.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 FORKS = "docs/github.md#pull-requests-from-forks"
 
 PRIVILEGED = frozenset(("pull_request_target", "workflow_run", "issue_comment", "workflow_dispatch"))
-"""Events that have secrets and a token that can write although they may be about anybody's code.
+"""Events with secrets and a token that can write, although their code may be untrusted.
 
 Source: GitHub's documentation, "Events that trigger workflows"."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Whose code an event is about.
+    """The origin of an event's code.
 
     Attributes:
-        event: its name; empty outside of GitHub Actions.
-        privileged: whether secrets and a token that can write are at hand although the code may be anybody's.
-        fork: whether the code is a fork's; None if the event does not tell.
+        event: name of the GitHub event; empty outside of GitHub Actions.
+        privileged: whether the job has secrets and a token that can write, although the code may be untrusted.
+        fork: whether the code is from a fork; None if the event does not determine it.
     """
 
     event: str
@@ -33,19 +33,19 @@ class Origin:
 
 
 class CodeRefusedError(Exception):
-    """Code of the checkout must not be started; the message is one sentence with the way out."""
+    """Code of the checkout must not be started; the message is one sentence with the reason and a remedy."""
 
 
 @dataclass(frozen=True)
 class CodeAllowed:
-    """The permission to start code of the checkout, which does not exist where the event forbids it.
+    """The permission to start code of the checkout; creating it fails if the event forbids to run code.
 
     Attributes:
-        origin: whose code it is.
-        accepted: whether the workflow's author has taken the responsibility (input `allow-unsafe-forks`).
+        origin: the origin of the code.
+        accepted: whether the workflow's author has accepted the risk (input `allow-unsafe-forks`).
 
     Raises:
-        CodeRefusedError: the code may be a fork's, and secrets are at hand.
+        CodeRefusedError: the code may be from a fork, the job has secrets, and the risk is not accepted.
     """
 
     origin: Origin
@@ -57,7 +57,7 @@ class CodeAllowed:
         event = self.origin.event
         if self.origin.fork is None:
             raise CodeRefusedError(
-                f"{event} has the secrets and a token that can write, and it cannot be told whether the pull request "
+                f"{event} has the secrets and a token that can write, and it is unknown whether the pull request "
                 "is a fork's, so nothing was evaluated: run it again with `permissions: pull-requests: read`, or read "
                 "docs/security.md and set the input `allow-unsafe-forks: true`"
             )
@@ -70,11 +70,11 @@ class CodeAllowed:
 
 @dataclass(frozen=True)
 class Starter:
-    """Something that starts code of the checkout; docs/security.md has the table.
+    """A feature that starts code of the checkout, for the table in docs/security.md.
 
     Attributes:
-        what: it, with the keys and flags that name it.
-        starts: what is started, and when.
+        what: the feature, with the keys and flags that enable it.
+        starts: the process that the feature starts, and when.
     """
 
     what: str
@@ -85,7 +85,7 @@ STARTERS = (
     Starter("Python targets: `python:MODULE:CALLABLE`", "a worker, at the check before a run and for conversations"),
     Starter("agents of frameworks: `langgraph:MODULE:AGENT`, …", "a worker, as for Python targets"),
     Starter("command targets: `command:CMD`", "the program, for each conversation"),
-    Starter("warm-ups: `warm_up`", "nothing further: what answers is asked once more"),
+    Starter("warm-ups: `warm_up`", "nothing more: the target is called once more"),
     Starter("code graders: `grader`", "a worker, when the suite is loaded and for each turn"),
     Starter("custom summaries: `gates.summary.function`", "a worker, when the suite is loaded and for the verdict"),
     Starter("cases of a function: `test_cases_file: python:…`", "a worker, when the suite is loaded"),
@@ -94,40 +94,40 @@ STARTERS = (
     Starter(
         "the Python of the code: `environment.interpreter`", "it, to learn its version, and as the Python of workers"
     ),
-    Starter("packages: `environment`, `--requirements`", "uv, which runs what a package is built with"),
+    Starter("packages: `environment`, `--requirements`", "uv, which runs build code of packages"),
     Starter("the suite beside: `against`, `merge-base`", "all of the above, of another suite or another commit"),
     Starter("proofs: `import --prove`", "promptfoo, as installed, and the graders that are imported"),
 )
-"""Everything that starts code of the checkout. Each needs the permission: what is not listed here does not get one."""
+"""Everything that starts code of the checkout. Each needs the permission; nothing else gets one."""
 
 OUTSIDE = Origin("", privileged=False, fork=False)
-"""No event: a person runs the program."""
+"""The origin outside of a workflow: a person runs the program."""
 
 
 @dataclass(frozen=True)
 class NoCode:
-    """The permission for a process in which nothing of the checkout runs: our own modules over data."""
+    """The permission to start a process that runs no code of the checkout, only modules of this package."""
 
 
 NO_CODE = NoCode()
 
 
 def origin_of(event: str, payload: Mapping[str, Any] | None) -> Origin:
-    """Return whose code an event is about, as far as it tells.
+    """Return the origin of an event's code, as far as the event determines it.
 
     Args:
         event: the value of `GITHUB_EVENT_NAME`; empty outside of GitHub Actions.
-        payload: what GitHub sent of the event; None if it cannot be read.
+        payload: the event's payload; None if it cannot be read.
     """
     if payload is None:
         return Origin(event, event in PRIVILEGED, None)
     if event in ("pull_request", "pull_request_review", "pull_request_review_comment", "pull_request_target"):
         base = _get(payload, "pull_request.base.repo.full_name")
-        return Origin(event, event in PRIVILEGED, _foreign(_get(payload, "pull_request.head.repo"), base))
+        return Origin(event, event in PRIVILEGED, _is_foreign_repository(_get(payload, "pull_request.head.repo"), base))
     if event == "workflow_run":
         run = _get(payload, "workflow_run")
         here = _get(payload, "repository.full_name")
-        fork = _foreign(run.get("head_repository"), here) if isinstance(run, Mapping) else None
+        fork = _is_foreign_repository(run.get("head_repository"), here) if isinstance(run, Mapping) else None
         return Origin(event, True, fork)
     if event in ("issue_comment", "workflow_dispatch"):
         about = _names_pull(event, payload)
@@ -136,12 +136,12 @@ def origin_of(event: str, payload: Mapping[str, Any] | None) -> Origin:
 
 
 def is_foreign(head: str | None, base: str) -> bool:
-    """Tell whether code is another repository's than `base`, each `owner/name`; that of a deleted one (None) is."""
+    """Return whether two repositories `owner/name` differ; a deleted head (None) counts as different."""
     return head is None or head.casefold() != base.casefold()
 
 
-def _foreign(head: object, base: object) -> bool | None:
-    """Tell it of a repository as an event describes it; None if it does not."""
+def _is_foreign_repository(head: object, base: object) -> bool | None:
+    """Return whether an event's head repository differs from its base repository; None if that is unknown."""
     name = head.get("full_name") if isinstance(head, Mapping) else None
     if not isinstance(base, str) or not (head is None or isinstance(name, str)):
         return None
@@ -149,7 +149,7 @@ def _foreign(head: object, base: object) -> bool | None:
 
 
 def _names_pull(event: str, payload: Mapping[str, Any]) -> bool:
-    """Tell whether an event of the default branch is about a pull request that somebody named; if unclear, it is."""
+    """Return whether an event that runs on the default branch concerns a pull request; True if unclear."""
     if event == "issue_comment":
         issue = payload.get("issue")
         return not isinstance(issue, Mapping) or issue.get("pull_request") is not None

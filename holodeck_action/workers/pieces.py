@@ -1,4 +1,4 @@
-"""A reply that a callable gives in pieces (used inside the worker process)."""
+"""Replies that a callable yields in pieces (used inside the worker process)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from typing import Any
 from holodeck_action.workers.code_errors import CallError
 
 
-def in_pieces(value: object) -> bool:
-    """Tell whether what a callable gave is a generator, or another iterator, sync or async."""
+def is_streamed(value: object) -> bool:
+    """Return whether a callable's result is an iterator, sync or async."""
     return hasattr(type(value), "__next__") or hasattr(type(value), "__anext__")
 
 
-def whole_reply(values: Any, settle: Callable[[Any], Any], begun: float, max_bytes: int) -> dict[str, Any]:
-    """Take all pieces of a reply, and return the reply with what they add to it.
+def collect_reply(values: Any, wait_for: Callable[[Any], Any], begun: float, max_bytes: int) -> dict[str, Any]:
+    """Consume the pieces of a reply, and return the whole reply.
 
     Args:
-        values: gives texts or `{delta: text}`, at last the reply, or nothing more; a generator may return the reply.
-        settle: waits for what is awaitable.
-        begun: when the callable was asked, by the monotonic clock.
-        max_bytes: most bytes of all pieces.
+        values: iterator over strings or `{delta: string}`; the whole reply may follow as last item, or as a generator's
+            return value.
+        wait_for: waits for an awaitable and returns its result.
+        begun: start of the call, in seconds of the monotonic clock.
+        max_bytes: maximum size of all pieces together, in bytes.
 
     Raises:
-        CallError: something else came (code `bad_reply`), or more than that (`too_large`).
+        CallError: a piece is invalid (code `bad_reply`), or the pieces are too large (`too_large`).
     """
     pieces = _Pieces(begun, max_bytes)
     if hasattr(type(values), "__anext__"):
-        # In one task: what the callable opened is to be closed where it was opened.
-        settle(_taken(values, pieces))
+        # In one task, so that the callable's contexts are closed in the task that opened them.
+        wait_for(_take_all(values, pieces))
     else:
         while True:
             try:
@@ -42,7 +43,7 @@ def whole_reply(values: Any, settle: Callable[[Any], Any], begun: float, max_byt
     return pieces.reply()
 
 
-async def _taken(values: AsyncIterator[Any], pieces: _Pieces) -> None:
+async def _take_all(values: AsyncIterator[Any], pieces: _Pieces) -> None:
     try:
         async for value in values:
             pieces.take(value)
@@ -63,18 +64,18 @@ class _Pieces:
 
     def take(self, value: object) -> None:
         if self._reply is not None:
-            raise CallError("bad_reply", "it gave something after its reply, which must come last")
+            raise CallError("bad_reply", "it yielded a value after its reply, which must come last")
         text = value["delta"] if isinstance(value, Mapping) and tuple(value) == ("delta",) else value
         if isinstance(text, Mapping) and text is value:
             self._reply = value
         elif not isinstance(text, str):
             raise CallError(
-                "bad_reply", f"a piece of its reply is of type {type(text).__name__} (allowed: text or {{delta: text}})"
+                "bad_reply", f"a part of its reply is of type {type(text).__name__} (allowed: text or {{delta: text}})"
             )
         else:
             self._size += len(text.encode("utf-8", "surrogatepass"))
             if self._size > self._max_bytes:
-                raise CallError("too_large", f"the pieces of its reply are more than {self._max_bytes} bytes")
+                raise CallError("too_large", f"the parts of its reply have more than {self._max_bytes} bytes")
             self._texts.append(text)
             if text and self._first_ms is None:
                 self._first_ms = 1000 * (time.monotonic() - self._begun)

@@ -1,7 +1,7 @@
-"""Worker processes for user code: a pool for graders and Python targets, and one of its own for what may keep state.
+"""Worker processes for user code: a pool for graders and Python targets, and a dedicated worker for code with state.
 
-Each worker performs one call at a time and is reused. At a call's deadline, on its cancellation, and when anything is
-wrong with a worker, it is killed with every process it started, and replaced when the next call needs it.
+Each worker performs one call at a time and is reused. After a deadline, a cancelled call or a failure, a worker is
+killed with every process that it started, and replaced when the next call needs it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from holodeck_action.workers.permission import CodeAllowed, NoCode
 from holodeck_action.workers.worker_process import USER_CODE, Imported, Outcome, WorkerProcess
 
 IMPORT_TIMEOUT_S = 60.0
-"""Seconds that importing the module of a callable may take."""
+"""Time limit for importing the module of a callable, in seconds."""
 
 MAX_RESULT_BYTES = 1_000_000
-"""Most bytes a result may hold unless its caller says otherwise."""
+"""Default maximum bytes of a result."""
 
 
 Operation = Literal["grade", "source", "ask", "tool", "rows"]
 
 
 class Lease:
-    """A place in a pool, with one worker for all its calls; one that had to be ended is replaced at the next call."""
+    """A slot of a pool whose calls all use one worker; if the worker has been ended, the next call gets a new one."""
 
     def __init__(
         self,
@@ -42,13 +42,13 @@ class Lease:
         self._worker: WorkerProcess | None = None
 
     @property
-    def done(self) -> set[str]:
-        """What its worker has imported or, as its holder notes here, done once; nothing before the first call."""
+    def finished_work(self) -> set[str]:
+        """References that the worker has imported, and marks that the lease's holder adds for one-time work."""
         return set() if self._worker is None else self._worker.loaded
 
     async def check(self, reference: str) -> None:
-        """Have a worker that has imported `module.path:callable`; see `WorkerPool.check`."""
-        await self._ready(reference)
+        """Import `module.path:callable` in the worker; see `WorkerPool.check`."""
+        await self._prepare_worker(reference)
 
     async def call(
         self,
@@ -60,11 +60,11 @@ class Lease:
         max_bytes: int = MAX_RESULT_BYTES,
     ) -> Outcome:
         """Call a callable of user code; see `WorkerPool.call`."""
-        await self._ready(reference)
+        await self._prepare_worker(reference)
         return await self._ask({"op": op, "reference": reference, **payload}, timeout_s, max_bytes)
 
     async def end(self) -> None:
-        """Give the place back; safe after a failed or cancelled call."""
+        """Return the slot to the pool; it may be called after a failed or cancelled call."""
         if self._worker is not None:
             worker, self._worker = self._worker, None
             try:
@@ -80,7 +80,7 @@ class Lease:
     async def __aexit__(self, *_: object) -> None:
         await self.end()
 
-    async def _ready(self, reference: str) -> None:
+    async def _prepare_worker(self, reference: str) -> None:
         if self._worker is not None and not self._worker.alive:
             ended, self._worker = self._worker, None
             await self._give_back(ended)
@@ -103,10 +103,9 @@ class Lease:
 
 
 class WorkerPool:
-    """Performs calls of user code, at most `size` at once; used within one event loop.
+    """Calls functions of user code in at most `size` worker processes. An instance belongs to one event loop.
 
-    A call's deadline begins when a worker is free and the callable's module imported there: neither waiting for other
-    calls nor starting up counts against user code.
+    The time limit of a call starts when a worker is free and has imported the callable's module.
     """
 
     def __init__(
@@ -123,19 +122,19 @@ class WorkerPool:
         interpreter: Path | None = None,
         spans: bool = False,
     ) -> None:
-        """Prepare the pool; no process is started before the first call.
+        """Create the pool; no process is started before the first call.
 
         Args:
-            folder: the suite's folder, absolute, first on the workers' module path.
-            environ: the job's environment; the workers see it without the job's tokens.
-            cwd: the workers' working folder, absolute, second on their module path.
-            size: most workers at once, at least 1.
-            code: the permission to start them: for code of the checkout, or for workers in which none runs.
-            redact: removes secrets from what they print and raise.
-            server: what answers in the workers (see `WorkerProcess`).
-            imported: told which files of the checkout they have imported (see `WorkerProcess`).
-            interpreter: the Python that they run, 3.9 or newer, absolute; None for ours.
-            spans: whether they collect the spans of their calls.
+            folder: absolute path of the suite's folder, first on the workers' module path.
+            environ: the job's environment; workers get it without the job's tokens.
+            cwd: absolute path of the workers' working folder, second on their module path.
+            size: maximum number of workers, at least 1.
+            code: the permission to start workers, with or without code of the checkout.
+            redact: removes secrets from the workers' output and errors.
+            server: module that answers in the workers (see `WorkerProcess`).
+            imported: called with the files of the checkout that a worker has imported (see `WorkerProcess`).
+            interpreter: absolute path of the workers' Python, 3.9 or newer; None to use the program's own.
+            spans: whether workers collect the spans of their calls.
         """
         self._folder = folder
         self._environ = job_environment(environ, interpreter)
@@ -152,15 +151,15 @@ class WorkerPool:
         self._closed = False
 
     async def lease(self) -> Lease:
-        """Wait for a place in the pool and hold it, so that several calls are performed by one worker."""
+        """Wait for a free slot and return a lease of it, which performs several calls in one worker."""
         await self._slots.acquire()
         return Lease(self._take, self._give_back, self._slots.release)
 
     async def check(self, reference: str) -> None:
-        """Import `module.path:callable`.
+        """Import `module.path:callable` in a worker.
 
         Raises:
-            UserCodeError: it cannot be imported or called, or importing it failed or took too long.
+            UserCodeError: the callable cannot be imported in time, or is not callable.
         """
         async with await self.lease() as lease:
             await lease.check(reference)
@@ -177,24 +176,24 @@ class WorkerPool:
         """Call a callable of user code.
 
         Args:
-            op: `grade` with `{context: fields of GraderContext}`, which gives `{kind: bare, score}` or `{kind: verdict,
-                score, passed, reason, details}`; `source` with nothing, which gives a digest of a grader's code; `ask`
-                with `{request}` of a turn, which gives what the callable returned; `tool` with `{args}`, arguments by
-                name, which gives `{value, bytes, cut}`; or `rows` with `{args, rows}`, which writes what it yields as
-                JSON Lines to the file `rows`, and gives their number.
-            reference: `module.path:callable`; sync or async.
-            payload: JSON values.
-            timeout_s: seconds it may take; None for no limit.
-            max_bytes: most bytes it may return.
+            op: `grade` with `{context: fields of GraderContext}` returns `{kind: bare, score}` or `{kind: verdict,
+                score, passed, reason, details}`; `source` without arguments returns a digest of a grader's code; `ask`
+                with the `{request}` of a turn returns the callable's reply; `tool` with `{args}`, arguments by name,
+                returns `{value, bytes, cut}`; `rows` with `{args, rows}` writes the yielded rows as JSON Lines to the
+                file `rows`, and returns their number.
+            reference: `module.path:callable`; the callable may be sync or async.
+            payload: arguments of the operation as JSON values.
+            timeout_s: time limit in seconds; None if there is no limit.
+            max_bytes: maximum size of the result in bytes.
 
         Raises:
-            UserCodeError: it gave no usable result.
+            UserCodeError: the call gave no usable result.
         """
         async with await self.lease() as lease:
             return await lease.call(op, reference, payload, timeout_s, max_bytes=max_bytes)
 
     async def close(self) -> None:
-        """End all workers; calls under way fail with code `closed`."""
+        """End all workers; calls in progress fail with code `closed`."""
         self._closed = True
         for worker in self._workers.difference(self._idle):
             worker.interrupt()
@@ -235,7 +234,7 @@ class WorkerPool:
         if worker.settled and worker.alive and not self._closed:
             self._idle.append(worker)
         else:
-            # A cancelled call waits too: when it is over, so is its process.
+            # A cancelled call waits too: its process ends with it.
             await asyncio.shield(self._end(worker))
 
     def _end(self, worker: WorkerProcess) -> asyncio.Task[None]:
@@ -245,10 +244,10 @@ class WorkerPool:
 
 
 class DedicatedWorker:
-    """Performs calls of functions in files, one after the other in the order they came, all in one process.
+    """Calls functions in files, one after the other in order of arrival, all in one process.
 
-    The process starts with the first call. One that had to be ended (a deadline, a crash, a cancelled call) is replaced
-    when the next call needs it, which then meets freshly imported modules.
+    The process starts with the first call. After a timeout, crash or cancelled call, the next call gets a new process
+    with freshly imported modules.
     """
 
     def __init__(
@@ -262,16 +261,16 @@ class DedicatedWorker:
         imported: Imported = lambda files: None,
         interpreter: Path | None = None,
     ) -> None:
-        """Prepare the worker; no process is started before the first call.
+        """Create the worker; no process is started before the first call.
 
         Args:
-            folder: the suite's folder, absolute, first on the module path.
-            environ: the job's environment; the process sees it without the job's tokens.
-            cwd: its working folder, absolute, second on the module path.
-            code: the permission to start it.
-            redact: removes secrets from what it prints and raises.
-            imported: told which files of the checkout it has imported (see `WorkerProcess`).
-            interpreter: the Python that it runs, 3.9 or newer, absolute; None for ours.
+            folder: absolute path of the suite's folder, first on the module path.
+            environ: the job's environment; the process gets it without the job's tokens.
+            cwd: absolute path of the process's working folder, second on the module path.
+            code: the permission to start the process.
+            redact: removes secrets from the process's output and errors.
+            imported: called with the files of the checkout that the process has imported (see `WorkerProcess`).
+            interpreter: absolute path of the process's Python, 3.9 or newer; None to use the program's own.
         """
         self._imported = imported
         self._folder = folder
@@ -285,13 +284,13 @@ class DedicatedWorker:
         self._closed = False
 
     async def describe(self, file: str, function: str) -> Any:
-        """Import a function and return its description (see `tool_functions.described`).
+        """Import a function and return its description for the model (see `tool_functions.describe`).
 
         Raises:
-            UserCodeError: it cannot be imported or called, or importing it failed or took too long.
+            UserCodeError: the callable cannot be imported in time, or is not callable.
         """
         async with self._turn:
-            request = {"op": "describe", **_named(file, function)}
+            request = {"op": "describe", **_function_request(file, function)}
             return (await self._ask(request, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)).value
 
     async def call(
@@ -307,20 +306,20 @@ class DedicatedWorker:
         """Call a function.
 
         Args:
-            file: path relative to the suite's folder.
-            function: name of a callable in it; sync or async.
+            file: path of the function's file, relative to the suite's folder.
+            function: name of a callable in the file; sync or async.
             args: arguments by name, JSON values.
-            timeout_s: seconds it may take, imports and waiting for earlier calls excluded; None for no limit.
-            max_bytes: most bytes of the result's text that are handed over.
-            begins: called when the work itself begins: the function is imported and its turn has come.
+            timeout_s: time limit in seconds, not counting imports and earlier calls; None if there is no limit.
+            max_bytes: maximum size of the result's text in bytes; a longer text is truncated.
+            begins: called when the function has been imported and its call begins.
 
         Returns:
-            `{value, bytes, cut}` (see `tool_functions.result`), as the process says: user code may have forged it.
+            `{value, bytes, cut}` (see `tool_functions.bounded_result`); user code may have forged it.
 
         Raises:
-            UserCodeError: it gave no usable result.
+            UserCodeError: the call gave no usable result.
         """
-        named = _named(file, function)
+        named = _function_request(file, function)
         async with self._turn:
             if self._worker is None or not self._worker.alive or named["reference"] not in self._worker.loaded:
                 await self._ask({"op": "prepare", **named}, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
@@ -330,7 +329,7 @@ class DedicatedWorker:
             return (await self._ask({"op": "tool", "args": args, **named}, timeout_s, max_bytes)).value
 
     async def close(self) -> None:
-        """End the process and its descendants; a call under way fails with code `closed`."""
+        """End the process and its descendants; a call in progress fails with code `closed`."""
         self._closed = True
         if self._worker is not None and self._turn.locked():
             self._worker.interrupt()
@@ -339,15 +338,15 @@ class DedicatedWorker:
                 await asyncio.shield(self._end(self._worker))
 
     async def _ask(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
-        worker = await self._running(request["reference"])
+        worker = await self._living_worker(request["reference"])
         try:
             return await worker.ask(request, timeout_s, max_bytes)
         finally:
             if not (worker.settled and worker.alive):
-                # A cancelled call waits too: when it is over, so is its process.
+                # A cancelled call waits too: its process ends with it.
                 await asyncio.shield(self._end(worker))
 
-    async def _running(self, reference: str) -> WorkerProcess:
+    async def _living_worker(self, reference: str) -> WorkerProcess:
         if self._worker is not None and not self._worker.alive:
             await asyncio.shield(self._end(self._worker))
         if self._closed:
@@ -374,5 +373,5 @@ class DedicatedWorker:
         return worker.close()
 
 
-def _named(file: str, function: str) -> dict[str, str]:
+def _function_request(file: str, function: str) -> dict[str, str]:
     return {"reference": f"{file}:{function}", "file": file, "function": function}

@@ -1,4 +1,4 @@
-"""Processes of others: started in a group of their own, and ended with all their descendants."""
+"""Processes that run in their own group and end with all their descendants."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from holodeck_action.text.plain import MARGIN
 from holodeck_action.workers.permission import CodeAllowed, NoCode
 
 MARK_VARIABLE = "HOLODECK_ACTION_PROCESS_MARK"
-"""Environment variable by which the descendants of a process are found again."""
+"""Environment variable that identifies the descendants of a process."""
 
 _SWEEPS = 8
-"""Rounds of looking for descendants: a process that forks while it is looked for is found in the next round."""
+"""Rounds of searching descendants: a process that forks during a round is found in the next one."""
 
 _SETTLING_S = 0.001
-"""How long to wait for a process that is just starting another program, which takes microseconds on an idle machine."""
+"""Seconds to wait for a process that is executing another program, which takes microseconds on an idle machine."""
 
 _LONGEST_PAUSE_S = 0.05
-"""How long to wait, at most, before looking again whether a process has ended."""
+"""Longest pause in seconds between checks for the end of a process."""
 
 _KERNEL_THREAD = 0x0020_0000
 """Flag of processes that have no program."""
 
 
 class KillableProcess:
-    """A process with its descendants, leader of a session and process group of its own."""
+    """A process and its descendants; the process leads its own session and process group."""
 
     def __init__(
         self,
@@ -53,16 +53,16 @@ class KillableProcess:
         """Start a program; no shell is involved.
 
         Args:
-            arguments: program and arguments.
+            arguments: the program and its arguments.
             environ: the whole environment.
-            code: the permission to start it: for code of the checkout, or for a process in which none runs.
-            folder: working directory; None for the current one.
-            stdin: as `subprocess.Popen` takes it, and so are `stdout`, `stderr` and `pass_fds`.
+            code: the permission to start the program, with or without code of the checkout.
+            folder: working directory; None to use the current one.
+            stdin: see `subprocess.Popen`, also for `stdout`, `stderr` and `pass_fds`.
 
         Raises:
             OSError: the program cannot be started.
         """
-        # Its descendants inherit it, and are found again by it.
+        # Descendants inherit the mark and are found by it.
         self._mark = uuid.uuid4().hex
         self._killed = False
         self._popen = subprocess.Popen(
@@ -78,39 +78,39 @@ class KillableProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs. The system is asked, as the end of a process takes a moment to be noticed."""
+        """Whether the process is running; each access queries the system."""
         if self._killed or self._popen.returncode is not None:
             return False
         try:
             return os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         except ChildProcessError:
-            # Another thread has just reaped it.
+            # Another thread has reaped it.
             return False
 
     def terminate(self) -> None:
-        """Ask the process and its group to end."""
+        """Send SIGTERM to the process and its group."""
         if self.alive:
             _signal_group(self._popen.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the process and its descendants; one that has ended is left to `reap`."""
-        # Once it is reaped, its number may belong to another process.
+        """Kill the process and its descendants; if the process has ended, only `reap` can kill the rest."""
+        # After reaping, its number may belong to another process.
         if self.alive:
             self._killed = True
             _kill_tree(self._popen.pid, self._mark)
 
     def reap(self) -> int:
-        """Wait for the end of the process, kill what it left behind, and return its exit code."""
+        """Wait for the end of the process, kill its remaining descendants, and return its exit code."""
         if self._popen.returncode is None:
             os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
             _kill_tree(self._popen.pid, self._mark)
         return self._popen.wait()
 
     def wait(self, timeout_s: float) -> int | None:
-        """Wait for the end of the process, kill what it left behind, and return its exit code.
+        """Wait up to `timeout_s` seconds for the process to end, then kill it and its remaining descendants.
 
         Returns:
-            None if it took longer: it was killed.
+            The exit code; None if the process did not end in time and was killed.
         """
         deadline, pause = time.monotonic() + timeout_s, _SETTLING_S
         in_time = False
@@ -124,30 +124,30 @@ class KillableProcess:
             code = self.reap()
         return code if in_time else None
 
-    def when_ended(self, ended: Callable[[int], None]) -> None:
-        """Call `ended` with the exit code when the process has ended and is reaped, in the running event loop."""
+    def call_on_exit(self, ended: Callable[[int], None]) -> None:
+        """Call `ended` in the running event loop with the exit code, once the process has ended and is reaped."""
         loop = asyncio.get_running_loop()
         try:
             descriptor = os.pidfd_open(self._popen.pid)
         except (AttributeError, OSError):
-            # Without reaping, so that the process's number stays its own until its group is killed.
+            # Without reaping, so that the process's number stays reserved until its group is killed.
             waiting = loop.run_in_executor(None, os.waitid, os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
             waiting.add_done_callback(lambda _: ended(self.reap()))
             return
 
-        def noticed() -> None:
+        def on_exit() -> None:
             loop.remove_reader(descriptor)
             os.close(descriptor)
             ended(self.reap())
 
-        loop.add_reader(descriptor, noticed)
+        loop.add_reader(descriptor, on_exit)
 
 
 _SCRIPT = Path(__file__).with_name("worker.py")
 
 
 class ServingProcess(KillableProcess):
-    """A Python process in which a module of ours answers over a connection; it ends when this process ends."""
+    """A Python process in which a module of this package answers requests; it ends when this process ends."""
 
     def __init__(
         self,
@@ -164,12 +164,12 @@ class ServingProcess(KillableProcess):
 
         Args:
             server: name of the module whose `serve(connection, folder)` answers.
-            folder: its argument.
-            environ: its whole environment.
-            cwd: its working folder.
-            code: as for `KillableProcess`.
-            output: where it writes its output and error output.
-            interpreter: the Python that it runs, 3.9 or newer; None for ours.
+            folder: the argument of `serve`.
+            environ: the whole environment of the process.
+            cwd: the working folder of the process.
+            code: the permission to start the process (see `KillableProcess`).
+            output: file descriptor for the standard output and error output of the process.
+            interpreter: path of the Python to run, 3.9 or newer; None to use the program's own.
 
         Raises:
             OSError: the process cannot be started.
@@ -178,7 +178,7 @@ class ServingProcess(KillableProcess):
             self.connection, connection = socket.socketpair()
             ours.callback(self.connection.close)
             theirs.callback(connection.close)
-            # Nothing is ever written to it: it closes when this process ends.
+            # Nothing is written to it: it closes when this process ends.
             lifeline, _ = open_pipe(theirs, ours)
             super().__init__(
                 [
@@ -195,12 +195,12 @@ class ServingProcess(KillableProcess):
             self._held = ours.pop_all()
 
     def disconnect(self) -> None:
-        """Close the connection and the lifeline."""
+        """Close the connection and the pipe whose end tells the process that the run has ended."""
         self._held.close()
 
 
 def open_pipe(read_end: ExitStack, write_end: ExitStack) -> tuple[int, int]:
-    """Open a pipe whose ends are closed with the given stacks."""
+    """Open a pipe whose ends are closed by the given stacks."""
     reading, writing = os.pipe()
     read_end.callback(os.close, reading)
     write_end.callback(os.close, writing)
@@ -208,7 +208,7 @@ def open_pipe(read_end: ExitStack, write_end: ExitStack) -> tuple[int, int]:
 
 
 class OutputTail:
-    """The last `limit` bytes of a stream, and as many before them as may hold a piece of a secret."""
+    """Stores the last `limit` bytes of a stream, and a margin before them so that secrets can be found whole."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit + MARGIN
@@ -217,7 +217,7 @@ class OutputTail:
         self._cut = False
 
     def feed(self, data: bytes) -> None:
-        """Append `data`, forgetting what no longer fits."""
+        """Append `data` and drop the oldest bytes beyond the limit."""
         self._parts.append(data[-self._limit :])
         self._held += len(self._parts[-1])
         self._cut |= len(data) > self._limit
@@ -226,12 +226,12 @@ class OutputTail:
             self._cut = True
 
     def foreign(self) -> Foreign:
-        """Return the kept end."""
+        """Return the stored end of the stream."""
         held = b"".join(self._parts)
         return Foreign(held[-self._limit :], cut=self._cut or len(held) > self._limit)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all stored bytes."""
         self._parts.clear()
         self._held = 0
         self._cut = False
@@ -240,12 +240,12 @@ class OutputTail:
 def _kill_tree(pid: int, mark: str) -> None:
     """Kill the process group led by `pid`, then every process that carries `mark`.
 
-    The group holds all descendants that did not leave it. Those that started a session of their own are found by the
-    mark they inherited, where the system has `/proc` (Linux); one that also cleared its environment escapes.
+    The group contains all descendants that did not leave it. On Linux, descendants in their own session are found in
+    `/proc` by the inherited mark; one that also cleared its environment escapes.
     """
     _signal_group(pid, signal.SIGKILL)
     for _ in range(_SWEEPS):
-        marked, unsettled = _find(mark)
+        marked, unsettled = _find_marked(mark)
         for process in marked:
             _signal(process, signal.SIGKILL)
         if not marked and not unsettled:
@@ -263,7 +263,7 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def exit_phrase(returncode: int) -> str:
-    """Say how a process ended: `exited with code 3`, `was killed by SIGSEGV`."""
+    """Return a clause about how a process ended: `exited with code 3`, `was killed by SIGSEGV`."""
     if returncode >= 0:
         return f"exited with code {returncode}"
     try:
@@ -279,10 +279,10 @@ def _signal(pid: int, number: signal.Signals) -> None:
         return
 
 
-def _find(mark: str) -> tuple[list[int], bool]:
-    """Find the living processes that carry the mark, and tell whether some process does not show its environment yet.
+def _find_marked(mark: str) -> tuple[list[int], bool]:
+    """Return the ids of living processes that carry the mark, and whether a process's environment cannot be read yet.
 
-    A process that has ended shows an empty environment, one that is about to run another program none for a moment.
+    The environment of a process is empty after its end, and for a moment while it executes another program.
     """
     needle = f"{MARK_VARIABLE}={mark}".encode()
     try:
@@ -293,18 +293,20 @@ def _find(mark: str) -> tuple[list[int], bool]:
     unsettled = False
     for entry in entries:
         try:
-            environment = _read(f"/proc/{entry}/environ")
+            environment = _read_file(f"/proc/{entry}/environ")
             if needle in environment:
                 marked.append(int(entry))
             elif not environment:
-                unsettled |= _is_changing_program(_read(f"/proc/{entry}/stat"))
+                unsettled |= _is_changing_program(_read_file(f"/proc/{entry}/stat"))
         except OSError:
             continue
     return marked, unsettled
 
 
 def _is_changing_program(stat: bytes) -> bool:
-    """Whether a process without environment is between two programs: alive, no kernel thread, no place for it yet.
+    """Return whether a process without environment is about to execute another program.
+
+    Such a process is alive, is not a kernel thread, and its environment has no address yet.
 
     Source: proc(5), `/proc/pid/stat`, fields 3 (state), 9 (flags) and 50 (env_start).
     """
@@ -312,6 +314,6 @@ def _is_changing_program(stat: bytes) -> bool:
     return fields[0] not in (b"Z", b"X") and not int(fields[6]) & _KERNEL_THREAD and fields[47] == b"0"
 
 
-def _read(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
     with open(path, "rb", buffering=0) as file:
         return file.read()

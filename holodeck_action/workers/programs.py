@@ -1,6 +1,6 @@
-"""Programs of the machine, looked up without those that a checkout brings.
+"""Looks up programs installed on the machine, ignoring those in a checkout.
 
-With nothing but the standard library of any Python from 3.9 on: `runner/start.py` looks them up, too.
+Uses only the standard library of Python 3.9 or newer, for `runner/start.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MOST_LINKS = 40
 
 
 def leads_into(path: str | Path, folder: str) -> bool:
-    """Tell whether a path is in a folder, whose links are resolved, or leads there through any link."""
+    """Return whether a path is in a folder, or leads into it by symbolic links; `folder` must have no links."""
     place = os.fspath(path)
     for _ in range(_MOST_LINKS):
         above, name = os.path.split(place)
@@ -28,7 +28,7 @@ def leads_into(path: str | Path, folder: str) -> bool:
 
 
 def folders_outside(path: str, checkout: Path) -> Iterator[str]:
-    """Yield the folders of a `PATH` that are not in a checkout; relative and empty ones are wherever a process is."""
+    """Yield the folders of a `PATH` that are not in a checkout; relative and empty entries are skipped."""
     root = os.path.realpath(checkout)
     for folder in path.split(os.pathsep):
         if os.path.isabs(folder) and not leads_into(os.path.join(folder, "."), root):
@@ -36,7 +36,7 @@ def folders_outside(path: str, checkout: Path) -> Iterator[str]:
 
 
 def program_outside(name: str, path: str, checkout: Path) -> str | None:
-    """Return the first program of a name on a `PATH` that is not in a checkout and no link into it; None for none."""
+    """Return the path of the first program called `name` on a `PATH` that is not in the checkout; None if not found."""
     root = os.path.realpath(checkout)
     for folder in folders_outside(path, checkout):
         file = os.path.join(folder, name)

@@ -1,4 +1,4 @@
-"""Rows that user code or a Parquet file gives, written as JSON Lines (used inside the worker process)."""
+"""Writes rows from user code or from a Parquet file as JSON Lines (used inside the worker process)."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any
 
 from holodeck_action.workers.code_errors import CallError
-from holodeck_action.workers.json_values import Plain
+from holodeck_action.workers.json_values import PlainConverter
 
 _SIMPLE = (str, type(None), bool)
 
 
-def write_rows(values: object, settle: Callable[[Any], Any], file: str, max_bytes: int) -> int:
-    """Write rows, and return how many there are.
+def write_rows(values: object, wait_for: Callable[[Any], Any], file: str, max_bytes: int) -> int:
+    """Write rows to a file, and return their number.
 
     Args:
-        values: what a function returned: an iterable of mappings, such as a generator; it may be an async one.
-        settle: waits for what is awaitable.
-        file: where they go, one JSON object on each line.
-        max_bytes: most bytes of them.
+        values: a function's result: a sync or async iterable of mappings, such as a generator.
+        wait_for: waits for an awaitable and returns its result.
+        file: the file to write, with one JSON object on each line.
+        max_bytes: maximum size of all rows together, in bytes.
 
     Raises:
-        CallError: it is no iterable of mappings of JSON values, or too large.
+        CallError: `values` is not an iterable of mappings with JSON values, or the rows are too large.
     """
     if isinstance(values, AsyncIterable):
-        values = settle(_gathered(values))
+        values = wait_for(_gather(values))
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise CallError("no_rows", f"it must yield or return mappings, one for each case, not {type(values).__name__}")
     size = number = 0
     with open(file, "wb") as out:
         for number, row in enumerate(values, start=1):
-            line = _line(row, number, max_bytes - size)
+            line = _row_line(row, number, max_bytes - size)
             size += len(line)
             if size > max_bytes:
                 raise CallError("too_large", f"its rows are more than {max_bytes:,} bytes of JSON")
@@ -39,16 +39,16 @@ def write_rows(values: object, settle: Callable[[Any], Any], file: str, max_byte
     return number
 
 
-async def _gathered(values: AsyncIterable[Any]) -> list[Any]:
+async def _gather(values: AsyncIterable[Any]) -> list[Any]:
     return [value async for value in values]
 
 
-def _line(row: object, number: int, left: int) -> bytes:
+def _row_line(row: object, number: int, left: int) -> bytes:
     if not isinstance(row, Mapping):
         raise CallError("no_rows", f"row {number} is of type {type(row).__name__} (required: a mapping)")
     if not all(type(key) is str and type(value) in _SIMPLE for key, value in row.items()):
-        row = Plain(max(left, 0)).convert(row, f"row {number}")
+        row = PlainConverter(max(left, 0)).convert(row, f"row {number}")
     try:
         return json.dumps(row, ensure_ascii=False).encode() + b"\n"
     except UnicodeEncodeError:
-        raise CallError("not_json", f"row {number} holds half of a surrogate pair, which is no text") from None
+        raise CallError("not_json", f"row {number} holds half of a surrogate pair, which is not text") from None

@@ -1,11 +1,10 @@
-"""Answering calls inside the worker process, which may run any Python from 3.9 on.
+"""Answers calls inside the worker process, on Python 3.9 or newer.
 
-Framed JSON on a connection of its own, so that nothing user code prints can break the protocol. Every message in is
-`{id, op, reference, max_bytes, …}`, every message out `{id, value}` or `{id, error}`, with `files`, those of the
-checkout that have been imported, where there are new ones, and with `spans` (see `Recorder.end`) where they are wanted.
-Operations: `check`, `grade`, `source`, `ask` for graders and targets; `rows` for cases; `describe`, `prepare`, `tool`
-for functions of a model.
-A callable of a file comes with `file` and `function`; its reference is then only how messages name it.
+Messages are framed JSON on a separate connection, so that printed output cannot break the protocol. A request is `{id,
+op, reference, max_bytes, …}`, an answer `{id, value}` or `{id, error}`, with `files` if files of the checkout have been
+imported since the last answer, and with `spans` (see `Recorder.end`) if they are collected. Operations: `check`,
+`grade`, `source`, `ask` for graders and targets; `rows` for cases; `describe`, `prepare`, `tool` for functions of a
+model. A request for a callable in a file has `file` and `function`; `reference` is then only a name for messages.
 """
 
 from __future__ import annotations
@@ -20,22 +19,21 @@ from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.workers.code_errors import CallError, Places
+from holodeck_action.workers.code_errors import CallError, UserFolders
 from holodeck_action.workers.frames import CONNECTION_LOST, HEADER, pack, unpack
-from holodeck_action.workers.json_values import Plain
-from holodeck_action.workers.pieces import in_pieces, whole_reply
+from holodeck_action.workers.json_values import PlainConverter
+from holodeck_action.workers.pieces import collect_reply, is_streamed
 
 if TYPE_CHECKING:
-    from holodeck_action.extensions.frameworks.instrumentation import Recorder
     from holodeck_action.workers.event_loop import LastingLoop
 
 
-_FILES_SAID = 200
-"""Imported files that one answer names: few enough to fit beside its content."""
+_FILES_PER_ANSWER = 200
+"""Maximum number of imported files in one answer, so that they fit beside its content."""
 
 
 def _file_of(module: object) -> object:
-    """Return the `__file__` of what stands among the modules: anything may, None too, and answer as it likes."""
+    """Return the `__file__` of an entry in `sys.modules`, which may be any object of user code, even None."""
     try:
         # Not `getattr`: a module that loads lazily would load now.
         return object.__getattribute__(module, "__dict__").get("__file__")
@@ -44,7 +42,7 @@ def _file_of(module: object) -> object:
 
 
 def serve(connection: int, folder: str) -> None:
-    """Answer calls of user code, which finds its own modules and the documented import names."""
+    """Answer calls of user code, which can import its own modules and the documented import names."""
     import holodeck_action.compat  # noqa: F401
 
     current = os.getcwd()
@@ -53,50 +51,50 @@ def serve(connection: int, folder: str) -> None:
 
 
 class Server:
-    """Answers one call after the other."""
+    """Answers calls inside the worker process, one after the other."""
 
     def __init__(self, connection: int, folder: str, current: str) -> None:
         self._connection = connection
         self._folder = folder
-        self._places = Places(folder, current)
+        self._places = UserFolders(folder, current)
         self._process = os.getpid()
         self._callables: dict[str, Callable[..., Any]] = {}
         self._with_request: dict[str, bool] = {}
         self._loop: LastingLoop | None = None
-        self._recorder: Recorder | None = None
+        self._recorder: Any = None
         self._inside: Callable[[], AbstractContextManager[None]] = nullcontext
         self._modules = set(sys.modules)
-        self._unsaid: list[str] = []
+        self._unreported: list[str] = []
 
     def serve(self) -> None:
-        """Answer until the connection ends."""
+        """Answer calls until the connection ends."""
         while header := self._read(HEADER):
             request = unpack(self._read(int.from_bytes(header, "big")))
             reply = self._answer(request)
             if os.getpid() != self._process:
-                # User code forked and let its child return: only the worker itself answers.
+                # A forked child of user code returned here: only the worker itself answers.
                 os._exit(0)
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):
                     stream.flush()
-            files = self._imported()
+            files = self._new_files()
             if self._recorder is not None and request["op"] == "ask":
                 reply["spans"] = self._recorder.end()
             self._write(pack({"id": request["id"], **reply, **({"files": files} if files else {})}))
         if self._loop is not None:
             self._loop.close()
 
-    def _imported(self) -> list[str]:
-        """Return files of the checkout that were imported since this was asked before; what is too much comes later."""
+    def _new_files(self) -> list[str]:
+        """Return files of the checkout imported since the last call; files beyond a limit are left for later calls."""
         if len(sys.modules) != len(self._modules):
             for name, module in list(sys.modules.items()):
                 if name not in self._modules:
                     self._modules.add(name)
                     file = _file_of(module)
-                    if isinstance(file, str) and self._places.shown(file) is not None:
-                        self._unsaid.append(file)
-        said, self._unsaid = self._unsaid[:_FILES_SAID], self._unsaid[_FILES_SAID:]
-        return said
+                    if isinstance(file, str) and self._places.relative_path(file) is not None:
+                        self._unreported.append(file)
+        reported, self._unreported = self._unreported[:_FILES_PER_ANSWER], self._unreported[_FILES_PER_ANSWER:]
+        return reported
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -104,17 +102,17 @@ class Server:
         except CallError as failure:
             return {"error": failure.as_data()}
         except BaseException as error:  # noqa: BLE001 - user code raises what it likes
-            return {"error": self._places.raised(error).as_data()}
+            return {"error": self._places.failure_of(error).as_data()}
 
     def _perform(self, request: dict[str, Any]) -> Any:
         function = self._find(request)
         max_bytes = request["max_bytes"]
         op = request["op"]
         if op == "grade":
-            # Graders import it anyway; Python targets need not pay for it.
+            # Imported late: Python targets do not need it.
             from holodeck_action.workers.grading import grade
 
-            return grade(lambda context: self._settle(function(context)), request["context"], max_bytes)
+            return grade(lambda context: self._await_result(function(context)), request["context"], max_bytes)
         if op == "source":
             from holodeck_action.workers.grading import source_digest
 
@@ -122,29 +120,31 @@ class Server:
         if op == "ask":
             asked = request["request"]
             more = (asked,) if self._with_request[request["reference"]] else ()
-            with self._traced(asked):
+            with self._collect_spans(asked):
                 begun = time.monotonic()
-                reply = self._settle(function(asked["messages"], *more))
-                if in_pieces(reply):
-                    reply = whole_reply(reply, self._settle, begun, max_bytes)
-                return Plain(max_bytes).convert(reply, "the reply")
+                reply = self._await_result(function(asked["messages"], *more))
+                if is_streamed(reply):
+                    reply = collect_reply(reply, self._await_result, begun, max_bytes)
+                return PlainConverter(max_bytes).convert(reply, "the reply")
         if op in ("describe", "prepare", "tool"):
-            # For "prepare" that is all: its import is no working time of the tool.
+            # "prepare" only imports, so that the import does not count as the tool's time.
             from holodeck_action.workers import tool_functions
 
             if op == "describe":
-                return tool_functions.described(function)
+                return tool_functions.describe(function)
             if op == "tool":
-                return tool_functions.result(self._settle(tool_functions.call(function, request["args"])), max_bytes)
+                return tool_functions.bounded_result(
+                    self._await_result(tool_functions.call(function, request["args"])), max_bytes
+                )
         if op == "rows":
             from holodeck_action.workers.rows import write_rows
 
-            values = self._settle(function(**request["args"]))
-            return write_rows(values, self._settle, request["rows"], max_bytes)
+            values = self._await_result(function(**request["args"]))
+            return write_rows(values, self._await_result, request["rows"], max_bytes)
         return None
 
-    def _traced(self, asked: dict[str, Any]) -> AbstractContextManager[None]:
-        """Begin to collect the spans of a turn, if they are wanted; they belong to its trace inside of the context."""
+    def _collect_spans(self, asked: dict[str, Any]) -> AbstractContextManager[None]:
+        """Begin to collect the spans of a turn, if requested; spans created inside the context belong to its trace."""
         if self._recorder is not None:
             self._recorder.begin()
             self._inside = partial(self._recorder.inside, asked["traceparent"])
@@ -158,31 +158,33 @@ class Server:
             else:
                 found = load(reference, self._places)
             if request.get("spans") and self._recorder is None:
-                # Behind the import, so that what the project sets up itself comes first.
-                from holodeck_action.extensions.frameworks.instrumentation import Recorder
+                # After the import, so that the project's own setup comes first.
+                from holodeck_action.seam import registry
 
-                self._recorder = Recorder()
+                observer = registry.observer()
+                assert observer is not None
+                self._recorder = registry.resolve(observer.recorder)()
             self._callables[reference] = found
-            # While no clock of a turn runs.
-            self._with_request[reference] = request["op"] == "check" and _needs_second(found)
+            # Done in "check", when no deadline of a turn runs.
+            self._with_request[reference] = request["op"] == "check" and needs_second_argument(found)
         return self._callables[reference]
 
-    def _settle(self, value: Any) -> Any:
-        """Return the value, or what it comes to when it is awaitable.
+    def _await_result(self, value: Any) -> Any:
+        """Return a value, or the result of awaiting it.
 
-        All calls share one event loop, so that clients which user code keeps between calls stay usable.
+        All calls share one event loop, so that network clients kept by user code stay usable.
         """
         if not hasattr(type(value), "__await__"):
             return value
         if self._loop is None:
-            # Only what is awaited pays for asyncio.
+            # Imported late: sync code does not need asyncio.
             from holodeck_action.workers.event_loop import LastingLoop
 
             self._loop = LastingLoop()
-        return self._loop.result(value, self._inside)
+        return self._loop.run(value, self._inside)
 
     def _read(self, size: int) -> bytes:
-        """Return exactly `size` bytes; none when the connection has ended."""
+        """Return exactly `size` bytes; empty if the connection has ended."""
         parts = []
         while size:
             part = self._transfer(os.read, min(size, 1 << 20))
@@ -206,16 +208,16 @@ class Server:
             os._exit(CONNECTION_LOST)
 
 
-def load(reference: str, places: Places) -> Callable[..., Any]:
-    """Import a module and return its callable; with a framework before it, that of the framework's agent there.
+def load(reference: str, places: UserFolders) -> Callable[..., Any]:
+    """Import `module:callable` and return the callable, or adapt the agent of `framework:module:agent` to a callable.
 
     Raises:
-        CallError: there is no such module (code `missing_module`), importing it fails (`import_failed`), it lacks the
-            attribute (`missing_attribute`), or that cannot be called (`not_callable`).
+        CallError: the module does not exist (code `missing_module`), importing it fails (`import_failed`), it lacks the
+            attribute (`missing_attribute`), or the attribute cannot be called (`not_callable`).
     """
     *framework, module_name, attribute = reference.split(":")
     if framework:
-        from holodeck_action.extensions.frameworks.adapters.replies import check_packages
+        from holodeck_action.workers.adapting import check_packages
 
         check_packages(framework[0])
     try:
@@ -226,40 +228,39 @@ def load(reference: str, places: Places) -> Callable[..., Any]:
                 "missing_module",
                 f"there is no module {error.name} in the suite's folder, the current directory or what is installed",
             ) from None
-        raise _import_failed(module_name, error, places) from None
+        raise _import_error(module_name, error, places) from None
     except BaseException as error:  # noqa: BLE001 - importing runs user code, which may even try to exit
-        raise _import_failed(module_name, error, places) from None
+        raise _import_error(module_name, error, places) from None
     shown = f"the module {module_name}"
     if framework:
-        return _agent_of(framework[0], _attribute_of(module, attribute, shown), f"{attribute} in {shown}", places)
+        return _adapt_agent(framework[0], _attribute_of(module, attribute, shown), f"{attribute} in {shown}", places)
     return _callable_of(module, attribute, shown)
 
 
-def _agent_of(framework: str, agent: object, shown: str, places: Places) -> Callable[..., Any]:
-    from holodeck_action.extensions.frameworks.adapters.replies import adapted
+def _adapt_agent(framework: str, agent: object, shown: str, places: UserFolders) -> Callable[..., Any]:
+    from holodeck_action.workers.adapting import adapt
 
     try:
-        return adapted(framework, agent, shown)
+        return adapt(framework, agent, shown)
     except CallError:
         raise
     except BaseException as error:  # noqa: BLE001 - importing a framework runs its code
-        raise _import_failed(framework, error, places) from None
+        raise _import_error(framework, error, places) from None
 
 
-def load_from_file(file: str, function: str, folder: str, places: Places) -> Callable[..., Any]:
-    """Run a file as a module, once per process, and return its callable.
+def load_from_file(file: str, function: str, folder: str, places: UserFolders) -> Callable[..., Any]:
+    """Run a file as a module, once per process, and return a callable in it.
 
-    A file that the module path finds under its own name is imported under it, so that other modules which import it
-    share its state.
+    A file that can be imported by name is imported, so that it shares state with other modules that import it.
 
     Args:
-        file: path relative to the suite's folder.
+        file: path of the file, relative to the suite's folder.
         function: name of the callable.
-        folder: the suite's folder, absolute.
-        places: how files are shown.
+        folder: absolute path of the suite's folder.
+        places: the folders of user code, for names of files in messages.
 
     Raises:
-        CallError: as `load`.
+        CallError: see `load`.
     """
     path = os.path.normpath(os.path.join(folder, file))
     if not os.path.isfile(path):
@@ -267,7 +268,7 @@ def load_from_file(file: str, function: str, folder: str, places: Places) -> Cal
     try:
         module = _module_of_file(path, folder)
     except BaseException as error:  # noqa: BLE001 - importing runs user code, which may even try to exit
-        raise _import_failed(file, error, places) from None
+        raise _import_error(file, error, places) from None
     return _callable_of(module, function, file)
 
 
@@ -305,7 +306,7 @@ def _attribute_of(module: ModuleType, attribute: str, shown: str) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError:
-        raise CallError("missing_attribute", f"{shown} has no {attribute}{_similar(attribute, module)}") from None
+        raise CallError("missing_attribute", f"{shown} has no {attribute}{_suggestion(attribute, module)}") from None
 
 
 def _callable_of(module: ModuleType, attribute: str, shown: str) -> Callable[..., Any]:
@@ -315,8 +316,8 @@ def _callable_of(module: ModuleType, attribute: str, shown: str) -> Callable[...
     return found  # type: ignore[no-any-return]  # a callable of any kind
 
 
-def _needs_second(function: Callable[..., Any]) -> bool:
-    """Tell whether a callable must be given a second argument; one that cannot be looked into is not given one."""
+def needs_second_argument(function: Callable[..., Any]) -> bool:
+    """Return whether a callable requires a second positional argument; False if its signature cannot be read."""
     import inspect
 
     try:
@@ -327,11 +328,11 @@ def _needs_second(function: Callable[..., Any]) -> bool:
     return len(places) > 1 and places[1].default is inspect.Parameter.empty
 
 
-def _import_failed(name: str, error: BaseException, places: Places) -> CallError:
-    return places.raised(error, f"importing {name} raised", "import_failed")
+def _import_error(name: str, error: BaseException, places: UserFolders) -> CallError:
+    return places.failure_of(error, f"importing {name} raised", "import_failed")
 
 
-def _similar(attribute: str, module: object) -> str:
+def _suggestion(attribute: str, module: object) -> str:
     import difflib
 
     names = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]

@@ -1,4 +1,4 @@
-"""Daemon threads for computations: the event loop is not blocked, and a hung computation cannot hold up the exit."""
+"""Daemon threads for computations: they do not block the event loop, and a hung thread does not delay the exit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ T = TypeVar("T")
 class DaemonThreads:
     """A small pool of daemon threads, started when they are first needed.
 
-    Pure Python releases the interpreter lock between its steps; a single call into C that never returns does not, and
-    no thread can be freed of it.
+    A call into C code that never returns may hold the interpreter lock and block all threads; Python code does not.
     """
 
     def __init__(self, size: int = 2) -> None:
@@ -26,7 +25,7 @@ class DaemonThreads:
         self._jobs: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
 
     def submit(self, job: Callable[[], T]) -> Future[T]:
-        """Run a callable in a thread; its result or exception arrives in the future."""
+        """Run a callable in a thread of the pool; the returned future gets its result or exception."""
         future: Future[T] = Future()
         with self._lock:
             self._jobs.put((future, job))
@@ -37,14 +36,14 @@ class DaemonThreads:
         return future
 
     def replace_hung(self) -> None:
-        """Make room for a job that will never end: one more thread may run, for as long as it goes on."""
+        """Allow one more thread, to replace a thread whose job hangs."""
         with self._lock:
             self._size += 1
             if not self._jobs.empty():
                 self._start()
 
     def close(self) -> None:
-        """Let the threads end after the jobs that were submitted before; does not wait for them."""
+        """Let the threads end after all submitted jobs, without waiting for that."""
         with self._lock:
             for _ in range(self._started):
                 self._jobs.put(None)
@@ -79,7 +78,7 @@ def _run(future: Future[Any], job: Callable[[], Any]) -> None:
 
 
 def in_daemon_thread(job: Callable[[], T]) -> Future[T]:
-    """Run one callable in a daemon thread of its own."""
+    """Run a callable in its own daemon thread; the returned future gets its result or exception."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
     threading.Thread(target=_run, args=(future, job), name="evaluation", daemon=True).start()

@@ -1,7 +1,7 @@
 """Functions that a model calls as tools: their description and their results (used inside the worker process).
 
-The format knows str, int, float, bool, list and dict, and takes anything else for text; the
-schema of arguments adds what the typing module says more exactly.
+HoloDeck's format supports str, int, float, bool, list and dict, and treats other types as str. The schemas made here
+also describe types of the typing module.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from holodeck_action.workers.json_values import Plain
+from holodeck_action.workers.json_values import PlainConverter
 
 _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 _UNIONS = (typing.Union, getattr(types, "UnionType", typing.Union))
 _QUALIFIERS = tuple(getattr(typing, name) for name in ("Required", "NotRequired") if hasattr(typing, name))
-"""What Python 3.9 and 3.10 do not have."""
+"""Names that Python 3.9 and 3.10 lack."""
 _LISTS = (list, tuple, set, frozenset, Sequence, Iterable)
 _MAPPINGS = (dict, Mapping)
 _MAX_DEPTH = 20
@@ -31,12 +31,13 @@ _Parameter = inspect.Parameter
 _NAMED = (_Parameter.POSITIONAL_ONLY, _Parameter.POSITIONAL_OR_KEYWORD, _Parameter.KEYWORD_ONLY)
 
 
-def described(function: Callable[..., Any]) -> dict[str, Any]:
-    """Describe a function.
+def describe(function: Callable[..., Any]) -> dict[str, Any]:
+    """Describe the parameters of a function.
 
     Returns:
-        `{schema, required, names, open}`: JSON schema of all arguments as one object; names of the parameters without
-        default; names of all parameters; whether it takes further ones (`**kwargs`, or its signature cannot be read).
+        `{schema, required, names, open}`: JSON schema of all arguments as one object; names of the parameters without a
+        default; names of all parameters; whether the function takes other arguments (`**kwargs`, or an unreadable
+        signature).
     """
     try:
         signature = inspect.signature(function)
@@ -69,7 +70,7 @@ def described(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Evaluate the hints one by one: a name that is not there makes only its own unreadable."""
+    """Return the evaluated type hints by parameter; an unknown name affects only the hint that contains it."""
     plain: Any = function if inspect.isroutine(function) else type(function).__call__
     plain = inspect.unwrap(plain)
     names = getattr(inspect.unwrap(getattr(plain, "__func__", plain)), "__globals__", {})
@@ -90,20 +91,20 @@ def _schema(hint: Any, depth: int = 0) -> dict[str, Any]:
         return {"type": "null"}
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
-        return _annotated(arguments, depth)
+        return _annotated_schema(arguments, depth)
     if origin is typing.Literal:
-        return _one_of(list(arguments))
+        return _enum_schema(list(arguments))
     if origin in _UNIONS:
-        return _union([_schema(argument, depth + 1) for argument in arguments])
+        return _union_schema([_schema(argument, depth + 1) for argument in arguments])
     if origin in _QUALIFIERS:
         return _schema(arguments[0], depth + 1)
     kind = origin or hint
     if not isinstance(kind, type):
         return {"type": "string"}
     if issubclass(kind, dict) and hasattr(kind, "__required_keys__"):
-        return _typed_dict(kind, depth)
+        return _typed_dict_schema(kind, depth)
     if issubclass(kind, enum.Enum):
-        return _one_of([member.value for member in kind])
+        return _enum_schema([member.value for member in kind])
     if kind in _SIMPLE:
         return {"type": _SIMPLE[kind]}
     if kind in _LISTS:
@@ -116,21 +117,21 @@ def _schema(hint: Any, depth: int = 0) -> dict[str, Any]:
     return {"type": "string"}
 
 
-def _annotated(arguments: tuple[Any, ...], depth: int) -> dict[str, Any]:
+def _annotated_schema(arguments: tuple[Any, ...], depth: int) -> dict[str, Any]:
     schema = _schema(arguments[0], depth + 1)
     notes = [note if isinstance(note, str) else getattr(note, "description", None) for note in arguments[1:]]
     note = next((note for note in notes if isinstance(note, str)), None)
     return {**schema, "description": note[:_MAX_DESCRIPTION]} if note else schema
 
 
-def _one_of(values: list[Any]) -> dict[str, Any]:
+def _enum_schema(values: list[Any]) -> dict[str, Any]:
     if not values or not all(value is None or isinstance(value, (str, int, float)) for value in values):
         return {"type": "string"}
     kinds = list(dict.fromkeys(_SIMPLE.get(type(value), "string") for value in values))
     return {"type": kinds[0] if len(kinds) == 1 else kinds, "enum": values}
 
 
-def _union(choices: list[dict[str, Any]]) -> dict[str, Any]:
+def _union_schema(choices: list[dict[str, Any]]) -> dict[str, Any]:
     if {} in choices:
         return {}
     unique = [choice for index, choice in enumerate(choices) if choice not in choices[:index]]
@@ -141,7 +142,7 @@ def _union(choices: list[dict[str, Any]]) -> dict[str, Any]:
     return {"anyOf": unique}
 
 
-def _typed_dict(kind: Any, depth: int) -> dict[str, Any]:
+def _typed_dict_schema(kind: Any, depth: int) -> dict[str, Any]:
     try:
         hints = typing.get_type_hints(kind, include_extras=True)
     except Exception:  # noqa: BLE001 - evaluating hints runs user code
@@ -160,7 +161,7 @@ _FIELD = re.compile(r"^:param (?:[^:]*\s)?(\w+):\s*(.*)$")
 
 
 def _parameter_notes(docstring: str) -> dict[str, str]:
-    """Read what a docstring says about parameters, in Google's form (`Args:`) or Sphinx's (`:param name:`)."""
+    """Return the descriptions of parameters in a docstring in Google's (`Args:`) or Sphinx's style (`:param name:`)."""
     notes: dict[str, list[str]] = {}
     section = None
     current: list[str] | None = None
@@ -197,14 +198,14 @@ def _is_json(value: Any) -> bool:
 
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Most bytes a result may hold at all; what is longer is not even measured."""
+"""Maximum bytes of a result before it is cut; a larger one is an error."""
 
 _AS_TEXT = (("decimal", "Decimal"), ("uuid", "UUID"), ("pathlib", "PurePath"))
 _AS_ISO_TEXT = (("datetime", "date"), ("datetime", "time"))
 
 
 def call(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
-    """Call a function with arguments by name, positional-only ones too."""
+    """Call a function with arguments by name, including positional-only parameters."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # some builtins have no signature
@@ -215,20 +216,20 @@ def call(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
     return function(*(args[name] for name in first), **{name: args[name] for name in args if name not in first})
 
 
-def result(value: Any, max_bytes: int) -> dict[str, Any]:
-    """Return what a function gave, held to a size.
+def bounded_result(value: Any, max_bytes: int) -> dict[str, Any]:
+    """Return the result of a function as a JSON value of bounded size.
 
     Args:
-        value: anything JSON can hold, and of the standard types those with one obvious text or shape: dataclass
-            instances, pydantic models, enumerations, sets, dates and times, decimals, UUIDs and paths.
-        max_bytes: most bytes of UTF-8 in its text.
+        value: the result: JSON values, dataclass instances, pydantic models, enumerations, sets, dates and times,
+            decimals, UUIDs or paths.
+        max_bytes: maximum size of the result's text, in bytes of UTF-8.
 
     Returns:
-        `{value, bytes, cut}`; `bytes` is the size of the whole text (JSON text unless the value is one). Where that is
-        more than `max_bytes`, `value` is the beginning of the text.
+        `{value, bytes, cut}`; `bytes` is the size of the whole text (the value itself, or its JSON). If that exceeds
+        `max_bytes`, `value` is the beginning of the text.
 
     Raises:
-        CallError: it is not JSON (code `not_json`), or larger than `MOST_BYTES` (`too_large`).
+        CallError: the value cannot be converted (code `not_json`), or is larger than `MOST_BYTES` (`too_large`).
     """
     plain = _Values(MOST_BYTES).convert(value, "the result")
     text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
@@ -238,12 +239,12 @@ def result(value: Any, max_bytes: int) -> dict[str, Any]:
     return {"value": data[:max_bytes].decode("utf-8", "ignore"), "bytes": len(data), "cut": True}
 
 
-class _Values(Plain):
+class _Values(PlainConverter):
     def convert(self, value: object, path: str, depth: int = 0) -> Any:
-        return super().convert(_simplified(value), path, depth)
+        return super().convert(_simplify(value), path, depth)
 
 
-def _simplified(value: Any) -> Any:
+def _simplify(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float, Mapping, list, tuple)):
         return value.value if isinstance(value, enum.Enum) else value
     if isinstance(value, enum.Enum):
@@ -261,7 +262,7 @@ def _simplified(value: Any) -> Any:
 
 
 def _is_one_of(value: object, classes: tuple[tuple[str, str], ...]) -> bool:
-    """Tell whether a value is of one of the classes, importing nothing: without its module there is no such value."""
+    """Return whether a value is an instance of one of the classes, given as (module, name) and not imported."""
     return any(
         module in sys.modules and isinstance(value, getattr(sys.modules[module], name)) for module, name in classes
     )

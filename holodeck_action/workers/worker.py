@@ -1,7 +1,7 @@
-"""The script of every worker process: it prepares the process, then lets a module of ours answer.
+"""The script of every worker process: it prepares the process, then lets a module of this package answer requests.
 
-It and what it imports of ours needs nothing but the standard library of any Python from 3.9 on: the interpreter may be
-that of the project, which has its own packages and none of ours.
+The script and the modules that it imports use only the standard library of Python 3.9 or newer: the interpreter may be
+the project's, which has none of our packages.
 
 Arguments: file descriptor of the connection, file descriptor of the lifeline, a folder, the folder of our package, and
 the name of the module whose `serve(connection, folder)` answers until the connection ends.
@@ -19,13 +19,13 @@ from importlib.util import spec_from_file_location
 
 
 def main() -> None:
-    """Prepare the process and answer until the connection ends."""
+    """Prepare the process, and answer requests until the connection ends."""
     connection, lifeline, folder, package_folder, server = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
     prepare(connection, lifeline)
     if not getattr(sys.flags, "safe_path", False):
-        # The folder of this script, whose modules must not stand in the way of others.
+        # The folder of this script, whose modules must not hide others.
         del sys.path[0]
-    # Started as a script, so that no module of the suite can stand in the way of ours.
+    # First in `sys.meta_path`, so that no module of the suite hides ours.
     sys.meta_path.insert(0, OurPackage(package_folder))
     from importlib import import_module
 
@@ -35,13 +35,13 @@ def main() -> None:
 
 
 class OurPackage:
-    """Finds our package and nothing beside it: what it is installed with stays out of the module path."""
+    """Makes only this package importable: packages installed in the same folder stay off the module path."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Return the spec of the package; None for all else, its own modules included, which it finds itself."""
+        """Return the spec of the package; None for every other module (submodules are found by the package itself)."""
         if name != os.path.basename(self._folder):
             return None
         file = os.path.join(self._folder, "__init__.py")
@@ -49,7 +49,7 @@ class OurPackage:
 
 
 def prepare(connection: int, lifeline: int) -> None:
-    """Set the process up: it ends with the run, keeps its connection to itself, and tells where it crashed."""
+    """Set up the process to end with the run, to keep its connection from child processes, and to print crash dumps."""
     _die_with_the_run(lifeline)
     os.set_inheritable(connection, False)
     faulthandler.enable()
@@ -59,9 +59,9 @@ def prepare(connection: int, lifeline: int) -> None:
 
 
 def _die_with_the_run(lifeline: int) -> None:
-    """Have the kernel kill this process group when the run ends in any way: the pipe's other end closes then.
+    """Have the kernel kill this process group when the run ends in any way, which closes the other end of a pipe.
 
-    Linux only, where a pipe can send any signal; elsewhere an idle worker ends with its connection.
+    Only on Linux, where a pipe can send any signal; elsewhere an idle worker ends with its connection.
     """
     os.set_inheritable(lifeline, False)
     if sys.platform == "linux":
@@ -72,7 +72,7 @@ def _die_with_the_run(lifeline: int) -> None:
             fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
             fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
             fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-        # Where memory runs out, this process goes, not the run.
+        # If memory runs out, the kernel kills this process, not the run.
         with suppress(OSError), open("/proc/self/oom_score_adj", "w") as adjustment:
             adjustment.write("1000")
 

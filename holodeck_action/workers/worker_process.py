@@ -1,4 +1,4 @@
-"""One worker process, seen from the run: asked one thing at a time, watched, ended with everything it started."""
+"""A worker process as the run controls it: it performs one call at a time and ends with all its descendants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.plain import cut
-from holodeck_action.workers.code_errors import LONGEST_WORDS, SENT_WORDS, Places, UserCodeError
+from holodeck_action.workers.code_errors import LONGEST_WORDS, SENT_WORDS, UserCodeError, UserFolders
 from holodeck_action.workers.frames import (
     CONNECTION_LOST,
     ENVELOPE,
@@ -29,33 +29,30 @@ from holodeck_action.workers.permission import CodeAllowed, NoCode
 from holodeck_action.workers.processes import OutputTail, ServingProcess, exit_phrase, open_pipe
 
 OUTPUT_KEPT = 64 * 1024
-"""Bytes of a call's output that are kept: the last ones."""
+"""Maximum bytes of a call's output that are kept, from its end."""
 
 MAX_OUTPUT = 64 * 1024 * 1024
-"""Bytes one call may print before its process is ended: reading more would slow the whole run."""
+"""Bytes one call may print before its process is ended: reading more would slow down the run."""
 
 _CHUNK = 64 * 1024
 _DRAINS = 8
-"""Reads of output after an answer: enough for a full pipe, few enough for a thread that prints forever."""
+"""Maximum reads of output after an answer: enough for a full pipe; bounded, as a thread may print forever."""
 
 _EXIT_GRACE_S = 1.0
-"""How long a worker may take to end by itself, so that exit handlers and temporary files get their turn."""
+"""Seconds for a worker to end by itself, so that exit handlers run and temporary files are removed."""
 
 _KILLED_S = 5.0
-"""How long to wait for the system to report the end of a killed process."""
+"""Seconds to wait for the system to report the end of a killed process."""
 
 USER_CODE = "holodeck_action.workers.serving"
 """The module that runs user code in its process."""
 Imported = Callable[[Sequence[str]], None]
-"""Takes absolute paths of files; user code may have forged them."""
+"""Called with absolute paths of files; user code may have forged them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call gave: its JSON value, what `Recorder.end` says of its spans, and the end of what it printed.
-
-    The output has no secrets.
-    """
+    """The result of a call: JSON value, last part of the output without secrets, and spans (see `Recorder.end`)."""
 
     value: Any
     output: str
@@ -63,12 +60,12 @@ class Outcome:
 
 
 class WorkerProcess:
-    """A worker; made inside a running event loop.
+    """A worker process; it must be created inside a running event loop.
 
     Attributes:
-        settled: no call is under way and none was broken off: the worker may be asked again.
-        loaded: references that it has imported.
-        gone: done when the process has ended and everything it held is released.
+        settled: whether no call is in progress or was interrupted, so that the worker can perform another one.
+        loaded: references of callables that the worker has imported.
+        gone: future that is done when the process has ended and its resources are released.
     """
 
     def __init__(
@@ -87,15 +84,15 @@ class WorkerProcess:
         """Start the process.
 
         Args:
-            folder: the suite's folder, absolute.
-            environ: its whole environment.
-            cwd: its working folder, absolute.
-            server: name of the module that answers there, as `USER_CODE` does.
-            imported: told of files of the checkout that the process says it has imported, before it gives an answer.
-            interpreter: the Python that it runs (see `ServingProcess`).
-            spans: whether it collects the spans of its calls.
-            code: the permission to start it (see `KillableProcess`).
-            redact: removes secrets from what the process prints and raises.
+            folder: absolute path of the suite's folder.
+            environ: the whole environment of the process.
+            cwd: absolute path of the working folder.
+            server: name of the module that answers in the process, such as `USER_CODE`.
+            imported: called with the files of the checkout that a call has imported, before its result is returned.
+            interpreter: path of the Python to run (see `ServingProcess`).
+            spans: whether the process collects the spans of its calls.
+            code: the permission to start the process (see `KillableProcess`).
+            redact: removes secrets from the process's output and errors.
 
         Raises:
             OSError: the process cannot be started.
@@ -106,7 +103,7 @@ class WorkerProcess:
         self._room = MOST_SPAN_BYTES + ENVELOPE if spans else 0
         self.settled = True
         self.loaded: set[str] = set()
-        self._places = Places(str(folder), str(cwd))
+        self._places = UserFolders(str(folder), str(cwd))
         self._loop = asyncio.get_running_loop()
         self._exit: asyncio.Future[int] = self._loop.create_future()
         self._tail = OutputTail(OUTPUT_KEPT)
@@ -126,23 +123,23 @@ class WorkerProcess:
         self._connection.setblocking(False)
         os.set_blocking(self._output, False)
         self._loop.add_reader(self._output, self._read_output)
-        self._process.when_ended(self._ended_process)
+        self._process.call_on_exit(self._note_exit)
 
     @property
     def alive(self) -> bool:
-        """Whether the process runs."""
+        """Whether the process is running."""
         return self._process.alive
 
     async def ask(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
         """Have the worker perform one call.
 
         Args:
-            request: `op`, `reference` and what the operation takes, JSON values.
-            timeout_s: seconds it may take; None for no limit.
-            max_bytes: most bytes of content it may return.
+            request: `op`, `reference` and the operation's arguments, JSON values.
+            timeout_s: time limit in seconds; None if there is no limit.
+            max_bytes: maximum size of the result's content, in bytes.
 
         Raises:
-            UserCodeError: it gave no usable result. `settled` tells whether the worker can be asked again.
+            UserCodeError: the call gave no usable result. `settled` tells whether the worker can perform another one.
         """
         reference = request["reference"]
         self.settled = False
@@ -164,10 +161,10 @@ class WorkerProcess:
                 output=self._output_so_far(),
             ) from None
         except (ConnectionError, EOFError):
-            raise await self._ended(reference) from None
+            raise await self._end_error(reference) from None
         except ValueError as error:
             raise UserCodeError(
-                f"{reference}: its process sent what no answer can be: {error}; it was ended", "bad_answer"
+                f"{reference}: its process sent an invalid answer: {error}; it was ended", "bad_answer"
             ) from None
         self._drain()
         output = self._output_so_far()
@@ -175,18 +172,18 @@ class WorkerProcess:
         if isinstance(files, list):
             self._imported([file for file in files if isinstance(file, str)])
         if "error" in answer:
-            raise _failure(reference, answer["error"], output, answer.get("spans"), self._redact)
+            raise _read_failure(reference, answer["error"], output, answer.get("spans"), self._redact)
         return Outcome(answer["value"], output, answer.get("spans"))
 
     def interrupt(self) -> None:
-        """Break off the call under way, because the run ends: it fails, and its caller closes the worker."""
+        """Make the current call fail because the run ends; its caller then closes the worker."""
         self._interrupted = True
         self._process.kill()
 
     def close(self) -> asyncio.Task[None]:
-        """End the process and its descendants; at once after a call that was broken off, else by its own means first.
+        """End the process and its descendants: at once after an interrupted call, else with time to end by itself.
 
-        No call may be under way.
+        No call may be in progress.
         """
         if self._closing is None:
             self._closing = self._loop.create_task(self._close())
@@ -203,18 +200,18 @@ class WorkerProcess:
         self._ours.close()
         self.gone.set_result(None)
 
-    def _ended_process(self, code: int) -> None:
+    def _note_exit(self, code: int) -> None:
         self._exit.set_result(code)
-        # Whoever waits for an answer learns that none will come, even if a lost child holds the connection open.
+        # A waiting call then ends, even if a lost child keeps the connection open.
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
     async def _receive(self, limit: int) -> dict[str, Any]:
-        """Return the answer to the call under way.
+        """Return the answer to the current call.
 
         Raises:
             EOFError: the connection has ended.
-            ValueError: what came is no answer to it.
+            ValueError: the message is not an answer to the current call.
         """
         received = bytearray()
         size = limit
@@ -235,15 +232,15 @@ class WorkerProcess:
         self.settled = True
         return answer
 
-    async def _ended(self, reference: str) -> UserCodeError:
-        """Explain why no answer can come: the process ended, or only its connection."""
+    async def _end_error(self, reference: str) -> UserCodeError:
+        """Return the error for a missing answer: the process or only its connection has ended."""
         await asyncio.wait([self._exit], timeout=_EXIT_GRACE_S)
         self._drain()
         output, frames = _split_fatal_dump(self._output_so_far(), self._places)
         code = "crashed"
         if self._interrupted:
             code = "closed"
-            what = "its process was ended before it had finished, because the run ended"
+            what = "its process was ended before it finished, because the run ended"
         elif self._printed > MAX_OUTPUT:
             code = "too_much_output"
             what = f"it printed more than {MAX_OUTPUT >> 20} MiB; its process was ended"
@@ -257,7 +254,7 @@ class WorkerProcess:
         return UserCodeError(f"{reference}: {what}{place}", code, traceback=frames, output=output)
 
     def _read_output(self) -> bool:
-        """Take what was printed; tell whether there may be more."""
+        """Read available printed output; return whether there may be more."""
         try:
             data = os.read(self._output, _CHUNK)
         except BlockingIOError:
@@ -281,20 +278,20 @@ class WorkerProcess:
                 return
 
 
-def _failure(reference: str, error: Any, output: str, spans: Any, redact: Redact) -> UserCodeError:
-    """Read a failure that the worker reports; user code may have forged it, so that every part is checked."""
+def _read_failure(reference: str, error: Any, output: str, spans: Any, redact: Redact) -> UserCodeError:
+    """Return the error that the worker reports; every part is checked, since user code may have forged it."""
     facts = error if isinstance(error, dict) else {}
 
-    def told(name: str) -> str:
+    def fact(name: str) -> str:
         found = Foreign.of_text(str(facts.get(name, "")), SENT_WORDS)
         return cut(found.without_secrets(redact), LONGEST_WORDS)
 
-    frames, words, code = facts.get("traceback"), " ".join(told("words").split()), str(facts.get("code"))
+    frames, words, code = facts.get("traceback"), " ".join(fact("words").split()), str(facts.get("code"))
     return UserCodeError(
-        f"{reference}: {told('message')}{words}{told('after')}",
+        f"{reference}: {fact('message')}{words}{fact('after')}",
         code,
-        type=told("type"),
-        # The argument of `sys.exit` is no text of an exception.
+        type=fact("type"),
+        # The argument of `sys.exit` is not the text of an exception.
         text=words if facts.get("type") and code != "exited" else "",
         traceback=tuple(str(frame) for frame in frames) if isinstance(frames, list) else (),
         output=output,
@@ -307,17 +304,17 @@ _FATAL = "Fatal Python error: "
 _FATAL_FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)$', re.MULTILINE)
 
 
-def _split_fatal_dump(output: str, places: Places) -> tuple[str, tuple[str, ...]]:
-    """Separate the interpreter's dump on a crash from what was printed, and return the user's frames in it.
+def _split_fatal_dump(output: str, places: UserFolders) -> tuple[str, tuple[str, ...]]:
+    """Return the printed output without the interpreter's crash dump, and the stack frames of user code in the dump.
 
-    The dump has addresses and machine paths in it; the frames have not.
+    Unlike the dump, the frames contain no memory addresses and no absolute paths.
     """
     printed, found, dump = output.rpartition(_FATAL)
     if not found:
         return output, ()
     frames = []
     for file, line, function in _FATAL_FRAME.findall(dump):
-        shown = places.shown(file)
+        shown = places.relative_path(file)
         if shown is not None:
             frames.append(f"{shown}:{line} in {function}")
     return printed, tuple(reversed(frames))

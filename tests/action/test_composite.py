@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.build_action import runner_action
+from scripts.build_action import runner_action_text
 from tests.action.composite import FOLDER, composite, path_with, run
 from tests.action.step import ROOT, action
 from tests.commands.project import Project
@@ -80,7 +80,7 @@ def suite(workspace: Project, expected: str) -> None:
 def test_inputs_and_outputs_are_those_of_the_action() -> None:
     """`make fields` writes it."""
     text = (FOLDER / "action.yml").read_text(encoding="utf-8")
-    assert text == runner_action((ROOT / "action.yml").read_text(encoding="utf-8"))
+    assert text == runner_action_text((ROOT / "action.yml").read_text(encoding="utf-8"))
     assert composite()["inputs"] == action()["inputs"]
     outputs = {name: {"description": told["description"]} for name, told in composite()["outputs"].items()}
     assert outputs == action()["outputs"]

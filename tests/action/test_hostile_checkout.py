@@ -216,7 +216,7 @@ def test_what_the_event_does_not_tell_the_program_asks(hostile: Hostile, event: 
     ended = hostile.job(event, path, **more)
     assert hostile.has_run() == [], ended.log
     assert (ended.code, ended.outputs["verdict"]) == (2, "invalid")
-    assert "it cannot be told whether the pull request is a fork's" in ended.log
+    assert "it is unknown whether the pull request is a fork's" in ended.log
     assert hostile.seen.exists()
 
 

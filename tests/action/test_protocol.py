@@ -16,9 +16,9 @@ from holodeck_action.github.runner import (
     ChannelError,
     append_outputs,
     append_summary,
-    commands_stopped,
     error_command,
     mask_commands,
+    stop_commands,
 )
 from tests.action.runner import Command, read_log, read_pairs
 from tests.action.step import Step
@@ -50,7 +50,7 @@ TEXTS = st.lists(LINES, min_size=1, max_size=6).flatmap(
 @given(st.lists(TEXTS, max_size=5))
 def test_nothing_between_is_a_command(texts: list[str]) -> None:
     stream = io.StringIO()
-    with commands_stopped(stream, lambda: "f2a1"):
+    with stop_commands(stream, lambda: "f2a1"):
         for text in texts:
             stream.write(text)
     stream.write("::notice::after\n")

@@ -37,11 +37,11 @@ def test_the_support_example(step: Step) -> None:
     assert expected.items() <= ended.outputs.items()
     assert float(ended.outputs["pass-rate"]) == pytest.approx(rate)
     assert "Cancel an order" in ended.summary
-    assert "**Why:** 21 of 27 passed, all must" in ended.summary
+    assert "**Why:** 21 of 27 passed, all must pass" in ended.summary
     [error] = ended.meant[-1:]
     assert error.name == "error"
     assert error.properties == {"title": "holodeck-action"}
-    assert error.data.startswith("larkfield-support: failed: 21 of 27 passed, all must")
+    assert error.data.startswith("larkfield-support: failed: 21 of 27 passed, all must pass")
 
     report = (step.project.folder / "holodeck-results/report.md").read_text(encoding="utf-8")
     assert ended.report == report.strip()
@@ -91,7 +91,7 @@ def test_the_workflow_can_let_suites_read_more(step: Step) -> None:
     step.project.policy(target=f"recorded:{outside}/answers.jsonl")
     ended = step.run()
     assert ended.code == 2
-    assert "holodeck-action.yaml:2:12: target: the file lies outside of the checkout" in ended.text
+    assert "holodeck-action.yaml:2:12: target: the file is outside the checkout" in ended.text
     step.output_file.unlink()
     assert step.run({"allow_path": str(outside)}).code == 0
 

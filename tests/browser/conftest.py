@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from scripts.render_comment_picture import BROWSER_OPTIONS
-from scripts.render_comment_picture import browser as program
+from scripts.render_comment_picture import find_browser as program
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

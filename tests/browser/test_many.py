@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.records import made_record
+from bench.records import random_record
 from tests.browser.conftest import Reader
 from tests.browser.shop import page_of
 from tests.browser.test_reading import heading, shown, until
@@ -16,7 +16,7 @@ CASES = 10_000
 
 
 def test_a_long_list_is_drawn_as_it_is_scrolled(reader: Reader, tmp_path: Path) -> None:
-    page = reader.open(page_of(tmp_path, made_record(CASES)))
+    page = reader.open(page_of(tmp_path, random_record(CASES)))
     until(page, shown, CASES)
     assert page.locator(".option").count() < 60
     page.keyboard.press("/")

@@ -7,7 +7,6 @@ import io
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -21,28 +20,19 @@ from holodeck_action.record.result_files import read_record, read_results
 from tests.action.step import Step
 from tests.commands.project import Finished, Project
 from tests.extensions.tracing.collector import http_collector
-from tests.llm.models import Answer, FakeModels, Request
+from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.workers.installing import NO_INDEX, wheel, with_uv
 
-pytestmark = pytest.mark.needs("deepeval")
-
-KEY = "sk-planted-4711-secret"
 OLD, NEW = "Answer briefly.", "Answer at length."
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    """A server whose judge likes all that the new instructions bring."""
-    with FakeModels(keys=[KEY], latency=0.02) as models:
-        models.answer(answered)
-        yield models
-        assert models.violations == []
 
 
 def answered(request: Request) -> Answer:
     if asks_judge(request):
         return Answer(json.dumps({"score": 2 if "briefly" in request.text else 9, "reason": "so it is"}))
     return Answer(f"{'briefly' if request.system == OLD else 'at length'}: {request.text}")
+
+
+pytestmark = [pytest.mark.needs("deepeval"), pytest.mark.models(answer=answered, latency=0.02)]
 
 
 def asks_judge(request: Request) -> bool:
@@ -160,24 +150,30 @@ def test_only_the_same_cases_are_asked_twice(project: Project, models: FakeModel
     [
         (("--against", "old", "--against-model", "x"), "one other: give one of --against and --against-model"),
         (("--against", "old", "--baseline", "artifact"), "one other: give one of --against and --baseline"),
-        (("--bless", "base.json"), "--bless is about the better one of two agents: give --against, too"),
+        (("--bless", "base.json"), "--bless keeps the results of the better of two agents; give --against, too"),
         (
             ("--against-model", "x", "--bless", "no/base.json"),
-            "--bless no/base.json: give a file in a folder that exists",
+            "--bless no/base.json: the folder does not exist; choose a file in an existing folder",
         ),
-        (("agent.yaml", "old", "--against-model", "x", "--bless", "b"), "2 suites are run, and one has a winner"),
+        (
+            ("agent.yaml", "old", "--against-model", "x", "--bless", "b"),
+            "2 suites are run, but only one can be blessed",
+        ),
         (("--against", "nowhere"), "nowhere: no such suite"),
         (
             ("--against", "none"),
-            "none/agent.yaml (base): none of its cases has the name and content of a case of agent.yaml",
+            "none/agent.yaml (base): it has no case with the same name and content as a case of agent.yaml",
         ),
         (("--against", "wrong"), "wrong/agent.yaml:1:1: model: is missing"),
         (("--against-prompt", "nowhere.md"), "--against-prompt nowhere.md: cannot be read: No such file or directory"),
         (("--against-target", "nothing"), "--against-target: must be recorded:PATH"),
         (("--against-target", "python:nothing:at_all"), "nothing"),
-        (("--against-model", "x", "--target", "recorded:said.jsonl"), "--against-model is about the suite's own model"),
-        (("agent.yaml", "old", "--against", "none"), "2 suites are run, and one can be compared with it"),
-        (("--against", "*"), "suites match; a run is compared with one"),
+        (
+            ("--against-model", "x", "--target", "recorded:said.jsonl"),
+            "--against-model applies to the suite's own model",
+        ),
+        (("agent.yaml", "old", "--against", "none"), "2 suites are run, but only one can be compared"),
+        (("--against", "*"), "suites match; --against takes one suite"),
     ],
 )
 def test_what_cannot_be_compared_with_is_refused(
@@ -221,7 +217,7 @@ def test_a_journal_of_another_base_is_not_continued(project: Project, models: Fa
     assert run(project, "--against", "old", "--max-tokens", "1500").code == 4
     finished = run(project, "--against-model", "gpt-4.1", "--resume")
     assert finished.code == 2
-    assert "out/base/journal.jsonl: the interrupted run is not this one" in finished.stderr
+    assert "out/base/journal.jsonl: the interrupted run differs from this one" in finished.stderr
 
 
 def test_the_plan_counts_both(project: Project, models: FakeModels) -> None:
@@ -234,7 +230,7 @@ def test_the_plan_counts_both(project: Project, models: FakeModels) -> None:
         "plan: old/agent.yaml (base): 12 cases, 12 trials",
     ]
     assert all("12 evaluations by judges" in line for line in lines[:2])
-    assert lines[2].endswith("less than the least of the plan: the run will stop early")
+    assert lines[2].endswith("less than the minimum of the plan: the run will stop early")
     assert models.requests == []
     assert not project.out.exists()
 
@@ -259,7 +255,7 @@ def test_a_run_whose_base_was_not_done_is_stopped_though_its_own_cases_are(tmp_p
     head, base = records(project)
     assert all(case.trials for case in head.cases)
     assert not any(case.trials for case in base.cases)
-    assert head.stopped == "the run deadline of 4 s was reached; the base was not done"
+    assert head.stopped == "the run deadline of 4 s was reached; the base was not fully evaluated"
 
 
 def test_a_recording_holds_the_calls_of_both(project: Project, models: FakeModels) -> None:
@@ -323,7 +319,7 @@ def test_a_side_that_has_nothing_to_wait_for_does_not_hold_up_the_other(project:
     [
         (NEW, OLD, "blessed: base.json has the results of this run now: pass rate 1 against 0", 0),
         (OLD, NEW, "blessed: base.json has the results of the base, other, now: pass rate 0 against 1", 1),
-        (NEW, NEW, "not blessed, and base.json is left as it is: pass rate 1 against 1, which is a tie", None),
+        (NEW, NEW, "not blessed, base.json is unchanged: pass rate 1 against 1, which is a tie", None),
     ],
 )
 def test_the_better_one_becomes_the_base_of_later_runs(
@@ -348,7 +344,7 @@ def test_few_cases_bless_nobody(project: Project, models: FakeModels) -> None:
     write(project, models, "other", OLD, count=4)
     write(project, models, "", NEW, count=4)
     finished = run(project, "--against", "other", "--bless", "base.json")
-    assert "base.json is left as it is: pass rate 1 against 0, which is inconclusive: " in finished.stdout
+    assert "base.json is unchanged: pass rate 1 against 0, which is inconclusive: " in finished.stdout
     assert not (project.folder / "base.json").exists()
 
 
@@ -372,7 +368,7 @@ def test_a_run_that_was_stopped_blesses_nobody(project: Project, models: FakeMod
     write(project, models, "other", OLD)
     write(project, models, "", NEW)
     finished = run(project, "--against", "other", "--bless", "base.json", "--max-tokens", "2500")
-    assert "not blessed, and base.json is left as it is: the run stopped early: the budget" in finished.stdout
+    assert "not blessed, base.json is unchanged: the run stopped early: the budget" in finished.stdout
 
 
 class Refusing(Disk):

@@ -137,7 +137,7 @@ def reactions(project: Project, *arguments: str) -> tuple[Finished, set[str]]:
     [
         (12, "on_case_regression", "max_regressions", "12 cases got worse than on the base, none allowed: case 0"),
         (12, "on_regressed", "baseline.on_regressed", "worse beyond chance: pass rate"),
-        (2, "on_inconclusive", "baseline.on_inconclusive", "can neither be shown nor ruled out"),
+        (2, "on_inconclusive", "baseline.on_inconclusive", "too few cases to rule out a loss of more than"),
     ],
 )
 def test_a_loss_fails_warns_or_is_ignored(
@@ -198,7 +198,10 @@ def test_a_gate_without_a_base_never_counts_as_passed(lose: Lose, word: str, cod
     finished = project.run("run", "-o", "out", "--baseline", "file:other/out", "--on-missing-baseline", word)
     assert finished.code == code
     assert gates_of(project)["max_regressions"] == state
-    assert "no case is the same in the base" in finished.stdout
+    assert "the base has no case in common with this run" in finished.stdout
+    skipped = "every other gate holds; skipped: max_regressions, baseline.on_regressed"
+    assert finished.stdout.endswith(f"; {skipped}\n") == (code == 0)
+    assert "every gate holds" not in finished.stdout
 
 
 def test_a_run_whose_every_gate_is_skipped_does_not_pass(lose: Lose) -> None:
@@ -236,7 +239,7 @@ def test_a_run_whose_every_gate_is_skipped_does_not_pass(lose: Lose) -> None:
             "holodeck-action.yaml:4:13: baseline.source: nowhere.json: cannot be read: No such file or directory",
         ),
         ({"baseline": {"source": "file:agent.yaml"}}, "agent.yaml: not a results file"),
-        ({"baseline": {"source": "file:/etc/passwd"}}, "lies outside of the checkout"),
+        ({"baseline": {"source": "file:/etc/passwd"}}, "is outside the checkout"),
     ],
 )
 def test_settings_that_would_have_no_effect_are_refused(lose: Lose, policy: dict[str, Any], expected: str) -> None:
@@ -257,7 +260,7 @@ def test_results_that_are_not_those_of_the_base_are_refused(lose: Lose) -> None:
     for command in ("decide", "report"):
         finished = project.run(command, "out/results.json")
         assert finished.code == 2
-        assert "is not what out/results.json was compared with" in finished.stderr
+        assert "does not match the base that out/results.json was compared with" in finished.stderr
     kept.unlink()
     assert project.run("decide", "out/results.json").code == 2
 

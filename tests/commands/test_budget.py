@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,21 +13,12 @@ from holodeck_action.llm.usage import cost_usd
 from holodeck_action.record.result_files import read_record
 from tests.action.step import Step
 from tests.commands.project import Project
-from tests.llm.models import Answer, FakeModels, Request
+from tests.llm.models import KEY, Answer, FakeModels, Request, counted_echo
 
-KEY = "sk-planted-4711-secret"
+pytestmark = pytest.mark.models(answer=counted_echo, latency=0.02)
 TOKENS = 90
 """Tokens that an answer of the server takes with its prompt."""
 PRICE = cost_usd("openai", "gpt-4o", prompt_tokens=40, completion_tokens=50)
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    """A server whose answers take 40 and 50 tokens, and every request of which was right."""
-    with FakeModels(keys=[KEY], latency=0.02) as models:
-        models.answer(lambda request: Answer(f"echo: {request.text}", prompt_tokens=40, completion_tokens=50))
-        yield models
-        assert models.violations == []
 
 
 @pytest.fixture
@@ -79,7 +69,7 @@ def test_a_budget_stops_the_run(project: Project, models: FakeModels, name: str,
     record = read_record(project.out / "results.json")
     assert record.stopped is not None
     assert re.fullmatch(
-        r"the budget of \S+( tokens)? is used up: \S+ of (it spent|them) in \d+ calls, and the next one may \w+ \S+",
+        r"the budget of \S+( tokens)? is used up: \S+ of (it spent|them) in \d+ calls, and the next call may \w+ \S+",
         record.stopped,
     )
     assert f"in {made} calls" in record.stopped
@@ -200,7 +190,7 @@ def test_a_budget_in_dollars_needs_a_price(
     finished = project.run(*command, *flags)
     assert finished.code == 2
     assert (
-        "the price of Ollama model llama3 is not known, so that a budget in US dollars cannot hold: give one in tokens "
+        "the price of Ollama model llama3 is unknown, so a budget in US dollars cannot be enforced: give one in tokens "
         "(--max-tokens, or budget.max_tokens), or leave max-cost-usd out"
     ) in finished.stderr
     assert models.requests == []
@@ -243,7 +233,7 @@ def test_a_gate_on_what_a_target_does_not_tell_is_refused(project: Project, name
     project.policy(target="recorded:answers.jsonl", gates={name: 1000})
     finished = project.run("run")
     assert finished.code == 2
-    assert f"agent.yaml: gates.{name} cannot be judged: recorded:answers.jsonl does not tell" in finished.stderr
+    assert f"agent.yaml: gates.{name} cannot be judged: recorded:answers.jsonl does not report" in finished.stderr
 
 
 def test_a_cost_that_is_not_known_leaves_the_run_incomplete(project: Project, models: FakeModels) -> None:
@@ -251,7 +241,9 @@ def test_a_cost_that_is_not_known_leaves_the_run_incomplete(project: Project, mo
     project.policy(gates={"max_cost_usd": 1000})
     finished = project.run("run")
     assert finished.code == 3, finished.stdout + finished.stderr
-    told = "$0 spent, $1,000 allowed; unknown for 12 of the turns and evaluations (cannot be decided) (max_cost_usd)"
+    told = (
+        "$0 spent, $1,000 allowed; the usage of 12 turns and evaluations is unknown (cannot be decided) (max_cost_usd)"
+    )
     assert told in finished.stdout
 
 
@@ -282,9 +274,9 @@ def test_an_end_of_a_mean_s_interval_needs_enough_cases(project: Project, metric
     finished = project.run("run", OPENAI_API_KEY=KEY)
     assert finished.code == 2
     assert (
-        f"gates.metrics.{metric}.{key} needs 10 cases with a score, and 9 counting case(s) can have one; run more "
-        f"cases or use {instead}" in finished.stderr
-    )
+        f"gates.metrics.{metric}.{key} needs 10 cases with a score, but only 9 counting case(s) can have one; "
+        f"run more cases, or use {instead}"
+    ) in finished.stderr
 
 
 # -- plans
@@ -307,7 +299,7 @@ def test_a_dry_run_prints_the_plan_and_sends_nothing(project: Project, models: F
     assert high == low * 36 / 24 + 36 * 100
     assert math.isclose(least, low * 2.5e-6, abs_tol=1e-4)
     assert math.isclose(most, high * 2.5e-6 + 72 * 100 * 1e-5, abs_tol=1e-4)
-    assert budget == "budget of the run: 9 tokens, less than the least of the plan: the run will stop early"
+    assert budget == "budget of the run: 9 tokens, less than the minimum of the plan: the run will stop early"
     assert (models.requests, finished.stderr, project.out.exists()) == ([], "", False)
 
 
@@ -390,8 +382,9 @@ def test_the_plan_counts_every_judge_of_a_panel(project: Project) -> None:
     # four; both write the steps of Tone once, which takes 300 tokens.
     found = re.search(
         r"; 6 to 18 evaluations by judges: about 19 to 55 calls of openai/gpt-4o and 9 to 25 calls of "
-        r"openai/gpt-4o-mini, from \$([\d.]+) \(verdicts empty\) to \$([\d.]+) \(verdicts of 4,096 tokens\); fallback "
-        r"models come on top where a judge gives no verdict\nbudget of agent.yaml: \$0.01, less than the least of the ",
+        r"openai/gpt-4o-mini, from \$([\d.]+) \(verdicts empty\) to \$([\d.]+) \(verdicts of 4,096 tokens\); calls "
+        r"of fallback models are added if a judge gives no verdict\nbudget of agent.yaml: \$0.01, "
+        r"less than the minimum of the ",
         plan,
     )
     assert found is not None, plan
@@ -431,7 +424,7 @@ def test_a_price_that_is_not_known_is_said_to_be_so(project: Project, models: Fa
     asking(project, models, provider="ollama", name="llama3", endpoint=models.ollama_url)
     finished = project.run("run", "--dry-run", "--cache", "kept")
     assert finished.code == 0
-    assert finished.stdout.endswith("prompt tokens, price unknown; what is in the cache costs nothing\n")
+    assert finished.stdout.endswith("prompt tokens, price unknown; cached calls cost nothing\n")
 
 
 def test_a_dry_run_finds_what_is_wrong(project: Project, models: FakeModels) -> None:

@@ -55,9 +55,9 @@ def test_what_got_worse_is_named_first(both: Project, base: str) -> None:
 @pytest.mark.parametrize("form", ["console", "markdown", "html"])
 def test_every_report_says_how_far_it_sees(both: Project, form: str) -> None:
     said = both.run("compare", "base", "head", "--format", form).stdout
-    assert "A change of the pass rate of 24 points is found 4 times in 5. " in said
-    assert " cases × 1 trial would see a change of 6.7 points. " in said
-    assert "This is a screen on chosen cases, not a sample of what users ask." in said
+    assert "A change of the pass rate by 24 points would be detected in 4 of 5 runs. " in said
+    assert " cases × 1 trial would detect a change of 6.7 points. " in said
+    assert "These are chosen cases, not a random sample of what users ask." in said
 
 
 @pytest.mark.parametrize("form", ["console", "markdown", "html"])
@@ -157,8 +157,18 @@ def test_runs_without_a_common_case_are_no_pass(both: Project) -> None:
     assert both.run("run", "-o", "other").code == 0
     finished = both.run("compare", "base", "other")
     assert finished.code == 3
-    assert "no case is the same in both runs" in finished.stdout
+    assert "the runs have no case in common" in finished.stdout
     assert "30 cases removed: case 0, case 1" in finished.stdout
+
+
+def test_a_base_that_leaves_cases_unknown_is_no_pass(both: Project) -> None:
+    """What fails now could have passed on the base, where it was in error."""
+    both.answers([{"case": "case 0", "response": "0"}])
+    assert both.run("run", "-o", "poor").code == 3
+    finished = both.run("compare", "poor", "base")
+    assert finished.code == 0
+    assert both.run("compare", "poor", "head").code == 3
+    assert "29 cases not fully evaluated on the base" in both.run("compare", "poor", "head").stdout
 
 
 @pytest.mark.proves("compare: --history")

@@ -94,7 +94,7 @@ def test_the_callable_decides(project: Project, function: str, minimum: float, c
     ("function", "reason"),
     [
         ("summaries:too_much", "summaries:too_much gave the score 1.5, which is not a number from 0 to 1"),
-        ("summaries:no_number", "summaries:no_number gave True, which is no number"),
+        ("summaries:no_number", "summaries:no_number gave True, which is not a number"),
         ("summaries:not_a_number", "summaries:not_a_number"),
         ("summaries:failing", "ValueError: no faithfulness"),
         ("summaries:other_parameters", "means"),
@@ -128,7 +128,7 @@ def test_decide_takes_the_number_from_the_record(project: Project) -> None:
     (gate,) = (gate for gate in decide(record, Terms(other)).gates if gate.name == "summary")
     assert (gate.state, gate.reason) == (
         "undetermined",
-        "other:one is called in a run, and this one did not call it",
+        "other:one is called during a run, but this run did not call it",
     )
 
 
@@ -139,7 +139,7 @@ def test_decide_takes_the_number_from_the_record(project: Project) -> None:
         ("summaries:absent", "holodeck-action.yaml:10:16: gates.summary.function: "),
         ("nowhere:score", "holodeck-action.yaml:10:16: gates.summary.function: "),
         ("summaries", "gates.summary.function: "),
-        (None, "gates.summary.function: belongs to method custom, which needs it, and to no other"),
+        (None, "gates.summary.function: is required with method custom, and allowed only with it"),
     ],
 )
 def test_a_callable_that_is_none_is_refused(project: Project, function: Any, says: str) -> None:

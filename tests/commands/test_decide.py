@@ -61,7 +61,7 @@ def test_the_verdict_of_a_run_is_repeated_exactly(judged: Project) -> None:
     ("policy", "sentence"),
     [
         ("gates: {min_pass_rat: 1}", 'policy.yaml:1:9: gates.min_pass_rat: unknown key, did you mean "min_pass_rate"?'),
-        ("gates: {metrics: {blue: {min_mean: 0.5}}}", "no metric is called 'blue' (there are: equality)"),
+        ("gates: {metrics: {blue: {min_mean: 0.5}}}", "there is no metric 'blue' (there are: equality)"),
         (
             "gates: {max_regressions: 1}",
             "max_regressions needs results that are compared with a base",
@@ -132,9 +132,9 @@ def test_a_file_that_is_no_record_is_refused(judged: Project, change: str, sente
     [
         (b"", "not valid JSON"),
         (b"{", "not valid JSON"),
-        (b"[]", "it has no schema_version and no suite"),
-        (b"null", "it has no schema_version and no suite"),
-        (b'{"schema_version": 1}', "it has no schema_version and no suite"),
+        (b"[]", "its schema_version or its suite is missing"),
+        (b"null", "its schema_version or its suite is missing"),
+        (b'{"schema_version": 1}', "its schema_version or its suite is missing"),
         (b"[" * 100_000, "not valid JSON"),
         (b"\xff\xfe", "not a results file"),
     ],

@@ -225,7 +225,7 @@ def test_the_terms_of_a_merge_base_are_its_own(project: Project) -> None:
         "sets on_case_regression to ignore instead of fail",
         "quarantines",
         "removes",
-        "asks for 1 of 1 passing trials instead of 2 of 2 in",
+        "requires 1 of 1 passing trials instead of 2 of 2 in",
     ]
     base = read_record(shop.out / "base" / "results.json")
     assert base.own is not None
@@ -239,7 +239,7 @@ def test_the_terms_of_a_merge_base_are_its_own(project: Project) -> None:
     old = decide(record, Terms(base=read_record(shop.folder / "old" / "results.json"))).comparison
     assert old is not None
     assert old.exam is not None
-    assert ("unknown", "leaves unknown what the base itself asks for, which its record does not tell") in [
+    assert ("unknown", "cannot be compared with the base's own terms, which the base's record does not contain") in [
         (change.way, change.said) for change in old.exam.changes
     ]
 

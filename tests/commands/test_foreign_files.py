@@ -10,7 +10,7 @@ import pytest
 
 from tests.commands.project import Project
 
-PIPE = "it is no regular file (a pipe, a device or a socket)"
+PIPE = "it is not a regular file (a pipe, a device or a socket)"
 DEEP = (150, 300, 500, 900, 5000)
 COMMANDS: dict[str, tuple[str, str]] = {
     "judge card": ("export out/results.json --format honeyhive --card FILE", "FILE: "),
@@ -80,7 +80,7 @@ def test_a_key_that_stands_twice_among_many_is_found_at_once(project: Project) -
     keys = ", ".join(f'"{number}": 1' for number in [*range(200_000), 199_999])
     project.suite([], test_cases=None, test_cases_file="cases.jsonl")
     project.write("cases.jsonl", f'{{"input": {{{keys}}}}}\n')
-    assert 'the key "199999" stands twice in one object' in project.run("validate").stderr
+    assert 'the key "199999" occurs twice in one object' in project.run("validate").stderr
 
 
 TAMPERING = """

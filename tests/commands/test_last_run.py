@@ -56,12 +56,12 @@ def test_an_interrupted_run_can_be_continued(ran: Project) -> None:
     stopped = ran.run("run", "--run-timeout", "1e-9")
     assert (stopped.code, stopped.stderr.count(KEPT)) == (4, 1)
     hint = ran.run("run", "--resume")
-    assert (hint.code, f"--output-dir of the interrupted run, {LAST} where it had none" in hint.stderr) == (2, True)
+    assert (hint.code, f"--output-dir of the interrupted run, or {LAST} if none was given" in hint.stderr) == (2, True)
     assert ran.run("run", "-o", LAST, "--resume").code == 1
 
 
 def test_without_results_there_is_a_way_out(project: Project) -> None:
-    sentence = f"error: no results are given, and {LAST} holds none: run a suite first, or give a results.json\n"
+    sentence = f"error: no results were given and {LAST} has none; run a suite first, or give a results.json\n"
     for command in ("report", "decide"):
         finished = project.run(command)
         assert (finished.code, finished.stdout, finished.stderr) == (2, "", sentence)
@@ -74,7 +74,9 @@ def test_of_several_suites_one_must_be_named(project: Project) -> None:
     finished = project.run("report")
     assert finished.code == 2
     places = f"{LAST}/shop/results.json, {LAST}/bank/results.json"
-    assert finished.stderr == f"error: the last run was of several suites: give the results of one ({places})\n"
+    assert finished.stderr == (
+        f"error: the last run evaluated several suites; name the results of one of them ({places})\n"
+    )
     assert project.run("report", f"{LAST}/bank/results.json").code == 0
 
 

@@ -20,7 +20,7 @@ def test_a_run_writes_it_unless_it_is_told_not_to(project: Project) -> None:
     assert project.run("run", "-o", "out").code == 1
     found = page(project.out / "report.html")
     assert found.index["id"] == ["case-2", "case-0", "case-1", "case-3"]
-    assert found.head["sentence"] == "1 of 4 cases failed: 3 of 4 passed, all must"
+    assert found.head["sentence"] == "1 of 4 cases failed: 3 of 4 passed, all must pass"
     assert found.details["case-2"]["trials"][0]["turns"][0]["response"] == "wrong"
     written = project.run("report", "out/results.json", "--format", "html").stdout
     assert (Page(written).head, Page(written).details) == (found.head, found.details)
@@ -73,7 +73,10 @@ def test_the_page_of_some_cases(project: Project) -> None:
     assert found.head["suites"][0]["counts"]["passed"] == 12
     for arguments, sentence in (
         (("--format", "html", "--case", "nothing"), "error: --case 'nothing' matches no case\n"),
-        (("--case", "case-1"), "error: --case chooses cases of a page: it does not go with --format console\n"),
+        (
+            ("--case", "case-1"),
+            "error: --case selects the cases of an HTML page and cannot be combined with --format console\n",
+        ),
     ):
         refused = project.run("report", "out/results.json", *arguments)
         assert (refused.code, refused.stdout, refused.stderr) == (2, "", sentence)

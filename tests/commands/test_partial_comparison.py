@@ -55,7 +55,7 @@ def test_a_case_that_is_unknown_now_leaves_every_gate_on_changes_open(tmp_path: 
     finished = project.run("compare", "base", "head")
     assert finished.code == 3
     assert finished.stdout.splitlines()[-1].startswith("INCOMPLETE: ")
-    assert "could have got worse" in finished.stdout
+    assert "may have got worse" in finished.stdout
 
 
 def test_a_definite_loss_stays_one_whatever_is_missing(tmp_path: Path) -> None:
@@ -155,9 +155,10 @@ def test_a_base_of_another_target_is_told(tmp_path: Path) -> None:
     other = replace(base.provenance, target="python:old:answer")
     project = store(tmp_path, base=replace(base, provenance=other), head=head)
     finished = project.run("compare", "base", "head")
-    assert f"was asked through python:old:answer, this run through {head.provenance.target}" in finished.stdout
+    assert f"was evaluated through python:old:answer, this run through {head.provenance.target}" in finished.stdout
     assert (
-        "was asked through" not in store(tmp_path / "same", base=base, head=head).run("compare", "base", "head").stdout
+        "was evaluated through"
+        not in store(tmp_path / "same", base=base, head=head).run("compare", "base", "head").stdout
     )
 
 
@@ -166,7 +167,7 @@ def test_the_first_lines_say_how_much_was_compared(tmp_path: Path, form: str) ->
     project = store(tmp_path, base=of_letters("P" + "E" * 11), head=of_letters("P" + "F" * 11))
     finished = project.run("compare", "base", "head", "--format", form)
     base = "`base`" if form == "markdown" else "base"
-    said = f"Compared 1 of 12 cases with {base}: 11 not wholly evaluated on {base} (11 not compared fail now)"
+    said = f"Compared 1 of 12 cases with {base}: 11 not fully evaluated on {base} (11 not compared fail now)"
     assert any(said in line for line in finished.stdout.splitlines()[:3])
     assert "No case changed" not in finished.stdout
 

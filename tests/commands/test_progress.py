@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.reports.terminal.progress import following
+from holodeck_action.reports.terminal.progress import progress_display
 from holodeck_action.text.terminal import Terminal
 from tests.action.runner import read_log
 from tests.action.step import Step
@@ -50,7 +50,7 @@ def test_a_log_gets_a_line_for_each_tenth_and_failures_at_once(project: Project)
     states = [line for line in lines if re.match(r"\[\d+/40\] \d+ (passed|failed)", line)]
     assert [int(line[1:].split("/")[0]) for line in states] == list(range(4, 41, 4))
     assert re.fullmatch(r"\[40/40\] 39 passed, 1 failed, [\d.]+ cases/(s|min), \$10\.0000", states[-1]), states
-    (failed,) = (at for at, line in enumerate(lines) if re.fullmatch(r"\[\d+/40\] failed +case 7 \(\d+ ms\)", line))
+    (failed,) = (at for at, line in enumerate(lines) if re.fullmatch(r"\[\d+/40\] failed +case 7 \([\d.]+ m?s\)", line))
     assert lines[failed + 1] == "    equality: 'wrong' differs from '7'"
     assert failed < lines.index(states[-1]) - 1
     assert len(lines) == len(states) + 2
@@ -89,11 +89,11 @@ def test_no_name_of_a_case_is_obeyed_in_a_large_suite(project: Project, hostile:
 
 def test_a_log_is_not_silent_for_longer_than_15_seconds() -> None:
     stream, now = io.StringIO(), [0.0]
-    shows = following(stream, Terminal(None, colour=False, live=False), None, lambda: now[0])
+    shows = progress_display(stream, Terminal(None, colour=False, live=False), None, lambda: now[0])
     with shows.cases([30], stop_when_decided=True) as shown:
         for now[0] in (1.0, 14.9, 15.0, 16.0, 29.0, 30.5):
             shown.waiting()
-    assert stream.getvalue() == "[0/30] nothing is done yet\n" * 2
+    assert stream.getvalue() == "[0/30] no case is finished yet\n" * 2
 
 
 def test_a_terminal_shows_what_is_done_and_failures_above_the_bar(project: Project) -> None:

@@ -15,11 +15,10 @@ from holodeck_action.record.canonical import canonical_json, record_digest
 from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project, evaluations
-from tests.llm.models import Answer, FakeModels, Request
+from tests.llm.models import KEY, Answer, FakeModels, Request
 
 pytestmark = pytest.mark.needs("deepeval")
 
-KEY = "sk-planted-rejudge-17"
 TESTED = "gpt-4o-tested"
 STEPS = ["Read the answer.", "Compare it with the criteria."]
 GEVAL = {"type": "geval", "name": "quality", "criteria": "Is it good?", "evaluation_steps": STEPS}
@@ -94,7 +93,7 @@ def test_answers_are_graded_again_and_the_agent_is_not_asked(shop: Shop) -> None
     assert canonical_cases(again) == canonical_cases(record)
     assert again.provenance.rejudged == record_digest(record)
     assert again.provenance.target == record.provenance.target
-    assert again.notices[0].startswith(f"judged again: the answers are those of record {record_digest(record)[:12]}")
+    assert again.notices[0].startswith(f"judged again: the answers are from record {record_digest(record)[:12]}")
     assert again.notices[0] in finished.stdout
     for name in ("verdict.json", "report.md", "junit.xml"):
         assert (shop.project.folder / "again" / name).exists()
@@ -131,9 +130,9 @@ def test_a_case_that_asks_something_else_now_is_an_error(shop: Shop) -> None:
     assert finished.code == 2
     lines = finished.stderr.splitlines()
     assert len(lines) == 2, finished.stderr
-    assert lines[0].startswith("error: out/results.json: case 'case-1': it asks or expects something else")
+    assert lines[0].startswith("error: out/results.json: case 'case-1': its input or expectations have changed")
     assert "agent.yaml:" in lines[0]
-    assert lines[1].startswith("error: out/results.json: case 'case-2': it is not in the suite any more")
+    assert lines[1].startswith("error: out/results.json: case 'case-2': it is no longer in the suite")
     assert not (shop.project.folder / "again" / "results.json").exists()
 
 
@@ -446,7 +445,7 @@ def test_the_other_flags(shop: Shop) -> None:
     shop.suite(GEVAL, cases=CASES[:1])
     shop.run()
     finished = shop.refused("--max-cost-usd", "1")
-    assert (finished.code, "the price of OpenAI model judge is not known" in finished.stderr) == (2, True)
+    assert (finished.code, "the price of OpenAI model judge is unknown" in finished.stderr) == (2, True)
     shop.project.write("keys.env", f"OPENAI_API_KEY={KEY}\n")
     shop.project.write("mine.md", "All of {{ 1 + 1 }} cases.\n")
     given = ("--env-file", "keys.env", "--record", "tape", "--template", "mine.md", "--no-html")

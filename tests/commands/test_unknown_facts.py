@@ -34,7 +34,7 @@ def test_times_of_reading_a_transcript_are_nobodys(project: Project) -> None:
     project.policy(target="recorded:answers.jsonl", gates={"p95_latency_ms": 1000})
     done, record = project.evaluate()
     assert done.code == 3, done.stderr
-    assert "2 answers did not tell" in done.stdout
+    assert "2 answers did not report it" in done.stdout
     timings = [turn.timing for turn in record.turns]
     assert [(each.duration_ms, each.model_ms) for each in timings if each] == [(None, 7.0), (None, None), (None, None)]
     project.policy(target="recorded:answers.jsonl")
@@ -95,7 +95,7 @@ def test_a_limit_on_flaky_cases_runs_every_trial_and_says_so(project: Project) -
     project.policy(**policy, gates={"max_flaky": 0})
     done, record = project.evaluate()
     assert (done.code, len(record.cases[0].trials)) == (1, 2)
-    assert "every trial of a case is run: gates.max_flaky looks at" in " ".join(record.notices)
+    assert "all trials of each case are run, because gates.max_flaky" in " ".join(record.notices)
 
 
 def test_no_metric_that_passes_makes_up_for_what_another_one_lacks(project: Project) -> None:

@@ -11,7 +11,7 @@ from holodeck_action.record.record import Record, TurnRecord
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project
 
-WAY_OUT = "give tool_invocations with the reply, an empty list where no tool was called"
+WAY_OUT = "give tool_invocations with the reply, an empty list if no tool was called"
 
 GRADERS = """
 def looks(ctx):
@@ -92,7 +92,7 @@ def test_silence_is_an_error_of_what_reads_tool_calls_and_of_nothing_else(projec
         assert bool(reasons) == (name in READS_CALLS), name
     counts = project.verdict()["counts"]
     assert counts["planned_evaluations"] - counts["completed_evaluations"] == len(READS_CALLS)
-    note = "no row of answers.jsonl has tool_invocations, at which 6 of 11 cases look"
+    note = "no row of answers.jsonl has tool_invocations, but 6 of 11 cases need them"
     assert note in finished.stderr
     assert note in project.run("validate").stderr
 

@@ -168,7 +168,7 @@ def test_type_may_be_left_out_in_a_case_and_is_asked_for_by_name_in_a_suite(proj
     project.suite([PARIS], metrics=[{"metric": "equality"}])
     refused = project.run("validate")
     assert refused.code == 2
-    assert "type is missing: every entry names its type (allowed: standard, geval, rag, code," in refused.stderr
+    assert "type is missing: every entry needs a type (allowed: standard, geval, rag, code," in refused.stderr
 
 
 def test_an_unset_variable_in_a_comment_is_no_error(project: Project) -> None:

@@ -66,7 +66,7 @@ def test_a_metric_that_cannot_be_evaluated_is_refused(project: Project, metric: 
     finished = project.run("run", "--target", "recorded:answers.jsonl")
     assert finished.code == 2
     assert f": {label}: " in finished.stderr
-    assert "; or set enabled: false to go without" in finished.stderr
+    assert "; or set enabled: false to leave it out" in finished.stderr
     assert finished.stdout == ""
 
 

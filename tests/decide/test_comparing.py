@@ -139,7 +139,7 @@ def test_a_raised_threshold_is_no_regression_and_is_told() -> None:
     found = compared(base, head)
     assert (found.regressed, rate(found).base, rate(found).head) == ((), 0.5, 0.5)
     assert found.notices == (
-        "bleu has the threshold 0.7, and had 0.5 on the base; both runs are judged by the criteria of this one.",
+        "bleu has the threshold 0.7, but had 0.5 on the base; both runs are judged by the criteria of this one.",
     )
     assert regressed(compared(of_scores(0.8), of_scores(0.6, threshold=0.7))) == ["case-0"]
 
@@ -152,12 +152,12 @@ def test_a_new_metric_is_no_regression_and_is_told() -> None:
         found = compared(one, other)
         assert (found.regressed, found.fixed, rate(found).difference) == ((), (), 0.0)
         assert (metric(found, "rouge").change, metric(found, "rouge").incomparable) == (None, reason)
-        assert found.notices == (f"rouge decides nothing about which cases pass here: {reason}.",)
+        assert found.notices == (f"rouge does not affect which cases pass here: {reason}.",)
     partly = record(case_of(turn(evaluation(0.8), new)), case_of(turn(evaluation(0.8))))
     both = record(case_of(turn(evaluation(0.8), new)), case_of(turn(evaluation(0.8), new)))
     found = compared(partly, both)
     assert found.regressed == ()
-    assert found.notices == ("rouge is asked on one side only in 1 case, where it does not count.",)
+    assert found.notices == ("rouge is used on only one side in 1 case, so it does not count there.",)
 
 
 CONFIGURATION = Configuration(("openai/gpt-4o",), "a", "s", "p", "m", "1.0.0")
@@ -166,12 +166,12 @@ CONFIGURATION = Configuration(("openai/gpt-4o",), "a", "s", "p", "m", "1.0.0")
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"judges": ("openai/gpt-5",)}, "its judge is openai/gpt-5, and was openai/gpt-4o on the base"),
-        ({"addresses": "b"}, "its judges are asked at another address"),
+        ({"judges": ("openai/gpt-5",)}, "its judge is openai/gpt-5 now, but was openai/gpt-4o on the base"),
+        ({"addresses": "b"}, "its judges are called at another address"),
         ({"model_settings": "t"}, "its judges have other settings"),
-        ({"panel": "q"}, "several verdicts become one in another way"),
+        ({"panel": "q"}, "the verdicts of its panel are combined in another way"),
         ({"metric": "n"}, "it has other settings"),
-        ({"version": "2"}, "its version is 2, and was 1.0.0 on the base"),
+        ({"version": "2"}, "its version is 2 now, but was 1.0.0 on the base"),
     ],
 )
 def test_scores_of_another_judge_show_no_change(changes: dict[str, Any], reason: str) -> None:
@@ -181,15 +181,15 @@ def test_scores_of_another_judge_show_no_change(changes: dict[str, Any], reason:
     assert (metric(found).incomparable, metric(found).change, found.paired) == (reason, None, 0)
     assert (found.regressed, found.pass_rate) == ((), None)
     unsaid = compared(of_letters("PP"), head)
-    assert metric(unsaid).incomparable == "only one of the runs says which models grade it"
+    assert metric(unsaid).incomparable == "only one of the runs records which models grade it"
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"evaluator_version": "2.0.0"}, "its version is 2.0.0, and was 1.0.0 on the base"),
+        ({"evaluator_version": "2.0.0"}, "its version is 2.0.0 now, but was 1.0.0 on the base"),
         ({"polarity": "minimize"}, "low scores are good on one side, high ones on the other"),
-        ({"metric": "rouge"}, "it is another metric on the base (standard bleu)"),
+        ({"metric": "rouge"}, "the base has another metric under this name (standard bleu)"),
         ({"settings": {"variant": "rougeL"}}, "it has other settings: variant"),
     ],
 )
@@ -280,7 +280,7 @@ def test_below_ten_pairs_there_is_no_interval() -> None:
     )
     assert len(nine.regressed) == 9
     assert (rate(ten).state, rate(ten).settles) == ("regressed", "")
-    assert rate(nine).settles == "77 cases × 1 trial would see a change of 10 points"
+    assert rate(nine).settles == "77 cases × 1 trial would detect a change of 10 points"
 
 
 def test_three_states_and_the_margin() -> None:
@@ -314,7 +314,7 @@ def test_different_numbers_of_trials_are_compared_over_those_that_both_have() ->
     head = record(*(case("PF", repeat=5, min_pass=5) for _ in range(12)))
     found = compared(base, head)
     assert (found.regressed, rate(found).difference, change(found).difference) == ((), 0.0, 0.0)
-    assert "repeat their cases differently" in found.notices[0]
+    assert "repeat cases a different number of times" in found.notices[0]
     assert len(compared(base, record(*(case("FP", repeat=5, min_pass=1) for _ in range(12)))).regressed) == 12
     short = compared(record(case("PPP", repeat=3, min_pass=3)), record(case("P", repeat=3, min_pass=1)))
     assert (short.paired, short.unpaired) == (1, ())
@@ -350,7 +350,7 @@ def test_more_trials_settle_what_repeating_explains() -> None:
     found = rate(compared(noisy(), noisy()))
     assert found.state == "inconclusive"
     assert found.settles.startswith("60 cases × ")
-    assert " trials would see a change of " in found.settles
+    assert " trials would detect a change of " in found.settles
 
 
 def test_what_was_consumed_is_that_of_the_cases_both_have() -> None:

@@ -395,9 +395,9 @@ def test_questions_and_expectations_are_told_apart() -> None:
         ("laxer", "removes some expected tools of")
     ]
     assert said(the_turn(found, tool_assertions=())) == [("laxer", "removes some expected tools of")]
-    assert said(the_turn(found)) == [("changed", "changes the questions or expectations of")]
+    assert said(the_turn(found)) == [("changed", "changes the inputs or expectations of")]
     unknown = (replace(asked.tool_assertions[0], matched=None),)
-    assert said(the_turn(found, tool_assertions=unknown)) == [("changed", "changes the questions or expectations of")]
+    assert said(the_turn(found, tool_assertions=unknown)) == [("changed", "changes the inputs or expectations of")]
 
 
 def test_what_a_base_does_not_tell_is_unknown_and_not_equal() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.decide.compare.paired_statistics import (
     benjamini_hochberg,
-    cases_to_see,
+    cases_to_detect,
     holm,
     interval,
     mcnemar_mid_p,
@@ -190,7 +190,7 @@ def test_nothing_is_detectable_in_a_handful_of_noisy_cases() -> None:
 def test_so_many_cases_see_the_effect_and_fewer_do_not(effect: float) -> None:
     graded = weighted(np.random.default_rng(2).normal(0, 0.3, 40).clip(-1, 1))
     for found in (graded, cases(4, 4, 32), cases(0, 0, 40)):
-        needed = cases_to_see(effect, found)
+        needed = cases_to_detect(effect, found)
         for n, sees in ((math.ceil(needed * 1.1) + 3, True), (math.floor(needed * 0.8), False)):
             detectable = minimum_detectable_effect([found[i * len(found) // n] for i in range(n)])
             assert (detectable is not None and detectable <= effect) is sees, (needed, n)
@@ -199,8 +199,10 @@ def test_so_many_cases_see_the_effect_and_fewer_do_not(effect: float) -> None:
 def test_repeating_cases_makes_up_for_fewer_where_repeating_is_the_noise() -> None:
     found = weighted(np.random.default_rng(2).normal(0, 0.3, 40).clip(-1, 1))
     variance = float(np.var([value for value, _ in found], ddof=1))
-    assert cases_to_see(0.1, found, noise=variance, less=1 / 5) == pytest.approx(cases_to_see(0.1, found) / 5, abs=2)
-    assert cases_to_see(0.1, found, noise=0.0, less=1 / 5) == cases_to_see(0.1, found)
+    assert cases_to_detect(0.1, found, noise=variance, less=1 / 5) == pytest.approx(
+        cases_to_detect(0.1, found) / 5, abs=2
+    )
+    assert cases_to_detect(0.1, found, noise=0.0, less=1 / 5) == cases_to_detect(0.1, found)
 
 
 difference_values = st.one_of(

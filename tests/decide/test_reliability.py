@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from holodeck_action.decide.agreement import (
     alpha_of_pairs,
     cohen_kappa,
-    confusion_of,
     corrected_rate,
+    count_confusion,
     mean_absolute_error,
     pearson,
     spearman,
@@ -34,7 +34,7 @@ def ends(found: Estimate) -> tuple[float, float]:
 
 def test_verdicts_are_counted_by_who_said_what() -> None:
     verdicts = [(True, True)] * 4 + [(False, True)] * 3 + [(True, False)] * 2 + [(False, False)]
-    found = confusion_of(verdicts)
+    found = count_confusion(verdicts)
     assert found == Confusion(true_pass=4, false_pass=3, false_fail=2, true_fail=1)
     assert (found.n, found.agreed, found.human_passes, found.human_fails, found.judge_passes) == (10, 5, 6, 4, 7)
 
@@ -124,7 +124,7 @@ def simulated(chance: random.Random, n: int, rate: float, sensitivity: float, sp
     for _ in range(n):
         human = chance.random() < rate
         verdicts.append((human, chance.random() < (sensitivity if human else 1 - specificity)))
-    return confusion_of(verdicts)
+    return count_confusion(verdicts)
 
 
 @pytest.mark.parametrize("n", [20, 100])

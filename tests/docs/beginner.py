@@ -18,10 +18,9 @@ from tests.docs.pages import ROOT, blocks, typed
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub
 from tests.github.workflow import REPOSITORY, Start, Workflow
-from tests.llm.models import Answer, FakeModels, Request, ToolCall
+from tests.llm.models import KEY, Answer, FakeModels, Request, ToolCall
 
 PAGE = ROOT / "docs" / "getting-started.md"
-KEY = "sk-of-the-beginner"
 OF_THE_MACHINE = ("UV_", "PIP_", "SSL_", "LANG", "LC_")
 """How variables begin that say how this machine reaches the package index."""
 

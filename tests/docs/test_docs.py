@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holodeck_action.metrics.registry import built_in
 from tests.commands.project import Project
 from tests.docs.pages import blocks
 from tests.docs.texts import GAP, texts_of_the_program
@@ -127,6 +128,14 @@ def test_every_message_of_the_troubleshooting_page_is_one_of_the_product() -> No
     assert [
         message for message in quoted if not any(message.strip(GAP) in text for text in texts_of_the_program())
     ] == []
+
+
+def test_the_page_on_metrics_has_a_row_for_every_type() -> None:
+    rows = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8").partition("\n\n## ")[0]
+    documented = {
+        name for first in re.findall(r"^\| (`[^|]+) \|", rows, re.MULTILINE) for name in re.findall(r"`(\w+)`", first)
+    }
+    assert sorted(built_in().classes.keys() - documented) == []
 
 
 _RAG = {"answer_relevancy", "faithfulness", "contextual_relevancy", "contextual_precision", "contextual_recall"}

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from scripts.build_field_reference import PAGE, POLICY_PAGE, build, with_gates
+from scripts.build_field_reference import PAGE, POLICY_PAGE, build_page, with_gate_table
 from tests.commands.project import Project
 
 pytestmark = pytest.mark.needs()
 
 
 def test_the_page_is_as_it_is_built() -> None:
-    assert PAGE.read_text(encoding="utf-8") == build(), "run make fields"
+    assert PAGE.read_text(encoding="utf-8") == build_page(), "run make fields"
     policy = POLICY_PAGE.read_text(encoding="utf-8")
-    assert policy == with_gates(policy), "run make fields"
+    assert policy == with_gate_table(policy), "run make fields"
 
 
 def _examples(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

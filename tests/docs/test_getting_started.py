@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.action.composite import path_with
-from tests.docs.beginner import KEY, Beginner, of_the_machine, shop_models
+from tests.docs.beginner import Beginner, of_the_machine, shop_models
 from tests.docs.pages import ROOT
 from tests.github.fake import FakeGitHub
 from tests.github.workflow import InProcess
+from tests.llm.models import KEY
 from tests.workers.installing import uv
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]

@@ -8,9 +8,8 @@ import pytest
 
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project, evaluations
-from tests.llm.models import Answer, FakeModels
+from tests.llm.models import KEY, Answer, FakeModels
 
-KEY = "sk-package"
 POLITE = '''
 from typing import Annotated, Literal
 
@@ -85,9 +84,9 @@ def site(folder: Path, value: str, text: str = POLITE) -> str:
     [
         ("absent:PoliteMetric", "cannot be imported (ModuleNotFoundError: No module named 'absent')"),
         ("polite:Absent", "cannot be imported (AttributeError: module 'polite' has no attribute 'Absent')"),
-        ("polite:SOMETHING", "is no subclass of holodeck_action.suite.model.metric_base.Metric"),
+        ("polite:SOMETHING", "is not a subclass of holodeck_action.suite.model.metric_base.Metric"),
         ("polite:Untyped", 'has no field such as type: Literal["polite"] = "polite"'),
-        ("polite:Taken", "brings the type geval, which there is already: rename it"),
+        ("polite:Taken", "defines the type geval, which already exists: rename it"),
     ],
 )
 def test_a_broken_entry_point_is_a_configuration_error(

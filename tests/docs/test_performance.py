@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from bench.goals import HEADS, Goal
-from bench.pages import DOCS, made_table, table
+from bench.pages import DOCS, current_table, markdown_table
 
-SHOWN = made_table(DOCS / "performance.md", "goals", "python -m bench.goals --markdown")
+SHOWN = current_table(DOCS / "performance.md", "goals", "python -m bench.goals --markdown")
 ROWS = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in SHOWN.splitlines()[2:]]
 
 
@@ -18,7 +18,7 @@ def number(text: str) -> float:
 
 
 def test_the_table_is_one_of_the_command() -> None:
-    assert SHOWN.startswith(table(HEADS, []))
+    assert SHOWN.startswith(markdown_table(HEADS, []))
     assert len(ROWS) >= 15
     assert len({row[0] for row in ROWS}) == len(ROWS)
 
@@ -33,8 +33,8 @@ def test_each_goal_is_judged_by_its_figures() -> None:
 
 
 def test_a_goal_is_held_at_its_bound() -> None:
-    assert Goal("at most", 2.0, 2.0, "ms", "").held
-    assert not Goal("at most", 2.01, 2.0, "ms", "").held
-    assert Goal("at least", 10.0, 10.0, "×", "", at_least=True).held
-    assert not Goal("at least", 9.9, 10.0, "×", "", at_least=True).held
+    assert Goal("at most", 2.0, 2.0, "ms", "").is_reached
+    assert not Goal("at most", 2.01, 2.0, "ms", "").is_reached
+    assert Goal("at least", 10.0, 10.0, "×", "", at_least=True).is_reached
+    assert not Goal("at least", 9.9, 10.0, "×", "", at_least=True).is_reached
     assert Goal("peak", 250.4, 250, "MiB", "floor").row() == ("peak", "250 MiB", "≤ 250 MiB", "floor", "**no**")

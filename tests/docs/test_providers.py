@@ -11,10 +11,9 @@ import yaml
 from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, ProviderName
 from tests.commands.project import Project
 from tests.docs.pages import ROOT, blocks
-from tests.llm.models import Answer, FakeModels, Request, ToolCall
+from tests.llm.models import KEY, Answer, FakeModels, Request, ToolCall
 
 PAGE = ROOT / "docs" / "providers.md"
-KEY = "key-planted-4711-secret"
 SUITE, FRAGMENTS = (
     [yaml.safe_load(block.text) for block in blocks(PAGE) if block.mark == mark] for mark in ("agent.yaml", "fragment")
 )

@@ -7,21 +7,21 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from bench.pages import made_table
-from bench.scale import COMMAND, PAGE, compared, main
-from bench.scale_model import Fleet, Load, Plan, Provider, forecast, most_of, rates, wall_s
+from bench.pages import current_table
+from bench.scale import COMMAND, PAGE, compare_seconds, main
+from bench.scale_model import Fleet, Load, Plan, Provider, expected_largest, forecast, station_rates, wall_seconds
 from bench.scale_plans import DIFFERENCES, SCENARIOS
-from bench.scale_simulation import simulate, smaller
-from bench.scale_tables import ROWS, costs_of, figures, text_of
+from bench.scale_simulation import scale_down, simulate
+from bench.scale_tables import ROWS, measured_costs, read_figures, table_text
 
-FOUND = figures()
-COSTS = costs_of(FOUND)
+FOUND = read_figures()
+COSTS = measured_costs(FOUND)
 JUDGED = Load(2_000, judged=1)
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_tables_are_those_of_the_figures(name: str) -> None:
-    assert made_table(PAGE, name, COMMAND) == text_of(name, FOUND)
+    assert current_table(PAGE, name, COMMAND) == table_text(name, FOUND)
 
 
 def test_every_plan_of_the_page_was_simulated() -> None:
@@ -38,7 +38,7 @@ def test_real_runs_took_what_the_simulation_says() -> None:
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_the_model_and_the_simulation_agree(name: str) -> None:
     plan = DIFFERENCES[name]
-    model, simulation = compared(COSTS, replace(plan, load=replace(plan.load, cases=8_000)), seeds=2)
+    model, simulation = compare_seconds(COSTS, replace(plan, load=replace(plan.load, cases=8_000)), seeds=2)
     # In so small a run, one loss more or less counts.
     lost = plan.fleet.losses_per_hour > 0
     assert simulation == pytest.approx(model, rel=0.4 if lost else 0.15)
@@ -85,7 +85,7 @@ def test_a_cluster_gives_the_cases_of_a_lost_worker_to_others() -> None:
 @pytest.mark.parametrize("name", ["tokens a minute, 4 shards", "coordinator, cluster of 16"])
 def test_the_station_that_sets_the_pace_is_the_busiest(name: str) -> None:
     plan = DIFFERENCES[name]
-    slowest = min(rates(COSTS, plan).items(), key=lambda each: each[1])[0]
+    slowest = min(station_rates(COSTS, plan).items(), key=lambda each: each[1])[0]
     assert forecast(COSTS, plan).pace == slowest == name.partition(",")[0]
     shares = simulate(COSTS, plan).shares
     assert max(shares, key=shares.__getitem__) == slowest
@@ -93,19 +93,19 @@ def test_the_station_that_sets_the_pace_is_the_busiest(name: str) -> None:
 
 def test_a_smaller_plan_takes_as_long() -> None:
     plan = Plan(replace(JUDGED, cases=16_000), Fleet(machines=8), Provider(6_000, 9e6))
-    costs, fewer = smaller(COSTS, plan, 4)
+    costs, fewer = scale_down(COSTS, plan, 4)
     assert (fewer.load.cases, fewer.fleet.machines, fewer.provider.requests_per_minute) == (4_000, 2, 1_500)
-    assert wall_s(costs, fewer) == pytest.approx(wall_s(COSTS, plan))
+    assert wall_seconds(costs, fewer) == pytest.approx(wall_seconds(COSTS, plan))
     assert simulate(costs, fewer).wall_s == pytest.approx(simulate(COSTS, plan).wall_s, rel=0.1)
     with pytest.raises(ValueError, match="8 machines cannot be divided by 3"):
-        smaller(COSTS, plan, 3)
+        scale_down(COSTS, plan, 3)
 
 
 def test_most_losses_of_one_machine() -> None:
     # One machine: the mean. Two with mean 1: sum over k of 1 − F(k)², F(0) = 0.3679, F(1) = 0.7358, F(2) = 0.9197, …
-    assert most_of(1, 0.5) == pytest.approx(0.5)
-    assert most_of(2, 1.0) == pytest.approx(1.5238, abs=1e-3)
-    assert most_of(5, 0.0) == 0.0
+    assert expected_largest(1, 0.5) == pytest.approx(0.5)
+    assert expected_largest(2, 1.0) == pytest.approx(1.5238, abs=1e-3)
+    assert expected_largest(5, 0.0) == 0.0
 
 
 def test_a_plan_of_ones_own() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from bench.pages import made_table, table
+from bench.pages import current_table, markdown_table
 from bench.simulation import COMMAND, PAGE, SIZES_HEADS, Trials, gate_row, interval_row, size_rows
 from holodeck_action.decide.compare.comparing import compare
 from holodeck_action.decide.compare.comparison import Comparison, Difference, MetricComparison
@@ -15,13 +15,13 @@ from holodeck_action.reports.comparison import rate_text, state_text
 from holodeck_action.suite.model.policy import Baseline
 from tests.record.records import case, record
 
-SAID = "worse in this metric alone (−23 to −0.4 points), not beyond chance among the 3 compared"
+SAID = "worse if this metric is considered alone (−23 to −0.4 points), but not beyond chance among the 3 compared"
 TEXT = PAGE.read_text(encoding="utf-8")
 PROSE = " ".join(TEXT.split())
 
 
 def shown(name: str) -> str:
-    return made_table(PAGE, name, COMMAND)
+    return current_table(PAGE, name, COMMAND)
 
 
 def rows(name: str) -> dict[tuple[str, ...], list[float]]:
@@ -68,7 +68,9 @@ def test_a_change_of_one_metric_alone_is_not_called_noise() -> None:
     among = replace(found, pass_rate=several, metrics=(MetricComparison("a", "maximize", several),) * 2)
     assert f"pass rate {SAID}" == rate_text(among)
     assert SAID in PROSE
-    assert state_text(several, among) == "worse in this metric alone, not beyond chance among the 3 compared"
+    assert state_text(several, among) == (
+        "worse if this metric is considered alone, but not beyond chance among the 3 compared"
+    )
     assert "within noise" in rate_text(replace(found, pass_rate=replace(several, high=0.01)))
 
 
@@ -80,18 +82,20 @@ def test_the_inconclusive_example_is_what_the_program_says() -> None:
     assert f"the coin gives {found.p_value:.2f}" in PROSE
     assert f"the interval is −{-100 * found.low:.1f} to +{100 * found.high:.1f} points" in PROSE
     cases, _, rest = found.settles.partition(" × ")
-    assert rest == "1 trial would see a change of 8 points"
-    assert f"{cases} would see a change of 8 points" in PROSE
+    assert rest == "1 trial would detect a change of 8 points"
+    assert f"{cases} would detect a change of 8 points" in PROSE
 
 
 def test_the_table_of_sizes_is_computed() -> None:
-    assert shown("sizes") == table(SIZES_HEADS, size_rows())
+    assert shown("sizes") == markdown_table(SIZES_HEADS, size_rows())
 
 
 @pytest.mark.slow
 def test_rows_of_the_tables_come_out_again() -> None:
-    assert table((), [gate_row(20, Trials(1), -0.1)]).splitlines()[-1] in shown("gates")
-    assert table((), [interval_row("scores of which one in ten falls", 20)]).splitlines()[-1] in shown("intervals")
+    assert markdown_table((), [gate_row(20, Trials(1), -0.1)]).splitlines()[-1] in shown("gates")
+    assert markdown_table((), [interval_row("scores of which one in ten falls", 20)]).splitlines()[-1] in shown(
+        "intervals"
+    )
 
 
 def test_the_gate_on_the_comparison_keeps_what_it_promises() -> None:

@@ -34,8 +34,8 @@ SUPPORT = Example(
         "return-of-a-milk-jug": ('tool start_return: order_id is "LF-20713", expected "LF-20731"',),
         "cancel-an-order": ("tool cancel_order was not called (calls: get_order)",),
         "only-asking-about-cancelling": ("call 2, 'update_subscription', is one too many",),
-        "which-water-to-use": ("length: ", "77 words, more than the 60 allowed"),
-        "spare-gasket": ("0 words, fewer than the 2 wanted", "METEOR 0, needs 0.45"),
+        "which-water-to-use": ("length: ", "77 words, more than the maximum of 60"),
+        "spare-gasket": ("0 words, fewer than the minimum of 2", "METEOR 0, needs 0.45"),
     },
 )
 FINANCIAL = Example(

@@ -6,6 +6,8 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
+from pydantic import ValidationError
+
 from holodeck_action.metrics.retrieval import RetrievalName
 from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GATES, Gates
 from holodeck_action.targets.reply import REPLY
@@ -108,9 +110,17 @@ def cases(chance: random.Random) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return listed, added
 
 
+def _accepts(gate: str, limit: int) -> bool:
+    try:
+        Gates.model_validate({gate: limit})
+    except ValidationError:
+        return False
+    return True
+
+
 def gates(chance: random.Random, *, compared: bool) -> dict[str, Any]:
     """Return a limit for each gate, some of them such that missing evaluations are tolerated."""
-    limits: dict[str, Any] = {name: chance.randrange(4) for name, gate in GATES.items() if gate.stricter == "lower"}
+    limits: dict[str, Any] = {name: chance.randrange(4) if _accepts(name, 3) else 0.5 for name in GATES}
     limits |= {
         "min_pass_rate": chance.choice((0.1, 0.3, 0.5)),
         "min_pass_rate_lower_bound": chance.choice((0.05, 0.2)),

@@ -15,11 +15,10 @@ from holodeck_action.metrics.registry import built_in
 from tests.commands.project import Project
 from tests.facts.test_table import FULL
 from tests.llm.judging import asked_keys
-from tests.llm.models import Answer, FakeModels, Request
+from tests.llm.models import KEY, Answer, FakeModels, Request
 
 pytestmark = pytest.mark.needs("deepeval", "presets")
 
-KEY = "sk-planted-facts-3"
 MARKED = ("text a", "find")
 RAG = ("faithfulness", "contextual_relevancy", "contextual_precision", "contextual_recall")
 METRICS: dict[str, dict[str, Any]] = {

@@ -23,17 +23,18 @@ MAKERS = (
 )
 """Rooms in which an answer comes about, before there are facts of it; every other one is held to the rule."""
 READERS = {
-    "extensions/calibration/labelled_answers.py": "of labelled rows",
+    "extensions/calibration/labels.py": "of labelled rows",
     "extensions/view/shown_runs.py": "of trials, to show their order",
     "extensions/importers/checks.py": "of a grader's context, which is only given what is known",
     "extensions/importers/readback.py": "of cases in files",
-    "extensions/calibration/labelled.py": "of cases in files",
+    "extensions/calibration/label_judging.py": "of cases in files",
     "extensions/deepeval/rag.py": "of DeepEval's own test case",
     "reports/report_building.py": "shows calls",
     "reports/page/viewer_cases.py": "shows calls, chunks and tokens",
     "decide/consumption.py": "sums up, and counts what is unknown apart",
     "record/parsed_record.py": "reads a record",
     "record/record.py": "makes the facts",
+    "run/one_answer.py": "makes the facts of an answer",
     "run/trial.py": "makes the facts of a turn that goes on, and its record",
     "scoring/evaluations.py": "keeps what an evaluation took",
     "scoring/reuse.py": "keeps what an evaluation took",

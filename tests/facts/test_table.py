@@ -29,6 +29,10 @@ SMALLEST: dict[str, dict[str, Any]] = {
     "retrieval": {"metric": "recall_at_k", "k": 3},
     "length": {"max_words": 5},
     "composite": {"metrics": [{"type": "length", "max_words": 5}]},
+    **{kind: {"value": "x"} for kind in ("contains", "not_contains", "starts_with", "ends_with")},
+    **{kind: {"values": ["x"]} for kind in ("contains_any", "contains_all")},
+    **{kind: {"pattern": "x"} for kind in ("regex", "not_regex")},
+    "similar": {"embedding_model": "e", "threshold": 0.8},
 }
 """Settings without which there is no such metric, those that read a fact among them."""
 CALL = {"name": "find", "args": {}, "result": "ok"}

@@ -109,12 +109,15 @@ def test_allow_path(tmp_path: Path, command: str) -> None:
     lettered(project, "P")
     project.policy(target="recorded:../outside/answers.jsonl")
     project.write("labels.csv", "input,response,label\nq,a,pass\n")
-    refused = "holodeck-action.yaml:2:12: target: the file lies outside of the checkout"
+    refused = "holodeck-action.yaml:2:12: target: the file is outside the checkout"
     found = [project.run(*command.split(), *flags) for flags in ((), ("--allow-path", str(outside)))]
     assert [refused in finished.stderr for finished in found] == [True, False]
     if command in ("run", "validate"):
         assert [finished.code for finished in found] == [2, 0]
-        assert "absent: there is no such folder" in project.run(command, "--allow-path", "absent").stderr
+        assert (
+            "absent: the folder, which --allow-path names, does not exist"
+            in project.run(command, "--allow-path", "absent").stderr
+        )
 
 
 @pytest.mark.proves(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, get_args
 
@@ -12,10 +12,9 @@ from holodeck_action.extensions.deepeval.metrics_rag import RagName
 from holodeck_action.record.evaluation import Evaluation
 from tests.commands.project import Project
 from tests.llm.judging import Judge, Truth, asked_keys
-from tests.llm.models import Answer, FakeModels, Request
+from tests.llm.models import KEY, Answer, FakeModels, Request, serve_models
 from tests.llm.models.values import Reply
 
-KEY = "sk-fields"
 STEPS = ["Read it."]
 GEVAL = {"type": "geval", "name": "Tone", "criteria": "mild", "evaluation_steps": STEPS}
 FAITHFULNESS = {"type": "rag", "metric_type": "faithfulness"}
@@ -85,12 +84,7 @@ def judge(request: Request) -> Reply:
     return told.text.replace('"yes"', '"no"') if harsh and asked == {"verdicts"} else told
 
 
-@pytest.fixture(scope="module")
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(judge)
-        yield models
-        assert models.violations == []
+pytestmark = pytest.mark.models(answer=judge)
 
 
 def model(models: FakeModels, name: str) -> dict[str, Any]:
@@ -121,12 +115,13 @@ def graded(project: Project, models: FakeModels, metrics: Mapping[str, Mapping[s
 
 
 @pytest.fixture(scope="module")
-def judged(models: FakeModels, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
+def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
     metrics = {f"{key} without": pair.entry for key, pair in PAIRS.items()}
     metrics |= {f"{key} with": {**pair.entry, **pair.setting} for key, pair in PAIRS.items()}
     # Metrics of different settings must not share a name.
     named = {key: {**entry, "name": key} for key, entry in metrics.items()}
-    return graded(Project(tmp_path_factory.mktemp("judged")), models, named)
+    with serve_models(answer=judge) as models:
+        return graded(Project(tmp_path_factory.mktemp("judged")), models, named)
 
 
 @pytest.mark.proves(*PAIRS)

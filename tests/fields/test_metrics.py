@@ -262,4 +262,4 @@ def test_a_metric_that_needs_a_judge_is_refused_unless_disabled(project: Project
         project.answers([{"case": "one", "response": "y", "tool_invocations": []}])
         finished = project.run("run", "--target", "recorded:answers.jsonl")
         assert finished.code == code
-        assert ("or set enabled: false to go without" in finished.stderr) is enabled
+        assert ("or set enabled: false to leave it out" in finished.stderr) is enabled

@@ -5,8 +5,9 @@ from __future__ import annotations
 from holodeck_action.record.record import RecordedBaseline
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project
-from tests.commands.test_against import KEY, records
+from tests.commands.test_against import records
 from tests.github.test_merge_base import git
+from tests.llm.models import KEY
 
 AGENT = """
 def answer(messages):

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
-from holodeck_action.github.annotations import DETAILS_LIMIT, MESSAGE_LIMIT, MOST, TITLE_LIMIT, Annotation, as_check
+from holodeck_action.github.annotations import (
+    DETAILS_LIMIT,
+    MESSAGE_LIMIT,
+    MOST,
+    TITLE_LIMIT,
+    Annotation,
+    as_check_annotation,
+)
 from holodeck_action.github.case_annotations import annotate, passing_keys
 from holodeck_action.github.rest.api import connect
 from holodeck_action.github.rest.objects import CheckState
@@ -286,7 +293,7 @@ def test_a_turn_without_a_line_stands_on_its_case_and_a_wrong_column_is_left_out
     )
     (made,) = annotate([report_of(replace(asked, trials=trials))])
     assert _places((made,)) == [(8, None)]
-    assert "start_column" not in as_check(made)
+    assert "start_column" not in as_check_annotation(made)
 
 
 def test_a_row_of_what_has_no_lines_has_no_annotation() -> None:
@@ -366,9 +373,9 @@ def test_two_thousand_failing_cases_are_annotated_within_the_limits_of_a_check_r
     made = replace(hostile_record(2000, 20_000))
     made = replace(made, provenance=replace(made.provenance, folder="shop"))
     report = build_report(made, decide(made))
-    began = time.perf_counter()
+    began = time.process_time()
     marks = annotate([report])
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert len(marks) == 2000
     assert all(mark.details for mark in marks[:MOST])
     assert not any(mark.details for mark in marks[MOST:])
@@ -379,7 +386,7 @@ def test_two_thousand_failing_cases_are_annotated_within_the_limits_of_a_check_r
     repository.add_pull(7, head_sha=SHA)
     with connect("ghs_job", hub.url, "octo/shop", pause=lambda _: None) as api:
         run = api.create_check(SHA, "holodeck", "1", CheckState("in_progress"))
-        batch = [as_check(mark) for mark in marks[:50]]
+        batch = [as_check_annotation(mark) for mark in marks[:50]]
         api.update_check(run.id, CheckState("in_progress", title="t", summary="s", annotations=batch))
     assert len(repository.check_runs(SHA)[0]["annotations"]) == 50
 

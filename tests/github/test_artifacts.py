@@ -50,7 +50,7 @@ def test_a_pull_request_is_compared_with_the_run_of_its_merge_base(shop: Shop) -
 
 def test_a_push_is_compared_with_the_run_before(shop: Shop) -> None:
     assert shop.push().code == 0
-    assert "let a workflow evaluate pushes to main and upload the output folder" in shop.missing()
+    assert "add a workflow that evaluates pushes to main and uploads the output folder" in shop.missing()
     first = shop.main
     shop.upload()
     shop.merge()
@@ -87,17 +87,17 @@ def test_the_newest_run_of_a_commit_is_taken(shop: Shop) -> None:
     ("run", "reason"),
     [
         ({"branch": "topic"}, "main has results of this suite for commit"),
-        ({"head_repository_id": 4711}, "main can be used: 1 passed over, of a run of a fork;"),
+        ({"head_repository_id": 4711}, "main can be used: 1 skipped, of a run of a fork;"),
         (
             {"event": "pull_request_target"},
-            "of a run by `pull_request_target`, which anybody may start;",
+            "of a run by `pull_request_target`, which anyone may start;",
         ),
         (
             {"event": "issue_comment"},
-            "of a run by `issue_comment`, which anybody may start;",
+            "of a run by `issue_comment`, which anyone may start;",
         ),
-        ({"event": "workflow_run"}, "of a run by `workflow_run`, which anybody may start;"),
-        ({"status": "in_progress"}, "can be used: 1 passed over, of a run that has not ended;"),
+        ({"event": "workflow_run"}, "of a run by `workflow_run`, which anyone may start;"),
+        ({"status": "in_progress"}, "can be used: 1 skipped, of a run that has not ended;"),
     ],
     ids=str,
 )
@@ -114,8 +114,8 @@ def test_results_of_another_commit_are_refused(shop: Shop) -> None:
     shop.push()
     forged = shop.upload(shop.merge())
     shop.pull(shop.branch_off())
-    assert f"artifact {forged.id} (holodeck-results) results.json: says that it is of commit" in shop.missing()
-    assert "and belongs to" in shop.missing()
+    assert f"artifact {forged.id} (holodeck-results) results.json: claims to be of commit" in shop.missing()
+    assert "but belongs to" in shop.missing()
 
 
 def test_what_cannot_be_used_is_passed_over_and_told(shop: Shop) -> None:
@@ -124,7 +124,7 @@ def test_what_cannot_be_used_is_passed_over_and_told(shop: Shop) -> None:
     bad = shop.upload(files=b"no archive")
     shop.pull(shop.branch_off())
     assert shop.base().commit == good.run.head_sha
-    assert shop.base().notices == (f"passed over: artifact {bad.id} (holodeck-results) is no zip archive",)
+    assert shop.base().notices == (f"skipped: artifact {bad.id} (holodeck-results) is not a zip archive",)
 
 
 def linked() -> bytes:
@@ -161,10 +161,10 @@ def packed_with(method: int) -> bytes:
 
 
 HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
-    "slip": (lambda: zipped({"../results.json": b"{}"}), "a file whose name leads out of it"),
-    "absolute": (lambda: zipped({"/results.json": b"{}"}), "a file whose name leads out of it"),
-    "drive": (lambda: zipped({"C:/results.json": b"{}"}), "a file whose name leads out of it"),
-    "backslash": (lambda: zipped({"a\\results.json": b"{}"}), "a file whose name leads out of it"),
+    "slip": (lambda: zipped({"../results.json": b"{}"}), "a file whose path leaves the archive"),
+    "absolute": (lambda: zipped({"/results.json": b"{}"}), "a file whose path leaves the archive"),
+    "drive": (lambda: zipped({"C:/results.json": b"{}"}), "a file whose path leaves the archive"),
+    "backslash": (lambda: zipped({"a\\results.json": b"{}"}), "a file whose path leaves the archive"),
     "link": (linked, "has a link"),
     "twice": (twice, "has two files of the same name"),
     "bomb": (lambda: zipped({"results.json": bytes(50_000_000)}), "unpacks to more than 200 times its size"),
@@ -175,9 +175,9 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: zipped({"results.json": b"{}"}).replace(b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1"),
         "encrypted",
     ),
-    "packed": (lambda: packed_with(zipfile.ZIP_LZMA), "is packed in another way"),
-    "cut": (lambda: zipped({"results.json": b"{}" * 1000})[:60], "is no zip archive"),
-    "nothing": (lambda: b"", "is no zip archive"),
+    "packed": (lambda: packed_with(zipfile.ZIP_LZMA), "is compressed in an unsupported way"),
+    "cut": (lambda: zipped({"results.json": b"{}" * 1000})[:60], "is not a zip archive"),
+    "nothing": (lambda: b"", "is not a zip archive"),
     "text": (lambda: zipped({"results.json": b"hello"}), "results.json: not a results file"),
     "deep": (lambda: zipped({"results.json": b"[" * 100_000}), "results.json: not a results file"),
     "other": (lambda: zipped({"results.json": b'{"schema_version": 2, "suite": {}}'}), "not a results file"),
@@ -224,7 +224,7 @@ def test_an_edited_record_is_refused(shop: Shop) -> None:
     record["cases"][0]["trials"][0]["turns"][0]["response"] = "better"
     shop.upload(files={"results.json": json.dumps(record).encode()})
     shop.pull(shop.branch_off())
-    assert "results.json: is not whole" in shop.missing()
+    assert "results.json: is incomplete" in shop.missing()
 
 
 def test_expired_artifacts(shop: Shop) -> None:
@@ -375,7 +375,7 @@ def test_another_target_does_not_take_the_place_of_the_base(shop: Shop, other: d
     assert kept(shop) == mine
     assert ended.code == 1
     (notice,) = shop.base().notices
-    assert notice.startswith("2 results of this suite were found; passed over: 1 of another ")
+    assert notice.startswith("2 results of this suite were found; skipped: 1 of another ")
 
 
 def test_results_of_this_workflow_are_preferred_for_the_same_target(shop: Shop) -> None:
@@ -390,7 +390,8 @@ def test_results_of_another_target_are_used_where_there_are_no_others(shop: Shop
     shop.pull(shop.branch_off())
     assert kept(shop) == theirs
     assert shop.base().notices == (
-        "the results of the base are those of another workflow and another target: none of this target were found",
+        "the results of the base are those of another workflow and another target: no results of this target "
+        "were found",
     )
 
 
@@ -441,4 +442,4 @@ def test_more_runs_than_are_asked_about_are_told(shop: Shop, accepted: str, code
     ended = shop.pull(shop.branch_off(), inputs={"on-missing-baseline": accepted})
     assert ended.code == code
     assert "only the nearest 100 runs were looked at" in shop.missing()
-    assert "let a workflow evaluate" not in shop.missing()
+    assert "add a workflow that evaluates" not in shop.missing()

@@ -14,7 +14,7 @@ from tests.github.fake import FakeGitHub, Fault
 from tests.github.life import suite
 
 DATA = "holodeck-data"
-KEY = suite_key("", "agent.yaml")
+SUITE_KEY = suite_key("", "agent.yaml")
 
 
 class Stored(Shop):
@@ -26,7 +26,7 @@ class Stored(Shop):
         self.push()
         return (self.project.folder / OUTPUT / "results.json").read_bytes()
 
-    def store(self, commit: str, packed: bytes, key: str = KEY) -> None:
+    def store(self, commit: str, packed: bytes, key: str = SUITE_KEY) -> None:
         """Put a file where the results of a commit are."""
         parents = [self.git.refs[name] for name in (f"refs/heads/{DATA}",) if name in self.git.refs]
         files: dict[str, str | bytes | None] = {f"records/{commit}/{key}.json.gz": packed, "history.jsonl": "{}\n"}
@@ -57,7 +57,7 @@ def test_each_suite_has_its_own_results(shop: Stored) -> None:
     suite(Project(shop.project.folder / "agents" / "two"), name="two")
     two = {"suite": "agents/two/agent.yaml"}
     shop.pull(shop.branch_off(), inputs=two)
-    assert f"the branch {DATA} has no results of this suite for commit" in shop.missing()
+    assert f"the branch {DATA} holds no results of this suite for commit" in shop.missing()
     shop.push(inputs=two)
     content = (shop.project.folder / OUTPUT / "results.json").read_bytes()
     shop.store(shop.main, gzip.compress(content), suite_key("agents/two", "agent.yaml"))
@@ -73,14 +73,14 @@ def test_what_cannot_be_used_is_passed_over(shop: Stored) -> None:
     shop.store(shop.merge(), b"no gzip")
     shop.pull(shop.branch_off())
     assert shop.base().commit == first
-    assert f"passed over: records/{shop.main}/{KEY}.json.gz: is damaged" in shop.base().notices[1]
+    assert f"skipped: records/{shop.main}/{SUITE_KEY}.json.gz: is damaged" in shop.base().notices[1]
 
 
 HOSTILE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "bomb": (lambda content: gzip.compress(bytes(300_000_000)), "unpacks to more than 268,435,456 bytes"),
     "cut": (lambda content: gzip.compress(content)[:100], "is damaged"),
     "text": (lambda content: gzip.compress(b"hello"), "not a results file"),
-    "edited": (lambda content: gzip.compress(content.replace(b"30 days", b"31 days")), "is not whole"),
+    "edited": (lambda content: gzip.compress(content.replace(b"30 days", b"31 days")), "is incomplete"),
 }
 
 
@@ -97,7 +97,7 @@ def test_results_of_another_commit_are_refused(shop: Stored) -> None:
     content = shop.results()
     shop.store(shop.merge(), gzip.compress(content))
     shop.pull(shop.branch_off())
-    assert "says that it is of commit" in shop.missing()
+    assert "claims to be of commit" in shop.missing()
 
 
 def test_results_under_the_name_of_another_suite_are_none(shop: Stored) -> None:
@@ -105,7 +105,7 @@ def test_results_under_the_name_of_another_suite_are_none(shop: Stored) -> None:
     shop.store(shop.main, gzip.compress(content), suite_key("agents/two", "agent.yaml"))
     suite(Project(shop.project.folder / "agents" / "two"), name="two")
     shop.pull(shop.branch_off(), inputs={"suite": "agents/two/agent.yaml"})
-    assert "has no results of this suite" in shop.missing()
+    assert "holds no results of this suite" in shop.missing()
 
 
 def test_no_branch_and_no_permission(shop: Stored) -> None:
@@ -158,5 +158,5 @@ def test_results_of_another_target_on_a_branch_are_told(shop: Stored) -> None:
     suite(shop.project)
     shop.pull(shop.branch_off())
     assert shop.base().notices == (
-        "the results of the base are those of another target: none of this target were found",
+        "the results of the base are those of another target: no results of this target were found",
     )

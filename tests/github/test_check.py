@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holodeck_action.github.channels import Access, Failed, Outcome, Published, Skipped
-from holodeck_action.github.check_run import conclude, conclusion_of, ending, found, start, token_can_check
+from holodeck_action.github.check_run import (
+    conclude,
+    conclusion_of,
+    end_state,
+    find_started,
+    start_check,
+    token_can_check,
+)
 from holodeck_action.github.rest.api import connect
 from holodeck_action.github.rest.objects import CheckRun
 from tests.github.fake import FakeGitHub, Fault, Token
@@ -52,7 +59,7 @@ def _start(hub: FakeGitHub, token: str = "ghs_job", **options: Any) -> CheckRun 
     why = options.pop("why", "")
     given = {"name": "holodeck-action", "external_id": "1/1/f00d", "details_url": RUN_URL, **options}
     with connect(token, hub.url, REPOSITORY, pause=_silent) as api:
-        return start(Access(api, why, pause=_silent), SHA, **given)
+        return start_check(Access(api, why, pause=_silent), SHA, **given)
 
 
 def _begun(hub: FakeGitHub) -> CheckRun:
@@ -74,7 +81,7 @@ def _conclude(hub: FakeGitHub, run: CheckRun, count: int, token: str = "ghs_job"
     timeout = {"timeout_s": given.pop("timeout_s")} if "timeout_s" in given else {}
     with connect(token, hub.url, REPOSITORY, pause=_silent, **timeout) as api:
         annotations = given.pop("annotations")
-        return conclude(Access(api, why, pause=_silent), run, ending(**given), annotations)
+        return conclude(Access(api, why, pause=_silent), run, end_state(**given), annotations)
 
 
 def _annotations(count: int) -> list[dict[str, Any]]:
@@ -215,10 +222,10 @@ def test_a_start_that_was_interrupted_is_found_by_its_id(hub: FakeGitHub, repo: 
     _start(hub, external_id="2/1/f00d")
     with connect("ghs_job", hub.url, REPOSITORY, pause=_silent) as api:
         github = Access(api, pause=_silent)
-        assert found(github, SHA, "holodeck-action", "1/1/f00d") == run
-        missing = found(github, SHA, "holodeck-action", "3/1/f00d")
+        assert find_started(github, SHA, "holodeck-action", "1/1/f00d") == run
+        missing = find_started(github, SHA, "holodeck-action", "3/1/f00d")
         hub.fail(Fault("GET", POST, status=502, body={"message": "Bad Gateway"}, times=None))
-        untold = found(github, SHA, "holodeck-action", "1/1/f00d")
+        untold = find_started(github, SHA, "holodeck-action", "1/1/f00d")
     assert isinstance(missing, Skipped)
     assert isinstance(untold, Failed)
     assert "may stay in progress" in untold.reason
@@ -229,7 +236,7 @@ def test_a_check_run_that_may_have_been_made_is_not_made_blindly(hub: FakeGitHub
     hub.fail(Fault("GET", "/check-runs", status=500, body={"message": "Server Error"}, times=None))
     outcome = _start(hub)
     assert isinstance(outcome, Failed)
-    assert "could not be told" in outcome.reason
+    assert "is unknown" in outcome.reason
     assert len(repo.check_runs(SHA)) == 1
 
 
@@ -402,7 +409,7 @@ def test_a_check_that_cannot_be_concluded_is_named(hub: FakeGitHub, repo: Any, f
     hub.fail(fault)
     outcome = _conclude(hub, run, 120)
     assert isinstance(outcome, Failed)
-    assert "is not known to be concluded and may stay in progress" in outcome.reason
+    assert "may not be concluded and may stay in progress" in outcome.reason
     assert run.url in outcome.reason
     assert len(_calls(hub, "PATCH")) <= most
 

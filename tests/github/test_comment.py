@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holodeck_action.github.channels import Access, Failed, Outcome, Published, Skipped
 from holodeck_action.github.rest.api import connect
-from holodeck_action.github.sticky_comment import Mode, Wanted, marker, publish_comment
+from holodeck_action.github.sticky_comment import CommentRequest, Mode, marker, publish_comment
 from tests.github.fake import FakeGitHub, Fault, Token
 
 REPOSITORY = "octo/shop"
@@ -48,8 +48,8 @@ def _told(body: str) -> tuple[str, int]:
     return found[1], int(found[2])
 
 
-def _wanted(failing: int, mode: Mode = "always", run: str = "1/1") -> Wanted:
-    return Wanted(
+def _wanted(failing: int, mode: Mode = "always", run: str = "1/1") -> CommentRequest:
+    return CommentRequest(
         mode=mode,
         failed=failing > 0,
         render=lambda previous: _body(failing, run),
@@ -63,7 +63,7 @@ def _silent(seconds: float) -> None:
     pass
 
 
-def _publish(hub: FakeGitHub, wanted: Wanted, token: str = "ghs_job", **options: Any) -> Outcome:
+def _publish(hub: FakeGitHub, wanted: CommentRequest, token: str = "ghs_job", **options: Any) -> Outcome:
     timeout = {"timeout_s": options.pop("timeout_s")} if "timeout_s" in options else {}
     with connect(token, hub.url, REPOSITORY, pause=_silent, **timeout) as api:
         return publish_comment(Access(api, **{"pause": _silent, **options}), 7, LINE, wanted).outcome
@@ -347,7 +347,7 @@ def test_a_post_that_may_have_been_done_is_not_repeated_blindly(hub: FakeGitHub,
     hub.fail(Fault("GET", POST, status=502, body="<html>", times=None))
     outcome = _publish(hub, _wanted(1))
     assert isinstance(outcome, Failed)
-    assert "could not be told" in outcome.reason
+    assert "is unknown" in outcome.reason
     assert _writes(hub, "POST") == 1
     assert len(repo.comments(7)) == (drop == "after")
 
@@ -465,5 +465,5 @@ def test_a_body_without_its_marker_is_never_posted(hub: FakeGitHub, repo: Any) -
     broken: Callable[[str | None], str] = lambda previous: "no marker"  # noqa: E731
     wanted = _wanted(1)
     with pytest.raises(ValueError, match="marker"):
-        _publish(hub, Wanted("always", True, broken, wanted.changed, wanted.clash, wanted.worse))
+        _publish(hub, CommentRequest("always", True, broken, wanted.changed, wanted.clash, wanted.worse))
     assert repo.comments(7) == []

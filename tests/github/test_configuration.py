@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.github.annotations import placed
+from holodeck_action.github.annotations import locate_folder
 from tests.action.step import Ended
 from tests.commands.project import Project
 from tests.github.events import HEAD, event_environ
@@ -142,7 +142,7 @@ def test_a_suite_of_another_repository_is_not_annotated_in_this_one(scene: Scene
     ended = scene.step({"suite": "prompts", "review": "failures"})
     assert ended.code == (2 if invalid else 1)
     assert in_log(ended) == in_check(scene) == []
-    assert "its checkout is one of octo/prompts, and a line there is none of octo/shop" in ended.text
+    assert "its checkout is one of octo/prompts, so its lines are not lines of octo/shop" in ended.text
     assert scene.repository.review_comments(7) == []
     assert not any("#L" in text for text in scene.texts())
 
@@ -172,20 +172,20 @@ def test_what_a_checkout_was_cloned_from_tells_whose_it_is(tmp_path: Path, url: 
         (root / ".git").write_text("gitdir: ../../modules/prompts\n")
     changes = {"pull_request.head.repo.full_name": "fork/shop"}
     environ = {**event_environ("pull_request", tmp_path, overrides=changes), "GITHUB_REPOSITORY": "octo/shop"}
-    found = placed(root / "agents", environ)
+    found = locate_folder(root / "agents", environ)
     assert (found.folder, bool(found.reason)) == (("agents", False) if here else (None, True))
     # A laptop knows no repository of a workflow.
-    assert placed(root / "agents", {}).folder == "agents"
+    assert locate_folder(root / "agents", {}).folder == "agents"
 
 
 def test_a_repository_within_the_checkout_that_does_not_say_whose_it_is_is_another(tmp_path: Path) -> None:
     for folder in ("shop/.git", "shop/prompts/.git"):
         (tmp_path / folder).mkdir(parents=True)
     environ = {"GITHUB_REPOSITORY": "octo/shop"}
-    assert placed(tmp_path / "shop", environ).folder == ""
-    inner = placed(tmp_path / "shop/prompts", environ)
+    assert locate_folder(tmp_path / "shop", environ).folder == ""
+    inner = locate_folder(tmp_path / "shop/prompts", environ)
     assert inner.folder is None
-    assert "prompts is a repository of its own" in inner.reason
+    assert "prompts is a separate repository" in inner.reason
 
 
 def test_the_command_line_annotates_in_a_workflow(project: Project) -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from holodeck_action.extensions.history.branch_history import BranchHistory
-from holodeck_action.extensions.history.history_layout import kept_commits, suite_key
+from holodeck_action.extensions.history.history_layout import commits_to_keep, suite_key
+from holodeck_action.extensions.history.history_lines import dump_line
 from holodeck_action.extensions.history.history_store import HistoryEntry, HistoryError
-from holodeck_action.extensions.history.results_history import dump_line
 from holodeck_action.github.job import Job
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.steps import naming, places
@@ -196,7 +196,7 @@ def test_what_others_put_there_stays(repo: Repository, job: Job) -> None:
 
 
 def test_a_branch_of_code_is_not_written_to(repo: Repository, job: Job) -> None:
-    with pytest.raises(HistoryError, match=r"the branch main: it has other files, and no history\.jsonl"):
+    with pytest.raises(HistoryError, match=r"the branch main: it has other files and no history\.jsonl"):
         add(job, entry(1), name="main")
 
 
@@ -228,7 +228,7 @@ def test_a_branch_that_never_rests(repo: Repository, hub: FakeGitHub) -> None:
     with job_of(hub, waits.append) as job:
         add(job, entry(1))
         repo.git.refs = Restless(repo)
-        with pytest.raises(HistoryError, match="it moved 20 times while it was added to"):
+        with pytest.raises(HistoryError, match="it changed 20 times while the run was being added"):
             add(job, entry(2))
     assert len(waits) == 20
     assert max(waits) <= 60
@@ -237,7 +237,7 @@ def test_a_branch_that_never_rests(repo: Repository, hub: FakeGitHub) -> None:
 
 def test_results_of_many_years_are_not_kept_for_ever() -> None:
     times = {f"{week:040x}": START + timedelta(weeks=week) for week in range(200)}
-    assert kept_commits(times) == {f"{week:040x}" for week in range(100, 200)}
+    assert commits_to_keep(times) == {f"{week:040x}" for week in range(100, 200)}
 
 
 @pytest.mark.parametrize(

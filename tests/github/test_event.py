@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.github.event import ByCommit, ByHead, ByNumber, NoPull, Target, is_fork, resolve
+from holodeck_action.github.event import ByCommit, ByHead, ByNumber, NoPull, Target, is_fork, resolve_event
 from holodeck_action.github.rest.objects import Pull
 from holodeck_action.github.rest.payload import PAYLOAD_LIMIT, EventError, read_event
 from holodeck_action.workers.permission import PRIVILEGED, Origin, origin_of
@@ -85,7 +85,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "push.tag": {"sha": AFTER, "lookup": NoPull("refs/tags/v1.2.0 is a tag, which belongs to no pull request")},
     "push.deleted": {
         "sha": BASE,
-        "lookup": NoPull("the push deleted refs/heads/topic: there is no pull request of it"),
+        "lookup": NoPull("the push deleted refs/heads/topic: it belongs to no pull request"),
     },
     "merge_group": {"sha": AFTER, "comments": False},
     "workflow_run": ANOTHERS,
@@ -94,7 +94,7 @@ TABLE: dict[str, dict[str, Any]] = {
     "issue_comment": CHOSEN,
     "issue_comment.issue": {
         "sha": BASE,
-        "lookup": NoPull("the comment is one of issue #7, which is no pull request"),
+        "lookup": NoPull("the comment is on issue #7, which is not a pull request"),
     },
     "schedule": {"sha": BASE, "lookup": NoPull("schedule belongs to no pull request")},
     "workflow_dispatch": {"sha": BASE, "lookup": NoPull("workflow_dispatch was given no input `pr-number`")},
@@ -105,7 +105,7 @@ TABLE: dict[str, dict[str, Any]] = {
 
 
 def resolved(name: str, overrides: Mapping[str, Any] | None = None, **more: str) -> Target:
-    return resolve(events.event_of(name), events.payload(name, overrides), {**events.variables(name), **more})
+    return resolve_event(events.event_of(name), events.payload(name, overrides), {**events.variables(name), **more})
 
 
 def wrong(name: str, overrides: Mapping[str, Any], **more: str) -> str:
@@ -128,7 +128,7 @@ def test_each_event_leads_to_its_target(name: str) -> None:
 @pytest.mark.parametrize("name", ["pull_request.fork", "pull_request.deleted-fork", "pull_request_review.fork"])
 def test_a_fork_is_told_the_way_out(name: str) -> None:
     assert resolved(name).why == (
-        f"the token of a {events.event_of(name)} run for a fork can only read: publish from a second workflow "
+        f"the token of a {events.event_of(name)} run for a fork is read-only: publish from a second workflow "
         "(docs/github.md#pull-requests-from-forks)"
     )
 
@@ -136,7 +136,7 @@ def test_a_fork_is_told_the_way_out(name: str) -> None:
 def test_dependabot_is_told_the_way_out_where_its_token_only_reads() -> None:
     why = resolved("pull_request.dependabot").why
     assert why == (
-        "the token of a pull_request run that Dependabot caused can only read: publish from a second workflow, as for "
+        "the token of a pull_request run that Dependabot caused is read-only: publish from a second workflow, as for "
         "forks (docs/github.md#pull-requests-from-forks)"
     )
     assert "Dependabot" in resolved("push", GITHUB_ACTOR="dependabot[bot]").why
@@ -281,8 +281,8 @@ def test_the_pull_request_that_was_chosen(inputs: object, number: int | None) ->
 )
 def test_a_chosen_number_that_is_none(value: object) -> None:
     assert wrong("workflow_dispatch", {"inputs": {"pr-number": value}}) == (
-        "workflow_dispatch: the input `pr-number` is no pull request's number: give one such as `7`, or leave it empty "
-        "for a run that belongs to none"
+        "workflow_dispatch: the input `pr-number` is not the number of a pull request: give one such as `7`, or "
+        "leave it empty if the run belongs to none"
     )
 
 
@@ -322,13 +322,13 @@ def test_an_unusable_payload_is_named(name: str, path: str, value: object, found
 
 
 def test_outside_of_a_workflow_nothing_is_known() -> None:
-    target = resolve("", {}, {})
-    assert target == replace(PLAIN, repository="", sha=None, lookup=NoPull("this is no workflow run"), event="")
+    target = resolve_event("", {}, {})
+    assert target == replace(PLAIN, repository="", sha=None, lookup=NoPull("this is not a workflow run"), event="")
 
 
 def test_a_reusable_workflow_has_its_callers_event() -> None:
     inputs = {"inputs": {"pr-number": "9"}}
-    assert resolve("pull_request", {**events.payload("pull_request"), **inputs}, {}).lookup == ByNumber(7)
+    assert resolve_event("pull_request", {**events.payload("pull_request"), **inputs}, {}).lookup == ByNumber(7)
 
 
 JUNK = st.recursive(
@@ -379,7 +379,7 @@ def test_any_payload_is_an_event_error_or_a_target(payload: dict[str, Any], name
 def check_total(event: str, payload: Mapping[str, Any], variables: Mapping[str, str]) -> None:
     """Whatever is mangled, what comes out is well-formed, and is never less careful than the event demands."""
     try:
-        target = resolve(event, payload, variables)
+        target = resolve_event(event, payload, variables)
     except EventError as error:
         sentence = str(error)
     else:
@@ -482,14 +482,14 @@ def test_a_file_that_is_no_payload(tmp_path: Path, content: bytes, sentence: str
 @pytest.mark.timeout(20)
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "event.json")
-    assert failing(GITHUB_EVENT_PATH=str(tmp_path / "event.json")).startswith("GITHUB_EVENT_PATH is no regular file")
+    assert failing(GITHUB_EVENT_PATH=str(tmp_path / "event.json")).startswith("GITHUB_EVENT_PATH is not a regular file")
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     assert "is push, but GITHUB_EVENT_PATH is not set" in failing()
     assert "No such file" in failing(GITHUB_EVENT_PATH=str(tmp_path / "none"))
     assert "Is a directory" in failing(GITHUB_EVENT_PATH=str(tmp_path))
-    assert "is no path of a file" in failing(GITHUB_EVENT_PATH="a\x00b")
+    assert "is not a path of a file" in failing(GITHUB_EVENT_PATH="a\x00b")
 
 
 def failing(**environ: str) -> str:

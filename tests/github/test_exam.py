@@ -57,7 +57,7 @@ def test_it_stands_in_the_first_lines_and_at_its_line(
     check = latest_check(shop.repository, head)
     assert SAID in "\n".join(check["output"]["summary"].splitlines()[:3])
     if word == "warn":
-        assert check["output"]["title"] == "PASSED: 1 of 1 case passed; not by the terms of the base"
+        assert check["output"]["title"] == "PASSED: 1 of 1 case passed; under other terms than the base"
     else:
         assert check["output"]["title"].startswith("FAILED: the run lowers min_pass_rate from 1 to 0.5")
     assert SAID in "\n".join(ended.summary.splitlines()[:3])

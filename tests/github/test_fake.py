@@ -16,7 +16,7 @@ from github.GithubRetry import GithubRetry
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.slice_openapi import OPERATIONS, SliceError, cut
+from scripts.slice_openapi import OPERATIONS, SliceError, cut_description
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.fake.contract import SLICE, contract, description
 from tests.github.fake.diff import places
@@ -643,17 +643,17 @@ def test_the_slice_is_what_the_script_cuts() -> None:
     assert {path: {name for name in item if name != "parameters"} for path, item in spec["paths"].items()} == {
         path: set(methods) for path, methods in OPERATIONS.items()
     }
-    assert cut(spec) == spec
-    text = json.dumps(cut(spec), separators=(",", ":")).encode()
+    assert cut_description(spec) == spec
+    text = json.dumps(cut_description(spec), separators=(",", ":")).encode()
     assert gzip.decompress(SLICE.read_bytes()) == text
 
 
 def test_the_script_names_what_the_description_lost() -> None:
     spec = dict(description())
     with pytest.raises(SliceError, match=r"check-runs: the description has no post"):
-        cut({**spec, "paths": {**spec["paths"], "/repos/{owner}/{repo}/check-runs": {}}})
+        cut_description({**spec, "paths": {**spec["paths"], "/repos/{owner}/{repo}/check-runs": {}}})
     with pytest.raises(SliceError, match="the description refers to it and does not have it"):
-        cut({**spec, "components": {**spec["components"], "schemas": {}}})
+        cut_description({**spec, "components": {**spec["components"], "schemas": {}}})
 
 
 def test_every_call_that_is_carried_out_is_described_and_needs_something() -> None:

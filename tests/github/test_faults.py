@@ -15,7 +15,7 @@ import pytest
 from holodeck_action.commands.publish import read_runs
 from holodeck_action.github.channels import LOOKS_S as EACH_LOOK_S
 from holodeck_action.github.channels import Access, Channel, Published
-from holodeck_action.github.event import given_target
+from holodeck_action.github.event import named_target
 from holodeck_action.github.publisher import Connection, Findings, Publisher
 from holodeck_action.github.rest.api import connect
 from holodeck_action.github.rest.retry import LONGEST_WAITS_S
@@ -179,10 +179,10 @@ def check_check(scene: Scene, ended: Ended, row: str, without: Ended) -> None:
     assert len(runs) <= 1
     for run in runs:
         if run["status"] != "completed":
-            assert "may stay in progress" in row or "could not be told" in row, row
+            assert "may stay in progress" in row or "is unknown" in row, row
         elif is_published(row):
             assert run["conclusion"] == ("failure" if without.code else "success")
-            assert run["output"]["summary"] != "The result will stand here."
+            assert run["output"]["summary"] != "The result will appear here."
     located = [command for command in ended.meant if "file" in command.properties]
     if is_published(row):
         (run,) = runs
@@ -321,7 +321,7 @@ class Late:
         pause = self.scene.start.waits.append
         with connect(TOKEN, self.scene.hub.url, REPOSITORY, pause=pause, timeout_s=0.15) as api:
             connection = Connection(Access(api, pause=pause))
-            publisher = Publisher(given_target(REPOSITORY, 7, HEAD), connection, surfaces, place, run)
+            publisher = Publisher(named_target(REPOSITORY, 7, HEAD), connection, surfaces, place, run)
             publisher.begin(None)
             shown = tuple(suite.report for suite in self.done.suites)
             found = Findings(self.done.exit_code, shown, (), None, lambda sentence: None)

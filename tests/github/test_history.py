@@ -13,6 +13,7 @@ from tests.github.fake import FakeGitHub
 from tests.github.life import FILES, only_comment, suite
 from tests.github.workflow import REPOSITORY, WRITES
 
+pytestmark = pytest.mark.needs("history")
 BRANCH = "branch:holodeck-data"
 LENIENT = {"min-pass-rate": "0.5"}
 

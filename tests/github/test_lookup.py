@@ -11,8 +11,8 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from holodeck_action.github.event import Target, resolve
-from holodeck_action.github.lookup import Found, check_evaluated, find
+from holodeck_action.github.event import Target, resolve_event
+from holodeck_action.github.lookup import FoundPulls, check_evaluated, find_pulls
 from holodeck_action.github.rest.api import Api, connect
 from holodeck_action.github.rest.objects import ApiError, Pull
 from tests.github import events
@@ -33,8 +33,8 @@ class World:
     repository: Repository
     api: Api
 
-    def find(self, name: str, overrides: Mapping[str, Any] | None = None) -> Found:
-        return find(target(name, overrides), self.api)
+    def find(self, name: str, overrides: Mapping[str, Any] | None = None) -> FoundPulls:
+        return find_pulls(target(name, overrides), self.api)
 
     @property
     def calls(self) -> list[str]:
@@ -50,7 +50,7 @@ def world(hub: FakeGitHub) -> Iterator[World]:
 
 
 def target(name: str, overrides: Mapping[str, Any] | None = None) -> Target:
-    return resolve(events.event_of(name), events.payload(name, overrides), events.variables(name))
+    return resolve_event(events.event_of(name), events.payload(name, overrides), events.variables(name))
 
 
 def pull(number: int = 7, head_repository: str | None = "octo/shop", **more: Any) -> Pull:
@@ -75,16 +75,16 @@ def test_the_event_of_a_pull_request_tells_it_all(world: World, name: str) -> No
         ("schedule", BASE, "schedule belongs to no pull request"),
         ("release", AFTER, "release belongs to no pull request"),
         ("push.tag", AFTER, "refs/tags/v1.2.0 is a tag, which belongs to no pull request"),
-        ("issue_comment.issue", BASE, "the comment is one of issue #7, which is no pull request"),
+        ("issue_comment.issue", BASE, "the comment is on issue #7, which is not a pull request"),
         (
             "merge_group",
             AFTER,
-            "a merge queue checks a commit of its own, and the pull request keeps the comment of its own run",
+            "a merge queue checks its own commit, and the comment of the pull request stays as it is",
         ),
     ],
 )
 def test_where_there_is_none_nobody_is_asked(world: World, name: str, sha: str, reason: str) -> None:
-    assert world.find(name) == Found(sha, (), reason)
+    assert world.find(name) == FoundPulls(sha, (), reason)
     assert world.calls == []
 
 
@@ -92,7 +92,7 @@ def test_where_there_is_none_nobody_is_asked(world: World, name: str, sha: str, 
 def test_a_chosen_pull_request_tells_its_head(world: World, name: str) -> None:
     world.repository.add_pull(7, head_sha=BASE, head_repository="mallory/shop")
     world.repository.push(7, head_sha=HEAD, merge_sha=MERGE)
-    assert world.find(name) == Found(HEAD, (pull(head_repository="mallory/shop"),), "")
+    assert world.find(name) == FoundPulls(HEAD, (pull(head_repository="mallory/shop"),), "")
     assert world.calls == ["GET /repos/octo/shop/pulls/7"]
 
 
@@ -111,37 +111,39 @@ def test_a_push_is_for_all_open_pull_requests_at_its_commit(world: World) -> Non
     shop.push(6, head_sha=NEWER)
     # From this repository into a fork: not ours to write to.
     fork.add_pull(8, head_sha=HEAD, head_repository="octo/shop")
-    assert world.find("push") == Found(HEAD, (pull(7), pull(9)), "")
+    assert world.find("push") == FoundPulls(HEAD, (pull(7), pull(9)), "")
     assert world.calls == [f"GET /repos/octo/shop/commits/{HEAD}/pulls"]
 
 
 def test_a_push_that_no_pull_request_is_at(world: World) -> None:
-    none = Found(HEAD, (), "no open pull request has commit aaaaaaaaaaaa as its head")
+    none = FoundPulls(HEAD, (), "no open pull request has commit aaaaaaaaaaaa as its head")
     assert world.find("push.new-branch") == none
     world.repository.add_pull(7, head_sha=HEAD, state="closed")
     assert world.find("push") == none
     world.repository.add_pull(8, head_sha=HEAD)
     world.repository.push(8, head_sha=NEWER)
-    assert world.find("push") == Found(HEAD, (), "the pull request #8 has a newer head, its own run will report")
+    assert world.find("push") == FoundPulls(
+        HEAD, (), ("the pull request #8 has a newer head; the run of that head will report")
+    )
 
 
 def test_the_repositorys_name_is_compared_without_case(world: World) -> None:
     world.repository.add_pull(7, head_sha=HEAD, merge_sha=MERGE)
     elsewhere = replace(target("push"), repository="Octo/SHOP")
-    assert find(elsewhere, world.api).pulls == (pull(),)
-    assert find(replace(elsewhere, repository=""), world.api).pulls == ()
+    assert find_pulls(elsewhere, world.api).pulls == (pull(),)
+    assert find_pulls(replace(elsewhere, repository=""), world.api).pulls == ()
 
 
 def test_a_workflow_run_is_for_the_pull_request_that_is_listed(world: World) -> None:
     world.repository.add_pull(7, head_sha=HEAD, merge_sha=MERGE)
-    assert world.find("workflow_run") == Found(HEAD, (pull(),), "")
+    assert world.find("workflow_run") == FoundPulls(HEAD, (pull(),), "")
     assert world.calls == ["GET /repos/octo/shop/pulls/7"]
 
 
 def test_a_workflow_run_whose_pull_request_moved_on(world: World) -> None:
     world.repository.add_pull(7, head_sha=HEAD, head_repository="mallory/shop")
     world.repository.push(7, head_sha=NEWER)
-    moved = Found(HEAD, (), "the pull request #7 has a newer head, its own run will report")
+    moved = FoundPulls(HEAD, (), "the pull request #7 has a newer head; the run of that head will report")
     for name in ("workflow_run", "workflow_run.fork", "workflow_run.deleted-fork"):
         assert world.find(name) == moved
 
@@ -151,7 +153,7 @@ def test_a_forks_workflow_run_is_found_by_its_branch(world: World) -> None:
     shop.add_pull(6, head_sha=HEAD, head_repository="eve/shop")
     shop.add_pull(7, head_sha=HEAD, head_repository="mallory/shop", merge_sha=MERGE)
     shop.add_pull(8, head_sha=NEWER, head_repository="mallory/shop", base="release")
-    assert world.find("workflow_run.fork") == Found(HEAD, (pull(head_repository="mallory/shop"),), "")
+    assert world.find("workflow_run.fork") == FoundPulls(HEAD, (pull(head_repository="mallory/shop"),), "")
     assert world.calls == ["GET /repos/octo/shop/pulls"]
     assert world.hub.requests[0].query["head"] == "mallory:topic"
 
@@ -166,7 +168,7 @@ def test_a_branchs_name_cannot_change_the_question(world: World) -> None:
 
 def test_a_deleted_forks_workflow_run_is_found_by_its_commit(world: World) -> None:
     world.repository.add_pull(7, head_sha=HEAD, head_repository=None, merge_sha=MERGE)
-    assert world.find("workflow_run.deleted-fork") == Found(HEAD, (pull(head_repository=None),), "")
+    assert world.find("workflow_run.deleted-fork") == FoundPulls(HEAD, (pull(head_repository=None),), "")
 
 
 @pytest.mark.parametrize("name", ["push", "workflow_run", "workflow_run.fork", "issue_comment"])
@@ -183,19 +185,19 @@ def test_a_chosen_pull_request_of_a_fork_is_refused(name: str) -> None:
     chosen = target(name)
     event = events.event_of(name)
     for head in ("mallory/shop", None):
-        sentence = refusal(chosen, Found(HEAD, (pull(head_repository=head),), ""), allowed=False)
+        sentence = refusal(chosen, FoundPulls(HEAD, (pull(head_repository=head),), ""), allowed=False)
         assert sentence is not None
         assert sentence.startswith(f"{event} would give a fork's code the secrets")
         assert "docs/github.md#pull-requests-from-forks" in sentence
-    assert refusal(chosen, Found(HEAD, (pull(),), ""), allowed=False) is None
-    assert refusal(chosen, Found(HEAD, (pull(head_repository="mallory/shop"),), ""), allowed=True) is None
+    assert refusal(chosen, FoundPulls(HEAD, (pull(),), ""), allowed=False) is None
+    assert refusal(chosen, FoundPulls(HEAD, (pull(head_repository="mallory/shop"),), ""), allowed=True) is None
 
 
-@pytest.mark.parametrize("found", [None, Found(None, (), "no repository"), Found(HEAD, (), "")])
-def test_a_pull_request_that_may_be_a_forks_is_refused(found: Found | None) -> None:
+@pytest.mark.parametrize("found", [None, FoundPulls(None, (), "no repository"), FoundPulls(HEAD, (), "")])
+def test_a_pull_request_that_may_be_a_forks_is_refused(found: FoundPulls | None) -> None:
     chosen = target("issue_comment")
     assert refusal(chosen, found, allowed=False) == (
-        "issue_comment has the secrets and a token that can write, and it cannot be told whether the pull request is a "
+        "issue_comment has the secrets and a token that can write, and it is unknown whether the pull request is a "
         "fork's, so nothing was evaluated: run it again with `permissions: pull-requests: read`, or read "
         "docs/security.md and set the input `allow-unsafe-forks: true`"
     )
@@ -204,7 +206,7 @@ def test_a_pull_request_that_may_be_a_forks_is_refused(found: Found | None) -> N
 
 @pytest.mark.parametrize("name", [name for name in events.names() if not target(name).privileged])
 def test_without_secrets_nothing_is_refused(name: str) -> None:
-    for found in (None, Found(HEAD, (pull(head_repository=None),), "")):
+    for found in (None, FoundPulls(HEAD, (pull(head_repository=None),), "")):
         assert refusal(target(name), found, allowed=False) is None
 
 
@@ -215,7 +217,7 @@ def test_what_the_event_tells_needs_no_look_up(name: str) -> None:
     assert refusal(target(f"{name}.fork"), None, allowed=True) is None
 
 
-AT_HEAD = Found(HEAD, (pull(),), "")
+AT_HEAD = FoundPulls(HEAD, (pull(),), "")
 ELSEWHERE = [name for name in events.names() if not target(name).checks_out_head and "merged" not in name]
 
 
@@ -232,7 +234,7 @@ def test_a_run_of_the_default_branch_says_nothing_about_a_pull_request(name: str
     )
     unknown = check_evaluated(about, AT_HEAD, None)
     assert unknown is not None
-    assert unknown.startswith("it is not known which commit was evaluated, but the pull request #7 is at commit aaaa")
+    assert unknown.startswith("the evaluated commit is unknown, but the pull request #7 is at commit aaaa")
     # Each YAML that it gives can be pasted as it is.
     given = [yaml.safe_load(code) for code in re.findall("`([^`]+)`", sentence)]
     assert given
@@ -246,7 +248,7 @@ def test_what_is_checked_out_by_itself_is_taken(name: str) -> None:
 
 def test_the_commit_counts_where_there_is_no_pull_request(world: World) -> None:
     about = target("workflow_run.fork")
-    found = find(about, world.api)
+    found = find_pulls(about, world.api)
     assert found.pulls == ()
     assert check_evaluated(about, found, HEAD) is None
     sentence = check_evaluated(about, found, BASE)
@@ -257,16 +259,16 @@ def test_the_commit_counts_where_there_is_no_pull_request(world: World) -> None:
 
 def test_without_a_known_commit_nothing_is_published() -> None:
     about = target("issue_comment")
-    assert check_evaluated(about, Found(None, (), "not found"), BASE) is not None
-    assert check_evaluated(about, Found(None, (pull(merge_sha=None),), ""), None) is not None
-    assert check_evaluated(about, Found(HEAD, (pull(merge_sha=None),), ""), None) is not None
+    assert check_evaluated(about, FoundPulls(None, (), "not found"), BASE) is not None
+    assert check_evaluated(about, FoundPulls(None, (pull(merge_sha=None),), ""), None) is not None
+    assert check_evaluated(about, FoundPulls(HEAD, (pull(merge_sha=None),), ""), None) is not None
 
 
 def test_a_merged_pull_requests_run_is_that_of_its_merge(world: World) -> None:
     about = target("pull_request.merged")
-    found = find(about, world.api)
+    found = find_pulls(about, world.api)
     assert check_evaluated(about, found, AFTER) is None
-    assert check_evaluated(about, Found(HEAD, (), ""), AFTER) is None
+    assert check_evaluated(about, FoundPulls(HEAD, (), ""), AFTER) is None
     assert check_evaluated(about, found, HEAD) is None
     # The base branch has moved on.
     assert "ref: ${{ github.event.pull_request.head.sha }}" in str(check_evaluated(about, found, NEWER))
@@ -276,4 +278,4 @@ def test_a_stale_merge_commit_is_not_taken_for_the_pull_request() -> None:
     stale = {"pull_request.merge_commit_sha": "e" * 40}
     about = target("pull_request_target", stale)
     assert about.pull is not None
-    assert check_evaluated(about, Found(HEAD, (about.pull,), ""), "e" * 40) is not None
+    assert check_evaluated(about, FoundPulls(HEAD, (about.pull,), ""), "e" * 40) is not None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.github.bases.commit_objects import ObjectLimits, ObjectsError, fetch_objects
-from holodeck_action.github.bases.merge_base import NoCommit, Wanted, base_branch, first_parents, wanted_commit
+from holodeck_action.github.bases.merge_base import NoCommit, WantedCommit, base_branch, first_parents, wanted_commit
 from holodeck_action.github.rest.api import Api, connect
 from holodeck_action.github.rest.objects import ApiError
 from tests.github.events import event_environ
@@ -39,7 +39,7 @@ def api(hub: FakeGitHub, repo: Repository) -> Iterator[Api]:
 
 def wanted(
     api: Api | None, evaluated: str | None, folder: Path, event: str = "", **overrides: Any
-) -> Wanted | NoCommit:
+) -> WantedCommit | NoCommit:
     fields = {name.replace("__", "."): value for name, value in overrides.items()}
     folder.mkdir(exist_ok=True)
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder)}
@@ -62,22 +62,22 @@ def history(repo: Repository) -> dict[str, str]:
 
 def test_a_pull_request_is_compared_with_where_it_left_its_base(repo: Repository, api: Api, tmp_path: Path) -> None:
     names = history(repo)
-    assert wanted(api, names["topic"], tmp_path, "pull_request") == Wanted(names["1"], "main")
+    assert wanted(api, names["topic"], tmp_path, "pull_request") == WantedCommit(names["1"], "main")
     # The test merge commit holds what main has meanwhile: that is no change of the pull request.
-    assert wanted(api, names["test"], tmp_path, "pull_request") == Wanted(names["2"], "main")
+    assert wanted(api, names["test"], tmp_path, "pull_request") == WantedCommit(names["2"], "main")
 
 
 def test_a_rebased_pull_request_has_another_base(repo: Repository, api: Api, tmp_path: Path) -> None:
     names = history(repo)
     rebased = repo.git.commit({"new": "x"}, names["2"])
-    assert wanted(api, rebased, tmp_path, "pull_request") == Wanted(names["2"], "main")
+    assert wanted(api, rebased, tmp_path, "pull_request") == WantedCommit(names["2"], "main")
 
 
 def test_a_pull_request_to_another_branch(repo: Repository, api: Api, tmp_path: Path) -> None:
     names = history(repo)
     repo.git.refs["refs/heads/release/1.x"] = names["0"]
     found = wanted(api, names["topic"], tmp_path, "pull_request", pull_request__base__ref="release/1.x")
-    assert found == Wanted(names["0"], "release/1.x")
+    assert found == WantedCommit(names["0"], "release/1.x")
 
 
 def test_a_push_to_the_default_branch_is_compared_with_what_was_there(
@@ -86,7 +86,7 @@ def test_a_push_to_the_default_branch_is_compared_with_what_was_there(
     names = history(repo)
     environ = event_environ("push", tmp_path, overrides={"before": names["0"]}, GITHUB_REF="refs/heads/main")
     found = wanted_commit(names["2"], base_branch(environ), api, tmp_path, environ)
-    assert found == Wanted(names["0"], "main")
+    assert found == WantedCommit(names["0"], "main")
     assert base_branch(environ).own
     assert hub.requests == []
 
@@ -94,11 +94,11 @@ def test_a_push_to_the_default_branch_is_compared_with_what_was_there(
 def test_other_runs_are_compared_with_the_default_branch(repo: Repository, api: Api, tmp_path: Path) -> None:
     names = history(repo)
     found = wanted(api, names["topic"], tmp_path, "push", before=names["0"])
-    assert found == Wanted(names["1"], "main")
-    assert wanted(api, names["2"], tmp_path, "schedule") == Wanted(names["2"], "main")
-    assert wanted(api, names["topic"], tmp_path) == Wanted(names["1"], "main")
+    assert found == WantedCommit(names["1"], "main")
+    assert wanted(api, names["2"], tmp_path, "schedule") == WantedCommit(names["2"], "main")
+    assert wanted(api, names["topic"], tmp_path) == WantedCommit(names["1"], "main")
     queued = wanted(api, names["test"], tmp_path, "merge_group")
-    assert queued == Wanted(names["2"], "main")
+    assert queued == WantedCommit(names["2"], "main")
 
 
 def test_it_says_why_there_is_none(repo: Repository, api: Api, hub: FakeGitHub, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_it_says_why_there_is_none(repo: Repository, api: Api, hub: FakeGitHub, 
         assert isinstance(found, NoCommit)
         return found.sentence
 
-    assert "it is not known which commit was evaluated" in sentence(None)
+    assert "the evaluated commit is unknown" in sentence(None)
     assert "fetch-depth: 0" in sentence(strange)
     assert "fetch-depth: 0" in sentence("9" * 40)
     assert "fetch-depth: 0" in sentence(names["topic"], None)
@@ -158,7 +158,7 @@ def clone(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("event", ["", "pull_request"])
 def test_a_clone_knows_without_github(clone: Path, event: str) -> None:
     found = wanted(None, git(clone, "rev-parse", "HEAD"), clone, event)
-    assert found == Wanted(git(clone, "rev-parse", "origin/main~1"), "main")
+    assert found == WantedCommit(git(clone, "rev-parse", "origin/main~1"), "main")
 
 
 def test_a_shallow_clone_asks_github_or_says_what_to_do(
@@ -173,7 +173,7 @@ def test_a_shallow_clone_asks_github_or_says_what_to_do(
     left = repo.git.commit({})
     repo.git.commit({}, left, sha=head)
     repo.git.refs["refs/heads/main"] = left
-    assert wanted(api, head, shallow, "pull_request") == Wanted(left, "main")
+    assert wanted(api, head, shallow, "pull_request") == WantedCommit(left, "main")
 
 
 def test_nothing_that_the_repository_names_runs(clone: Path, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_nothing_that_the_repository_names_runs(clone: Path, tmp_path: Path) -> 
     for key in ("core.fsmonitor", "core.sshCommand", "core.pager", "core.askPass"):
         git(clone, "config", key, str(hook))
     head = git(clone, "rev-parse", "HEAD")
-    assert isinstance(wanted(None, head, clone), Wanted)
+    assert isinstance(wanted(None, head, clone), WantedCommit)
     assert not (tmp_path / "ran").exists()
 
 
@@ -274,7 +274,7 @@ def test_a_file_that_is_another_one(hub: FakeGitHub, repo: Repository, api: Api,
     sha = repo.git.commit({"a": "x"})
     shape = {"sha": "1" * 40, "node_id": "", "size": 1, "url": "", "content": "eQ==", "encoding": "base64"}
     hub.fail(Fault("GET", "/git/blobs/", status=200, body=shape))
-    with pytest.raises(ObjectsError, match="is another file"):
+    with pytest.raises(ObjectsError, match="GitHub returned another file"):
         fetch_objects(api, sha, frozenset(), store_of(tmp_path))
 
 

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project
-from tests.commands.test_against import KEY, NEW, OLD, agent, answered, asks_judge, records, scores, write
+from tests.commands.test_against import NEW, OLD, agent, answered, asks_judge, records, scores, write
 from tests.github.events import event_environ
 from tests.github.repositories import baseline, by_code, commit, missing, repository, responses, run
 from tests.github.test_merge_base import git
-from tests.llm.models import FakeModels
+from tests.llm.models import KEY, FakeModels
 from tests.targets.service import Service
 from tests.workers.installing import bare_python, wheel, with_uv
 
-pytestmark = pytest.mark.needs("deepeval")
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(answered)
-        yield models
-        assert models.violations == []
+pytestmark = [pytest.mark.needs("deepeval"), pytest.mark.models(answer=answered)]
 
 
 @pytest.fixture
@@ -172,7 +163,7 @@ def test_a_key_that_only_the_base_needs_is_missing_there(shop: Project, models: 
 def test_outside_of_a_repository_there_is_no_base(project: Project) -> None:
     by_code(project, "right")
     finished = run(project)
-    assert "it is not known which commit was evaluated" in missing(project, finished)
+    assert "the evaluated commit is unknown" in missing(project, finished)
 
 
 def test_a_commit_is_compared_with_itself_only_where_it_has_been_changed(shop: Project, tmp_path: Path) -> None:
@@ -183,10 +174,10 @@ def test_a_commit_is_compared_with_itself_only_where_it_has_been_changed(shop: P
     assert responses(shop) == ({"right"}, {"wrong"})
     found = baseline(shop).base
     assert found is not None
-    assert found.notices == (f"commit {main[:12]} is its own merge base: only what is not committed differs",)
+    assert found.notices == (f"commit {main[:12]} is its own merge base, so only uncommitted changes differ",)
     # A scheduled run has nothing of its own.
     environ = event_environ("schedule", tmp_path, GITHUB_REF="refs/heads/main")
-    assert missing(shop, run(shop, **environ)) == f"commit {main[:12]} is itself what it would be compared with"
+    assert missing(shop, run(shop, **environ)) == f"commit {main[:12]} would be compared with itself"
 
 
 def test_one_service_for_both_is_mentioned(shop: Project) -> None:
@@ -200,7 +191,7 @@ def test_one_service_for_both_is_mentioned(shop: Project) -> None:
         service.close()
     found = baseline(shop).base
     assert found is not None
-    assert f"the same service answers for both commits, http:{service.url}" in found.notices[0]
+    assert f"the same service, http:{service.url}" in found.notices[0]
     assert len(service.received) == 2
 
 
@@ -210,7 +201,7 @@ def test_answers_that_are_graded_again_have_nothing_beside_them(shop: Project) -
     shop.run("run", "-o", "first")
     shop.policy(target="python:agent:answer", baseline={"source": "merge-base"})
     finished = shop.run("rejudge", "first/results.json", "-o", "out")
-    assert "nothing runs beside answers that are graded again" in missing(shop, finished)
+    assert "stored answers that are graded again can only be compared with a file" in missing(shop, finished)
 
 
 # -- more than one suite, place or attempt

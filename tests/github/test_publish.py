@@ -18,7 +18,7 @@ from holodeck_action.action import main
 from holodeck_action.commands import publish as publication
 from holodeck_action.decide.decision import decide
 from holodeck_action.decide.written_results import write_results
-from holodeck_action.extensions.history.results_history import MetricPoint, dump_line
+from holodeck_action.extensions.history.history_lines import MetricPoint, dump_line
 from holodeck_action.record.result_files import read_record
 from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError, StoredCases
 from tests.action.runner import read_pairs
@@ -223,13 +223,13 @@ def test_a_token_that_is_missing_or_not_valid(publish: Publish, repository: Repo
 @pytest.mark.parametrize(
     ("results", "flags", "said"),
     [
-        ("out", ("--sha", "abc"), "--sha 'abc' is no commit: give all of its 40 characters"),
-        ("out", ("--sha", "z" * 40), "is no commit"),
+        ("out", ("--sha", "abc"), "--sha 'abc' is not a full commit hash; give all 40 characters"),
+        ("out", ("--sha", "z" * 40), "is not a full commit hash"),
         ("out", ("--pull-request", "0"), "'--pull-request'"),
         ("out", ("--pull-request", "seven"), "'--pull-request'"),
         ("out", ("--pull-request", "7", "--repository", "shop"), "give --repository as OWNER/NAME"),
         ("out", ("--pull-request", "7", "--repository", "../../user"), "give --repository as OWNER/NAME"),
-        ("out", (), "--repository needs --pull-request or --sha beside it"),
+        ("out", (), "--repository requires --pull-request or --sha"),
         ("out", ("--pull-request", "7", "--comment", "sometimes"), "'--comment'"),
         ("nowhere", ("--pull-request", "7"), "nowhere: there is no such file or folder"),
         ("a" * 5000, ("--pull-request", "7"), "there is no such file or folder"),
@@ -362,7 +362,7 @@ def test_an_input_that_only_a_run_has_a_use_for_is_refused(
     stage.bring("results.json", resealed(_record(finished, "good")))
     ended = stage.run({name: value})
     assert ended.code == 2
-    assert f"input {name}: does not go with publish" in ended.text
+    assert f"input {name}: cannot be combined with publish" in ended.text
     assert stage.repository.comments(7) == []
 
 
@@ -382,14 +382,14 @@ def test_a_link_in_place_of_the_results_is_not_followed(stage: Stage, target: st
 
 def test_a_link_in_place_of_the_artifact_is_not_followed(stage: Stage, finished: Project) -> None:
     (stage.base.folder / "artifact").symlink_to(finished.folder / "good")
-    stage.refused("is a link or behind one")
+    stage.refused("is a symbolic link or is inside one")
 
 
 def test_a_link_on_the_way_to_a_named_file_is_not_followed(stage: Stage, finished: Project) -> None:
     stage.bring("other", "")
     (stage.base.folder / "artifact" / "deep").symlink_to(finished.folder / "good")
     ended = stage.run({"publish": "artifact/deep/results.json"})
-    assert (ended.code, "is a link or behind one" in ended.text) == (2, True)
+    assert (ended.code, "is a symbolic link or is inside one" in ended.text) == (2, True)
 
 
 def test_a_link_to_a_folder_of_the_artifact_is_not_followed(stage: Stage, finished: Project) -> None:
@@ -436,7 +436,7 @@ def test_a_device_is_not_read(stage: Stage) -> None:
 def test_too_many_results(stage: Stage) -> None:
     for number in range(publication.MOST_FILES + 1):
         stage.bring(f"{number}/results.json", "{}")
-    stage.refused("101 results files are more than the 100")
+    stage.refused("101 results files are too many; one step takes at most 100")
 
 
 def test_too_many_files(stage: Stage) -> None:
@@ -478,7 +478,7 @@ def test_what_is_no_record_is_refused(stage: Stage, name: str) -> None:
 
 def test_another_document_is_refused(stage: Stage, finished: Project) -> None:
     stage.bring("results.json", (finished.folder / "out" / "verdict.json").read_bytes())
-    stage.refused("it has no schema_version and no suite")
+    stage.refused("its schema_version or its suite is missing")
 
 
 def test_names_of_the_artifact_are_plain_text(stage: Stage) -> None:

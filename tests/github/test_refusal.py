@@ -97,7 +97,7 @@ def test_a_pull_request_that_cannot_be_read_is_taken_for_a_forks(hub: FakeGitHub
     _suite(workspace)
     ended = Workflow(hub, workspace).job(event, checkout=HEAD, permissions=NOT_ABOUT_FORKS)
 
-    _refused(ended, workspace, repository, "it cannot be told whether the pull request is a fork's")
+    _refused(ended, workspace, repository, "it is unknown whether the pull request is a fork's")
 
 
 @pytest.mark.parametrize("event", ["issue_comment", "workflow_dispatch.pull-request"])
@@ -107,7 +107,7 @@ def test_without_a_token_it_is_taken_for_a_forks(hub: FakeGitHub, project: Proje
     _suite(workspace)
     ended = Workflow(hub, workspace).job(event, {"github-token": ""}, checkout=HEAD)
 
-    _refused(ended, workspace, repository, "it cannot be told whether the pull request is a fork's")
+    _refused(ended, workspace, repository, "it is unknown whether the pull request is a fork's")
     assert hub.requests == []
 
 
@@ -162,7 +162,7 @@ def test_an_unknown_commit_says_nothing_of_the_pull_request(hub: FakeGitHub, pro
     assert ended.code == 0
     assert repository.comments(7) == []
     assert repository.check_runs(HEAD) == []
-    assert "it is not known which commit was evaluated" in ended.summary
+    assert "the evaluated commit is unknown" in ended.summary
 
 
 # The payload of pull_request_target has the test merge of an earlier push: only the head itself is sure there.

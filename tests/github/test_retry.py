@@ -231,7 +231,7 @@ def test_waits_of_all_calls_together(stage: Stage) -> None:
         with pytest.raises(ApiError, match="of the 180 seconds that calls to GitHub may wait, none are left"):
             operation.run(stage)
     stage.hub.fail(Fault("GET", r"/pulls/7$", drop="before"))
-    with pytest.raises(ApiError, match="broke off before the answer; of the 180 seconds"):
+    with pytest.raises(ApiError, match="ended early before the answer; of the 180 seconds"):
         stage.api.pull(7)
     assert sum(stage.waits) == LONGEST_WAITS_S
     # Who is not refused is served as ever.
@@ -256,7 +256,7 @@ WRITES = {name: operation for name, operation in ALL.items() if operation.writes
 
 
 def each_with_junk(operations: dict[str, Operation]) -> pytest.MarkDecorator:
-    """Each operation knows its own shape; what is no JSON has none."""
+    """Each operation knows its own shape; what is not JSON has none."""
     pairs = [(operation, body) for operation in operations.values() for body in OTHER_JSON]
     return pytest.mark.parametrize(("operation", "body"), [*pairs, *sides(list(operations.values()), NO_JSON)])
 
@@ -274,7 +274,7 @@ def test_junk_once_is_asked_again(stage: Stage, operation: Operation, body: Any)
 def test_junk_always(stage: Stage, operation: Operation) -> None:
     for body in (NO_JSON[2], OTHER_JSON[0], NO_JSON[0]):
         stage.hub.fail(Fault(operation.method, operation.path, status=200, body=body, times=2))
-    with pytest.raises(ApiError, match=r"answer to (GET|POST) .* cannot be used: it is no JSON$") as caught:
+    with pytest.raises(ApiError, match=r"answer to (GET|POST) .* cannot be used: it is not JSON$") as caught:
         operation.run(stage)
     assert (caught.value.kind, caught.value.status, caught.value.accepted) == ("unavailable", 200, False)
     assert stage.waits == [1.0, 2.0, 4.0, 8.0]
@@ -345,7 +345,7 @@ def test_dropped_once(stage: Stage, operation: Operation, drop: Any) -> None:
 @pytest.mark.parametrize("drop", ["before", "after"])
 def test_dropped_when_it_may_have_been_done(stage: Stage, operation: Operation, drop: Any) -> None:
     stage.hub.fail(Fault(operation.method, operation.path, drop=drop))
-    with pytest.raises(ApiError, match="broke off") as caught:
+    with pytest.raises(ApiError, match="ended early") as caught:
         operation.run(stage)
     assert (caught.value.kind, caught.value.status, caught.value.accepted) == ("unavailable", None, True)
     assert stage.waits == []

@@ -113,7 +113,7 @@ def test_nothing_on_lines_of_the_diff_is_nothing_to_publish(hub: FakeGitHub, rep
         ended = _publish(hub, report)
         assert isinstance(ended, Skipped)
         assert not ended.asked
-        assert "no failing case stands on a line of the diff" in ended.reason
+        assert "no failing case is on a line of the diff" in ended.reason
     assert _writes(hub) == []
 
 
@@ -128,7 +128,7 @@ def test_nothing_evaluated_leaves_everything_as_it_is(hub: FakeGitHub, repo: Any
     _publish(hub, _suite(0.3))
     before = _inline(repo), len(hub.requests)
     ended = _publish(hub)
-    assert ended == Skipped("nothing was evaluated: the review stays as it is", asked=False)
+    assert ended == Skipped("nothing was evaluated, so the review stays as it is", asked=False)
     assert (_inline(repo), len(hub.requests)) == before
 
 
@@ -299,7 +299,7 @@ def test_without_graphql_a_persons_token_makes_no_second_comment(hub: FakeGitHub
     hub.fail(Fault("POST", "/graphql", status=404, body={"message": "Not Found"}, times=None))
     ended = _publish(hub, _suite(0.2), token="ghp_alice", app=False)
     assert isinstance(ended, Failed)
-    assert "could not be told whether inline comments with our marker are ours" in ended.reason
+    assert "it is unknown whether inline comments with our marker are ours" in ended.reason
     assert len(_inline(repo)) == 1
 
 
@@ -471,7 +471,7 @@ def test_a_review_of_which_nothing_can_be_told_is_not_sent_again(hub: FakeGitHub
     hub.fail(Fault("POST", REVIEWS, drop="after"))
     ended = _publish(hub, _suite(0.3, 0.2), pause=lose)
     assert isinstance(ended, Failed)
-    assert "was not sent again: the next run brings it up to date" in ended.reason
+    assert "was not sent again; the next run brings it up to date" in ended.reason
     hub.heal()
     assert len(repo.reviews(7)) == 1
     _expect_once(hub, repo, _publish(hub, _suite(0.3, 0.2)))
@@ -499,7 +499,7 @@ def test_trouble_for_good_is_said_and_nothing_is_made(
     hub.fail(fault)
     ended = _publish(hub, _suite(0.3, 0.2), why="Dependabot's token is read-only.")
     assert isinstance(ended, kind), ended
-    assert "review could not be" in ended.reason or "could not be told" in ended.reason
+    assert "review could not be" in ended.reason or "is unknown" in ended.reason
     assert "ghs_job" not in ended.reason
     assert repo.reviews(7) == []
     if isinstance(ended, Skipped):

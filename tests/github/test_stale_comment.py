@@ -23,7 +23,7 @@ AGAIN = "⚠️ **The comment on this pull request is of an earlier run and is o
 PERHAPS = "⚠️ **The comment on this pull request may be out of date:** this run could not replace it."
 WAS = (
     f"⚠️ **The comment on this pull request was about {LINK} and may be out of date:** "
-    "whether this run replaced it is not known."
+    "it is unknown whether this run replaced it."
 )
 CANNOT = Fault("PATCH", r"/issues/comments/\d+$", status=403, body=DENIED, times=None)
 UNREADABLE = Fault("GET", r"/issues/7/comments$", status=502, body="<html>", times=None)
@@ -222,7 +222,7 @@ def test_a_check_run_that_cannot_be_written_again_says_so_in_the_summary(scene: 
     ended = run(scene)
     assert ended.summary.split("\n")[0] == ABOUT
     row = rows(ended.summary)["check"]
-    assert "is concluded (success), but its summary does not begin with the comment that is out of date" in row
+    assert "is concluded (success), but its summary does not start with the notice about the outdated comment" in row
 
 
 @pytest.mark.parametrize("trouble", TROUBLE)

@@ -357,7 +357,7 @@ def test_what_the_event_does_not_tell_github_is_asked(
     python_target(job)
     unknown = job.run(event, "run")
     assert (unknown.code, job.trace.exists()) == (2, False)
-    assert "it cannot be told whether the pull request is a fork's" in unknown.stderr
+    assert "it is unknown whether the pull request is a fork's" in unknown.stderr
     asked = job.run(event, "run", GITHUB_TOKEN=TOKEN, GITHUB_API_URL=hub.url)
     assert (asked.code, job.trace.exists()) == (code, code == 0), asked.stderr
     assert (REFUSED in asked.stderr) == (code == 2)
@@ -385,7 +385,14 @@ STARTING = re.compile(r"create_subprocess_|(exec|spawn)[lv]|posix_spawn|popen|fo
 MADE_IN = {
     "CodeAllowed": {"github/job.py", "github/lookup.py"},
     # Git has options under which it starts nothing that the repository names.
-    "NO_CODE": {"github/bases/local_git.py", "metrics/judging/libraries.py", "reports/custom.py", "workers/limited.py"},
+    "NO_CODE": {
+        "github/bases/local_git.py",
+        "metrics/judging/libraries.py",
+        "reports/custom.py",
+        # The pool of metrics that run no code of a suite.
+        "run/one_answer.py",
+        "workers/limited.py",
+    },
 }
 """Where the permission is made, and where one is used under which nothing of the checkout runs."""
 

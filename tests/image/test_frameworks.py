@@ -15,7 +15,8 @@ from tests.extensions.frameworks.framework_examples import (
     without_index,
 )
 from tests.image.conftest import WORKSPACE, Engine
-from tests.targets.shop_model import shop_models
+from tests.llm.models import serve_models
+from tests.targets.shop_model import shop_answer
 
 pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
 
@@ -28,7 +29,7 @@ def test_an_example_installs_its_framework_once(engine: Engine, tmp_path: Path, 
     """The home folder of the runner keeps the packages for the next step."""
     workspace, home = copied(example, tmp_path / "workspace"), tmp_path / "home"
     home.mkdir()
-    with shop_models() as models:
+    with serve_models(answer=shop_answer) as models:
         job = {**variables(models), **STEP, **QUIET}
         certificates = {Path(job[name]): job[name] for name in ("SSL_CERT_FILE", "SSL_CERT_DIR") if name in job}
         mounts = {workspace: WORKSPACE, home: "/github/home", **certificates}

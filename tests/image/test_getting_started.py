@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.action.composite import path_with
-from tests.docs.beginner import KEY, PAGE, Beginner, shop_models
+from tests.docs.beginner import PAGE, Beginner, shop_models
 from tests.docs.pages import blocks, typed
 from tests.github.fake import FakeGitHub
 from tests.image.conftest import IMAGE, Engine
 from tests.image.test_life import Container
+from tests.llm.models import KEY
 
 pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
 

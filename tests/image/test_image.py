@@ -206,7 +206,7 @@ def test_every_extra_works(engine: Engine) -> None:
     script = """
         import importlib, os, openpyxl
         os.environ.update(DEEPEVAL_TELEMETRY_OPT_OUT="1", DEEPEVAL_DISABLE_DOTENV="1")
-        for name in ("mcp.client.session", "deepeval.metrics",
+        for name in ("mcp.client.session", "deepeval.metrics", "github",
                      "azure.ai.evaluation", "pyarrow.parquet", "nltk", "rouge_score.rouge_scorer", "sacrebleu"):
             importlib.import_module(name)
         book = openpyxl.Workbook()

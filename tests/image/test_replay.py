@@ -10,8 +10,8 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project
 from tests.image.conftest import WORKSPACE, Engine
-from tests.llm.models import FakeModels
-from tests.targets.test_samples_live import KEY, answered, copied
+from tests.llm.models import KEY, FakeModels
+from tests.targets.test_samples_live import answered, copied
 
 pytestmark = pytest.mark.image
 

@@ -11,7 +11,8 @@ import yaml
 from holodeck_action.cli import main
 from tests.commands.project import Project, run_here
 from tests.extensions.frameworks.framework_examples import FOLDER, check_record, variables
-from tests.targets.shop_model import shop_models
+from tests.llm.models import serve_models
+from tests.targets.shop_model import shop_answer
 from tests.workers.installing import uv
 
 CREWAI = FOLDER / "crewai"
@@ -110,7 +111,7 @@ def test_a_crew_gets_a_callable_that_asks_it(project: Project) -> None:
     project.write("shop/crews.py", crew.replace("crew = Crew(", "clerks = Crew("))
     said = project.run("init", "--framework", "crewai").stdout
     assert "note: python:ask_crew:answer asks shop.crews:clerks, from shop/crews.py:" in said
-    assert "the agent's packages must have openinference-instrumentation-crewai, " in said
+    assert "the agent's packages must include openinference-instrumentation-crewai, " in said
     assert {"target": "python:ask_crew:answer", "spans": True}.items() <= _policy(project).items()
     assert "\nfrom shop.crews import clerks as crew\n" in (project.folder / "ask_crew.py").read_text()
 
@@ -121,7 +122,7 @@ def test_a_crew_passes_by_the_commands_that_init_prints(project: Project) -> Non
     shutil.copy(CREWAI / "requirements.txt", project.folder)
     project.write("crews.py", (CREWAI / "shop_agent.py").read_text(encoding="utf-8").partition("def answer(")[0])
     assert project.run("init", "--framework", "crewai").code == 0
-    with shop_models() as models:
+    with serve_models(answer=shop_answer) as models:
         given = {**variables(models), "PATH": f"{uv().parent}:{project.environ()['PATH']}"}
         project.write("agent.yaml", (CREWAI / "agent.yaml").read_bytes())
         # The packages of CrewAI take long.
@@ -187,5 +188,5 @@ def test_a_suite_that_is_there_gets_the_agent_of_the_framework(project: Project)
     assert _policy(project)["target"] == "langgraph:main:graph"
     project.policy(target="recorded:answers.jsonl")
     said = project.run("init", "--framework", "langgraph").stdout
-    assert "note: holodeck-action.yaml was there: see to it that it names this target\n" in said
+    assert "note: holodeck-action.yaml already existed; check that it names this target\n" in said
     assert _policy(project)["target"] == "recorded:answers.jsonl"

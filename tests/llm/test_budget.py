@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holodeck_action.llm.calls import Account, Call, CallContext, Kind, Meter, Post, Tokens, WireError
+from holodeck_action.llm.calls import Account, Call, CallContext, HttpRequest, Kind, Meter, Tokens, WireError
 from holodeck_action.llm.limits.budget import (
     BYTES_PER_TOKEN,
     COMPLETION_GUESS,
     IMAGE_TOKENS,
     Amount,
     Budget,
-    dollars,
     estimate,
+    format_dollars,
     text_tokens,
 )
 from holodeck_action.llm.wire import WireSettings
@@ -120,7 +120,7 @@ def test_no_order_of_calls_overspends_or_releases_twice(calls: list[Planned], li
                 budget.settle(ticket, used)
 
     async def work() -> None:
-        with budget.telling(told.append):
+        with budget.notify_refusal(told.append):
             tasks = [asyncio.create_task(one(call)) for call in calls]
             for call, task in zip(calls, tasks, strict=True):
                 if call.given_up_after is not None:
@@ -167,7 +167,7 @@ def test_who_waits_is_refused_when_those_under_way_leave_too_little() -> None:
         await asyncio.sleep(1)
         budget.settle(first, Amount(9, 0.3987))
         errors = await asyncio.gather(*waiting, return_exceptions=True)
-        sentence = "the budget of $0.50 is used up: $0.3987 of it spent in 1 call, and the next one may cost $0.30"
+        sentence = "the budget of $0.50 is used up: $0.3987 of it spent in 1 call, and the next call may cost $0.30"
         assert [str(error) for error in errors] == [sentence] * 2
         with pytest.raises(WireError, match="is used up"):
             await budget.reserve(Amount(0))
@@ -215,7 +215,7 @@ def test_a_ticket_given_to_someone_who_is_cancelled_at_that_moment_comes_back() 
     ],
 )
 def test_dollars(value: float, text: str) -> None:
-    assert dollars(value) == text
+    assert format_dollars(value) == text
 
 
 # -- estimates
@@ -223,7 +223,7 @@ def test_dollars(value: float, text: str) -> None:
 
 def _call(document: Any, kind: Kind = "agent") -> Call:
     url, content = "https://models.example/v1", json.dumps(document).encode()
-    request = Post(f"{url}/chat/completions", {}, content, document)
+    request = HttpRequest(f"{url}/chat/completions", {}, content, document)
     return Call(Account("openai", url, "k"), request, CallContext(kind, 0, None, Meter()))
 
 
@@ -322,7 +322,7 @@ def test_a_budget_in_tokens_needs_no_price() -> None:
                 with pytest.raises(WireError) as refused:
                     await post(wire, account(models.openai_url), chat("2", max_tokens=50))
             assert refused.value.message == (
-                "the budget of 160 tokens is used up: 100 of them in 2 calls, and the next one may take "
+                "the budget of 160 tokens is used up: 100 of them in 2 calls, and the next call may use "
                 f"{sent(chat('2', max_tokens=50))}"
             )
             assert len(models.requests) == 2
@@ -411,7 +411,7 @@ def test_a_call_without_a_price_is_refused_where_dollars_are_counted() -> None:
                 with pytest.raises(WireError) as refused:
                     await post(wire, account(models.openai_url), {**chat(), "model": "mine"})
             assert refused.value.code == "price_unknown"
-            assert "the price of openai model mine is not known" in refused.value.message
+            assert "the price of openai model mine is unknown" in refused.value.message
             assert (models.requests, budget.refusal) == ([], None)
 
     run(work)

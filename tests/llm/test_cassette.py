@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from holodeck_action.llm.calls import Call, CallContext, Meter, Post, WireError
-from holodeck_action.llm.cassette.cassette import parts_of
+from holodeck_action.llm.calls import Call, CallContext, HttpRequest, Meter, WireError
+from holodeck_action.llm.cassette.cassette import key_parts
 from holodeck_action.llm.wire import WireSettings
 from holodeck_action.text.redaction import Redactor
-from tests.llm.models import Answer, FakeModels, Fault
-from tests.llm.wiring import KEY, account, chat, opened, post, run, said
+from tests.llm.models import KEY, Answer, FakeModels, Fault
+from tests.llm.wiring import account, chat, opened, post, run, said
 
 
 class Offline(httpx2.AsyncBaseTransport):
@@ -135,8 +135,8 @@ def test_the_key_covers_what_can_change_an_answer(tmp_path: Path, change: dict[s
 )
 def test_an_address_is_one_however_it_is_written(url: str, endpoint: str, query: str) -> None:
     """As recordings of earlier versions have it."""
-    call = Call(account(url), Post(url, {}, b"{}", {}), CallContext("agent", 0, None, Meter()))
-    parts = parts_of(call, Redactor(()))
+    call = Call(account(url), HttpRequest(url, {}, b"{}", {}), CallContext("agent", 0, None, Meter()))
+    parts = key_parts(call, Redactor(()))
     assert (parts["endpoint"], parts["query"]) == (endpoint, query)
 
 
@@ -384,7 +384,7 @@ def test_a_recording_that_is_a_pipe_is_not_waited_for(tmp_path: Path, place: str
             pipe = tmp_path / place.replace("KEY", path.stem)
             os.mkfifo(pipe)
             async with opened(_replay(tmp_path), network=Offline()) as wire:
-                with pytest.raises(WireError, match="it is no regular file") as caught:
+                with pytest.raises(WireError, match="it is not a regular file") as caught:
                     await post(wire, who, chat())
                 assert caught.value.code == "cassette_unreadable"
             async with opened(_cache(tmp_path)) as wire:
@@ -396,7 +396,7 @@ def test_a_recording_that_is_a_pipe_is_not_waited_for(tmp_path: Path, place: str
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize(("what", "reason"), [("pipe", "it is no regular file"), ("link", "it is a link")])
+@pytest.mark.parametrize(("what", "reason"), [("pipe", "it is not a regular file"), ("link", "it is a link")])
 def test_a_recording_is_not_written_elsewhere(tmp_path: Path, what: str, reason: str) -> None:
     tape, other = tmp_path / "tape" / "cassette.jsonl", tmp_path / "other"
     tape.parent.mkdir()
@@ -442,8 +442,8 @@ def test_an_empty_recording_and_many_misses_are_said_shortly(tmp_path: Path) -> 
                 with pytest.raises(WireError) as caught:
                     await post(wire, account("http://localhost:1/v1"), chat(f"{index} \x1b[31m"))
                 messages.append(caught.value.message)
-            assert "holds none at all" in messages[0]
-            assert "holds none" not in messages[-1]
+            assert "which is empty" in messages[0]
+            assert "which is empty" not in messages[-1]
 
     run(work)
 

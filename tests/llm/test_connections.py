@@ -203,7 +203,7 @@ def test_a_call_that_is_given_up_leaves_no_socket_open(steps: int) -> None:
             connections = Routes({}).connections(models.openai_url)
 
             async def send() -> None:
-                with connections.one() as transport:
+                with connections.borrow() as transport:
                     await transport.handle_async_request(request)
 
             sending = asyncio.create_task(send())

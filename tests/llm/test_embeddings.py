@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,17 +19,10 @@ from holodeck_action.llm.providers import ModelConfigError
 from holodeck_action.llm.usage import list_price
 from holodeck_action.llm.wire import WireSettings
 from holodeck_action.suite.model.agent import AgentConfig
-from tests.llm.models import Answer, FakeModels, Fault, Request
-from tests.llm.wiring import KEY, opened
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request
+from tests.llm.wiring import opened
 
 OPENAI = {"provider": "openai", "name": "gpt-4o"}
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        yield models
-        assert models.violations == []
 
 
 def agent(model: dict[str, Any], embedding_provider: dict[str, Any] | None = None) -> AgentConfig:
@@ -248,12 +241,12 @@ def _data(*vectors: Any) -> dict[str, Any]:
         ({"data": "x"}, "it holds no list `data`"),
         (_data([1.0]), "it holds 1 vectors for 2 texts"),
         (_data([1.0], [1.0], [1.0]), "it holds 3 vectors for 2 texts"),
-        ({"data": [{"index": 0, "embedding": [1.0]}] * 2}, "data[1].index is missing, double or none of the texts'"),
-        ({"data": [{"index": 2, "embedding": [1.0]}] * 2}, "data[0].index is missing, double or none"),
-        ({"data": [None, None]}, "data[0].index is missing, double or none"),
-        (_data([1.0], []), "data[1].embedding is no list of numbers"),
-        (_data([1.0], ["1"]), "data[1].embedding is no list of numbers"),
-        (_data([1.0], [True]), "data[1].embedding is no list of numbers"),
+        ({"data": [{"index": 0, "embedding": [1.0]}] * 2}, "data[1].index is missing, duplicate or out of range"),
+        ({"data": [{"index": 2, "embedding": [1.0]}] * 2}, "data[0].index is missing, duplicate or out of range"),
+        ({"data": [None, None]}, "data[0].index is missing, duplicate or out of range"),
+        (_data([1.0], []), "data[1].embedding is not a list of numbers"),
+        (_data([1.0], ["1"]), "data[1].embedding is not a list of numbers"),
+        (_data([1.0], [True]), "data[1].embedding is not a list of numbers"),
         (_data([1.0], [1.0, 2.0]), "its vectors differ in length"),
         (_data([1.0, 0.0], [0.0, 0.0]), "a vector is zero"),
         (_data([1.0, 0.0], [float("nan"), 0.0]), "a vector holds a number that is not finite"),
@@ -286,7 +279,7 @@ def test_a_length_that_changes_is_an_error(models: FakeModels) -> None:
     ("fault", "code", "told"),
     [
         (Fault(error="bad_key"), "authentication", "refused the key (status 401); check OPENAI_API_KEY"),
-        (Fault(error="unknown_model"), "model_not_found", "is not known or not open at"),
+        (Fault(error="unknown_model"), "model_not_found", "is unknown or not accessible at"),
         (Fault(error="quota"), "quota", "no quota or credit left"),
         (Fault(error="rate_limit"), "rate_limited", "because of its rate limit"),
         (Fault(error="context_length"), "context_length", "longer than"),
@@ -295,8 +288,8 @@ def test_a_length_that_changes_is_an_error(models: FakeModels) -> None:
         (Fault(error="unavailable"), "overloaded", "overloaded or not available"),
         (Fault(error="bad_gateway"), "server_error", "an HTML page"),
         (Fault(status=301), "http_status", "answered with status 301"),
-        (Fault(wire="reset"), "disconnected", "broke off the exchange"),
-        (Fault(wire="malformed"), "malformed", "not the JSON of its interface"),
+        (Fault(wire="reset"), "disconnected", "closed the connection early"),
+        (Fault(wire="malformed"), "malformed", "not in the expected JSON form"),
     ],
 )
 def test_refusals_in_the_words_of_a_chat(models: FakeModels, fault: Fault, code: str, told: str) -> None:
@@ -310,7 +303,7 @@ def test_refused_dimensions_name_the_field(models: FakeModels) -> None:
     body = {"error": {"message": "This model does not support specifying dimensions.", "type": "invalid_request_error"}}
     models.fail(Fault(status=400, body=body))
     error = failure(openai_plan(models, dimensions=8), "a")
-    assert error.message.endswith("; remove embedding_dimensions to get vectors of the model's own length")
+    assert error.message.endswith("; remove embedding_dimensions to get vectors of the model's default length")
 
 
 def test_a_blank_text_is_not_sent(models: FakeModels) -> None:

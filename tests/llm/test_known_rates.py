@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,18 +12,12 @@ import pytest
 
 from tests.commands.project import Project
 from tests.llm.ahead import Service, at_most_per_second, run_ahead, wire_ahead
-from tests.llm.models import FakeModels
+from tests.llm.models import KEY, FakeModels
 from tests.llm.wiring import account, chat, post
-from tests.targets.test_own import KEY, asking
+from tests.targets.test_own import asking
 
 MOST = 20
 CALLS = 100
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        yield models
 
 
 def ran(cache: Path | None, number: int, at_once: int, most: int = MOST) -> tuple[int, float]:

@@ -70,7 +70,7 @@ class Worker:
             # As it is sent, as JSON.
             report = json.loads(json.dumps(self.leases.report()))
             await asyncio.sleep(UNDER_WAY_S)
-            self._limits.reported(self.name, report, asyncio.get_running_loop().time())
+            self._limits.apply_report(self.name, report, asyncio.get_running_loop().time())
 
     def ask(self, text: str) -> asyncio.Task[httpx2.Response]:
         job = asyncio.create_task(post(self.wire, account("http://models"), chat(text)))
@@ -106,18 +106,18 @@ class Cluster:
 
     async def _tell(self) -> None:
         while True:
-            news = self.limits.settle(asyncio.get_running_loop().time())
+            news = self.limits.move_places(asyncio.get_running_loop().time())
             await asyncio.sleep(UNDER_WAY_S)
             for worker in self.workers:
                 if worker.name in news:
-                    worker.leases.told(json.loads(json.dumps(news[worker.name])))
+                    worker.leases.apply_update(json.loads(json.dumps(news[worker.name])))
 
     async def lose(self, number: int) -> None:
         """Kill a worker and begin another one; its calls are asked again by whoever has asked."""
         lost = self.workers[number]
         self.workers[number] = self.add()
         await lost.die()
-        self.limits.lost(lost.name, asyncio.get_running_loop().time())
+        self.limits.remove_worker(lost.name, asyncio.get_running_loop().time())
 
     async def ask(self, texts: list[str], sessions: int) -> None:
         """Ask everything, so many at a time, again where a worker was lost."""
@@ -308,46 +308,46 @@ def report(number: int, **said: Any) -> Mapping[str, Any]:
 
 def test_a_report_that_comes_twice_or_late_counts_once() -> None:
     limits = SharedLimits(8, 300.0)
-    limits.reported("w", report(1, waiting=5), 0.0)
-    assert limits.settle(0.0)["w"]["accounts"]["a"]["granted"] == 5
-    limits.reported("w", report(1, waiting=5), 0.1)
-    assert limits.settle(0.1) == {}
-    limits.reported("w", report(3, seen=5, returned=5), 0.2)
-    limits.reported("w", report(2, waiting=5), 0.3)
-    assert limits.settle(0.3) == {}
+    limits.apply_report("w", report(1, waiting=5), 0.0)
+    assert limits.move_places(0.0)["w"]["accounts"]["a"]["granted"] == 5
+    limits.apply_report("w", report(1, waiting=5), 0.1)
+    assert limits.move_places(0.1) == {}
+    limits.apply_report("w", report(3, seen=5, returned=5), 0.2)
+    limits.apply_report("w", report(2, waiting=5), 0.3)
+    assert limits.move_places(0.3) == {}
 
 
 def test_who_comes_back_after_it_was_taken_for_lost_gives_its_places_back_first() -> None:
     limit = SharedLimit(4, 300.0)
-    limit.reported("w", report(1, waiting=4)["accounts"]["a"], 0.0)
-    limit.settle(0.0)
-    limit.lost("w", 1.0)
-    limit.settle(100.0)
-    assert limit.held == 0
-    limit.reported("w", report(2, seen=4, waiting=1)["accounts"]["a"], 101.0)
-    limit.settle(101.0)
-    assert limit.says("w", 101.0)["recalled"] == 4
-    assert limit.held <= 4
+    limit.apply_report("w", report(1, waiting=4)["accounts"]["a"], 0.0)
+    limit.move_places(0.0)
+    limit.remove_worker("w", 1.0)
+    limit.move_places(100.0)
+    assert limit.held_count == 0
+    limit.apply_report("w", report(2, seen=4, waiting=1)["accounts"]["a"], 101.0)
+    limit.move_places(101.0)
+    assert limit.state_for("w", 101.0)["recalled"] == 4
+    assert limit.held_count <= 4
 
 
 def lost_at(ages: list[float], took: list[float], *, granted: int) -> SharedLimit:
     """Return the limit of a worker that reported requests of these ages, and was lost a tenth of a second later."""
     limit = SharedLimit(granted, 300.0)
-    limit.reported("w", report(1, waiting=granted)["accounts"]["a"], 0.0)
+    limit.apply_report("w", report(1, waiting=granted)["accounts"]["a"], 0.0)
     for number in range(2, 10):
-        limit.settle(0.0)
+        limit.move_places(0.0)
         outcomes = [[seconds, False, None, True, True] for seconds in took]
-        said = report(number, seen=limit.says("w", 0.0)["granted"], waiting=granted, ages=ages, outcomes=outcomes)
-        limit.reported("w", said["accounts"]["a"], 10.0)
-    limit.settle(10.0)
-    assert limit.held == granted
-    limit.lost("w", 10.1)
+        said = report(number, seen=limit.state_for("w", 0.0)["granted"], waiting=granted, ages=ages, outcomes=outcomes)
+        limit.apply_report("w", said["accounts"]["a"], 10.0)
+    limit.move_places(10.0)
+    assert limit.held_count == granted
+    limit.remove_worker("w", 10.1)
     return limit
 
 
 def held(limit: SharedLimit, now: float) -> int:
-    limit.settle(now)
-    return limit.held
+    limit.move_places(now)
+    return limit.held_count
 
 
 def test_places_of_a_lost_worker_are_free_one_by_one_when_their_requests_must_have_ended() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holodeck_action.llm.call_spans import finish_reasons, input_messages, output_messages
 from holodeck_action.llm.outcomes import parse
-from holodeck_action.llm.traced import finish_reasons, input_messages, output_messages
 from tests.llm.models import Answer, FakeModels, ToolCall
 
 TOOL = {"name": "find", "description": "d"}

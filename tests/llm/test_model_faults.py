@@ -21,11 +21,11 @@ from anthropic.types.message_create_params import MessageCreateParamsBase, Messa
 from openai.types.chat import ChatCompletionMessageParam
 from openai.types.chat.completion_create_params import CompletionCreateParamsBase, CompletionCreateParamsStreaming
 
-from tests.llm.models import Answer, FakeModels, Fault, Request, mixed
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request, mixed
 from tests.llm.models.contract import BETA_FIELDS, CHAT_FIELDS, MESSAGE_FIELDS
 from tests.llm.models.server import NO_ANSWER
 
-KEY = "sk-fake-0123456789abcdef"
+pytestmark = pytest.mark.models(keys=None)
 HI = [{"role": "user", "content": "hi there"}]
 GPT_HI: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hi there"}]
 CLAUDE_HI: list[MessageParam] = [{"role": "user", "content": "hi there"}]
@@ -34,13 +34,6 @@ TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {"ty
 USE = {"type": "tool_use", "id": "t1", "name": "weather", "input": {}}
 PROVIDERS = ("openai", "azure_openai", "anthropic", "ollama")
 OPEN_SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels() as fake:
-        yield fake
-        assert fake.violations == []
 
 
 @pytest.fixture
@@ -196,10 +189,11 @@ def test_retry_hints_are_sent_as_given(models: FakeModels, http: httpx2.Client) 
 
 
 def test_the_refused_key_is_shown_as_openai_shows_it(models: FakeModels, http: httpx2.Client) -> None:
+    refused = "sk-fake-0123456789abcdef"
     models.fail(Fault("bad_key"))
-    message = ask(models, http, "openai").json()["error"]["message"]
+    message = ask(models, http, "openai", key=refused).json()["error"]["message"]
     assert "sk-fake-" in message
-    assert KEY not in message
+    assert refused not in message
 
 
 def test_an_error_in_a_stream(models: FakeModels) -> None:

@@ -21,11 +21,11 @@ from openai.types import CreateEmbeddingResponse
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import BaseModel
 
-from tests.llm.models import Answer, FakeModels, ToolCall, echo, tools_first
+from tests.llm.models import KEY, Answer, FakeModels, ToolCall, echo, tools_first
 from tests.llm.models.rules import least
 from tests.llm.models.tokens import split
 
-KEY = "sk-fake-0123456789abcdef"
+pytestmark = pytest.mark.models(keys=None)
 HI = [{"role": "user", "content": "hi there"}]
 WEATHER = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 OPENAI_TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": WEATHER}}]
@@ -42,13 +42,6 @@ ANSWERS = {
     "cached": Answer("yes", prompt_tokens=100, cached_tokens=80),
     "no usage": Answer("yes", usage=False),
 }
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels() as fake:
-        yield fake
-        assert fake.violations == []
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def test_addresses(provider: str, environ: dict[str, str], fields: dict[str, Any
 
 @pytest.mark.parametrize("text", ["shop.example", "ftp://x/v1", "http://", "http://a:b/v1", "http://[::1/v1"])
 def test_an_address_that_is_none_is_refused(text: str) -> None:
-    assert refusal("openai", endpoint=text).startswith("model.endpoint is no address")
+    assert refusal("openai", endpoint=text).startswith("model.endpoint is not a URL")
 
 
 @pytest.mark.parametrize("text", ["https://u:hunter2@x/v1", "https://x/v1?key=hunter2", "https://x/v1#hunter2"])
@@ -156,7 +156,7 @@ def test_reasoning_models_get_neither_temperature_nor_top_p(name: str) -> None:
     assert silent.completion_tokens
     asked = plan("openai", name, temperature=0.0, top_p=0.9)
     assert asked.settings == {"max_tokens": 1000}
-    assert asked.notices == (f"temperature and top_p are not sent to {name}, which does not take it",)
+    assert asked.notices == (f"temperature and top_p are not sent to {name}, which does not accept it",)
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "o2x", "solo1", "llama-3.1"])
@@ -182,7 +182,7 @@ def test_the_limit_is_sent_under_the_name_the_server_knows(provider: str, fields
 
 def test_anthropic_takes_temperatures_up_to_one() -> None:
     assert refusal("anthropic", "claude-opus-4-1", temperature=1.5) == (
-        "model.temperature is 1.5; Anthropic takes 0 to 1"
+        "model.temperature is 1.5; Anthropic accepts 0 to 1"
     )
 
 

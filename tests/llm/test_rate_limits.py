@@ -13,21 +13,21 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from holodeck_action.llm.calls import CALL, CallContext, Meter, Post, WireError
+from holodeck_action.llm.calls import CALL, CallContext, HttpRequest, Meter, WireError
 from holodeck_action.llm.limits.gate import IN_A_ROW, MOST_TRIES, Gate
-from holodeck_action.llm.limits.pauses import Deadline, TimeLimit, stopped_by_calls
+from holodeck_action.llm.limits.pauses import Deadline, TimeLimit, stop_during_calls
 from holodeck_action.llm.wire import Wire
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.facts import Fact
 from holodeck_action.record.record import ToolAssertion, ToolInvocation, TrialRecord
-from holodeck_action.run.schedule import Outcome, Slots, Stop, run_cases
+from holodeck_action.run.schedule import ScheduleResult, Slots, Stop, run_cases
 from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Attempt, Reply, Told
+from holodeck_action.targets.protocol import Attempt, Reply, ReplyFact
 from holodeck_action.text.redaction import Redactor
 from tests.llm.ahead import (
     LATENCY_S,
@@ -56,7 +56,7 @@ class Asking:
     base_url: str
     within: float
     notices: tuple[str, ...] = ()
-    untold: Mapping[Told, str] = field(default_factory=dict)
+    untold: Mapping[ReplyFact, str] = field(default_factory=dict)
     open_now: int = 0
     most_open: int = 0
 
@@ -74,10 +74,10 @@ class Asking:
         who = account(self.base_url)
         content = json.dumps(chat(turn.input)).encode()
         headers = {"content-type": "application/json", "authorization": f"Bearer {who.key}"}
-        with stopped_by_calls(deadline):
+        with stop_during_calls(deadline):
             try:
                 answer = await self.wire.answer(
-                    who, Post(f"{self.base_url}/chat/completions", headers, content, chat(turn.input))
+                    who, HttpRequest(f"{self.base_url}/chat/completions", headers, content, chat(turn.input))
                 )
             except WireError as error:
                 raise AgentError(error.message, error.code) from error
@@ -85,7 +85,7 @@ class Asking:
             raise AgentError(f"status {answer.status}", "http_status")
         return Reply("answered")
 
-    async def completed(self, reply: Reply) -> Reply:
+    async def complete_reply(self, reply: Reply) -> Reply:
         return reply
 
     def attempt(self) -> Attempt:
@@ -107,7 +107,7 @@ class Content:
     def uses_context(self, turn: Turn) -> bool:
         return False
 
-    def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
+    def pending_evaluations(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
         return ()
 
 
@@ -115,7 +115,7 @@ class Content:
 class Ran:
     """How a run went."""
 
-    outcome: Outcome
+    outcome: ScheduleResult
     most_open: int
     service: Service
     seconds: float = 0.0
@@ -411,7 +411,7 @@ def test_equal_calls_that_wait_for_the_first_one_s_turn_are_not_charged_either()
                 deadline = Deadline(5, clock)
                 CALL.set(CallContext("judge", 0, deadline, Meter()))
                 content = json.dumps(chat("the same")).encode()
-                answer = await wire.answer(account("http://x/v1"), Post("http://x/v1/c", {}, content, None))
+                answer = await wire.answer(account("http://x/v1"), HttpRequest("http://x/v1/c", {}, content, None))
                 assert answer.status == 200
                 # Standing still and going on again leaves what was left.
                 assert deadline.left() == pytest.approx(5 - 2 * LATENCY_S, abs=0.01)
@@ -434,7 +434,9 @@ def test_accounts_do_not_hold_each_other_back() -> None:
 
         async def asking(key: str, text: str) -> int:
             content = json.dumps(chat(text)).encode()
-            return (await wire.answer(account("http://x/v1", key=key), Post("http://x/v1/c", {}, content, None))).status
+            return (
+                await wire.answer(account("http://x/v1", key=key), HttpRequest("http://x/v1/c", {}, content, None))
+            ).status
 
         shut = [asyncio.create_task(asking("sk-a", f"a {number}")) for number in range(40)]
         await asyncio.sleep(1)
@@ -451,28 +453,28 @@ def test_accounts_do_not_hold_each_other_back() -> None:
 
 def refuse(gate: Gate, times: int, now: float) -> bool:
     for _ in range(times):
-        gate.refused(now, 10)
-    return gate.shut
+        gate.note_refusal(now, 10)
+    return gate.is_shut
 
 
 def test_a_gate_is_shut_by_refusals_alone_and_tried_by_few() -> None:
     gate = Gate(300)
     assert not refuse(gate, IN_A_ROW - 1, 0.0)
-    gate.answered()
+    gate.note_answer()
     assert refuse(gate, IN_A_ROW, 1.0)
-    assert gate.wait(1.0) == pytest.approx(11)
+    assert gate.seconds_to_wait(1.0) == pytest.approx(11)
     tries = []
     for at in range(12, 100, 12):
-        gate.open_a_little()
+        gate.allow_tries()
         tries.append(gate.tries)
         assert refuse(gate, 1, at)
         assert gate.tries == 0
     assert tries == [1, 2, *([MOST_TRIES] * 6)]
-    assert not gate.given_up(100)
-    assert gate.given_up(301)
-    gate.answered()
+    assert not gate.is_given_up(100)
+    assert gate.is_given_up(301)
+    gate.note_answer()
     assert not refuse(gate, 1, 1000)
-    assert not gate.given_up(2000)
+    assert not gate.is_given_up(2000)
 
 
 def test_a_call_of_its_own_waits_its_turn_beside_a_limit_that_is_over() -> None:
@@ -483,12 +485,12 @@ def test_a_call_of_its_own_waits_its_turn_beside_a_limit_that_is_over() -> None:
             limit.stop()
             limit.stop()
             await asyncio.sleep(1)
-            limit.go_on()
+            limit.resume()
             await asyncio.sleep(1)
-            limit.go_on()
+            limit.resume()
             await asyncio.sleep(0.04)
         limit.stop()
-        limit.go_on()
+        limit.resume()
         with pytest.raises(TimeoutError):
             async with TimeLimit(0.05) as limit:
                 await asyncio.sleep(1)

@@ -18,9 +18,9 @@ from holodeck_action.llm.limits.gate import FIRST_S, LONGEST_S
 from holodeck_action.llm.outcomes import parse, retry_after
 from holodeck_action.llm.retries import refusal_wait
 from holodeck_action.llm.wire import WireSettings
-from tests.llm.models import Answer, FakeModels, Fault
+from tests.llm.models import KEY, Answer, FakeModels, Fault
 from tests.llm.models.values import ErrorKind
-from tests.llm.wiring import KEY, Clock, account, chat, opened, post, run, said
+from tests.llm.wiring import Clock, account, chat, opened, post, run, said
 
 
 def _highest(low: float, high: float) -> float:

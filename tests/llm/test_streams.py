@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from holodeck_action.llm.calls import WireError
-from holodeck_action.llm.cassette.entries import without_secrets
-from holodeck_action.llm.outcomes import check, parse
+from holodeck_action.llm.cassette.entries import redact_events
+from holodeck_action.llm.outcomes import parse, parse_complete
 from holodeck_action.text.redaction import Redactor
 
 SECRET = "planted/secret+4711"
@@ -34,7 +34,7 @@ def ollama(*texts: str) -> str:
     )
 
 
-def joined(body: str, kind: str = "text/event-stream") -> str:
+def join_events(body: str, kind: str = "text/event-stream") -> str:
     return json.dumps(parse(kind, body.encode()))
 
 
@@ -48,8 +48,8 @@ def joined(body: str, kind: str = "text/event-stream") -> str:
     ],
 )
 def test_a_secret_in_pieces_is_taken_out(body: str, kind: str) -> None:
-    clean = without_secrets(body, REDACTOR)
-    pieces = joined(clean, kind)
+    clean = redact_events(body, REDACTOR)
+    pieces = join_events(clean, kind)
     assert "plan" not in pieces
     assert "ted/sec" not in pieces
     assert "4711" not in pieces
@@ -60,7 +60,7 @@ def test_a_secret_in_pieces_is_taken_out(body: str, kind: str) -> None:
 def test_texts_beside_each_other_are_not_joined() -> None:
     first, second = anthropic("planted/", "x", index=0), anthropic("secret+4711", "y", index=1)
     body = sse(first[0], second[0], first[1], second[1])
-    assert without_secrets(body, REDACTOR) == body
+    assert redact_events(body, REDACTOR) == body
     # Their own pieces are, whatever comes between.
     body = sse(
         *(
@@ -69,24 +69,24 @@ def test_texts_beside_each_other_are_not_joined() -> None:
             for event in pair
         )
     )
-    assert "planted" not in without_secrets(body, REDACTOR)
+    assert "planted" not in redact_events(body, REDACTOR)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_what_holds_no_secret_stays_to_the_letter(end: str) -> None:
     body = (sse(*openai("planted", " nothing")) + "data: [DONE]\n\n: a comment\n\ndata: no JSON\n\n").replace("\n", end)
-    assert without_secrets(body, REDACTOR) == body
+    assert redact_events(body, REDACTOR) == body
 
 
 def test_a_cleaned_stream_is_still_whole() -> None:
     end = {"type": "message_stop"}
-    clean = without_secrets(sse(*anthropic("planted/secret", "+4711"), end), REDACTOR)
-    assert check("text/event-stream", clean.encode(), "x")[-1] == end
+    clean = redact_events(sse(*anthropic("planted/secret", "+4711"), end), REDACTOR)
+    assert parse_complete("text/event-stream", clean.encode(), "x")[-1] == end
 
 
 def test_an_event_too_deep_to_look_through_is_cleaned_as_text() -> None:
     body = "data: " + '{"a":' * 900 + f'"{SECRET}"' + "}" * 900 + "\n\n"
-    assert SECRET not in without_secrets(body, REDACTOR)
+    assert SECRET not in redact_events(body, REDACTOR)
 
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/x-ndjson"])
@@ -95,7 +95,7 @@ def test_whole_json_of_another_shape_is_no_broken_stream(kind: str, value: str) 
     """It would come again: whoever reads it says what is missing, and nobody asks a second time."""
     bodies = [value] if kind == "application/x-ndjson" else [value, f"data: {value}\n\n"]
     for body in bodies:
-        assert check(kind, body.encode(), "x") in (json.loads(value), [json.loads(value)])
+        assert parse_complete(kind, body.encode(), "x") in (json.loads(value), [json.loads(value)])
 
 
 @pytest.mark.parametrize(
@@ -109,5 +109,5 @@ def test_whole_json_of_another_shape_is_no_broken_stream(kind: str, value: str) 
 )
 def test_a_stream_that_breaks_off_is_asked_for_again(kind: str, body: str) -> None:
     with pytest.raises(WireError) as caught:
-        check(kind, body.encode(), "x")
+        parse_complete(kind, body.encode(), "x")
     assert (caught.value.code, caught.value.retry_worthy) == ("truncated", True)

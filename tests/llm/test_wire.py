@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable
 import httpx2
 import pytest
 
-from holodeck_action.llm.calls import Meter, Post, Tokens, WireError
+from holodeck_action.llm.calls import HttpRequest, Meter, Tokens, WireError
 from holodeck_action.llm.connections import Routes
 from holodeck_action.llm.wire import WireSettings
 from holodeck_action.record.record import Usage
-from tests.llm.models import Answer, FakeModels, Fault
-from tests.llm.wiring import KEY, account, chat, opened, post, run, said
+from tests.llm.models import KEY, Answer, FakeModels, Fault
+from tests.llm.wiring import account, chat, opened, post, run, said
 
 
 def test_a_call_passes_and_is_metered() -> None:
@@ -186,7 +186,7 @@ def test_the_chain_costs_less_than_a_fifth_of_a_millisecond() -> None:
 
             async def through(index: int) -> None:
                 content = json.dumps(chat(f"{index} " * 200)).encode()
-                await wire.answer(who, Post("http://127.0.0.1:1/v1/chat/completions", {}, content, chat()))
+                await wire.answer(who, HttpRequest("http://127.0.0.1:1/v1/chat/completions", {}, content, chat()))
 
             async def bare(index: int) -> None:
                 content = json.dumps(chat(f"{index} " * 200)).encode()

@@ -12,11 +12,10 @@ from typing import Any
 
 import httpx2
 
-from holodeck_action.llm.calls import CALL, Account, CallContext, Meter, Post
+from holodeck_action.llm.calls import CALL, Account, CallContext, HttpRequest, Meter
 from holodeck_action.llm.limits.pauses import Deadline
 from holodeck_action.llm.wire import Wire, WireSettings
-
-KEY = "sk-test-5f0c9a7be1"
+from tests.llm.models import KEY
 
 
 class Clock:
@@ -73,7 +72,7 @@ async def post(
     auth = {"x-api-key": who.key, "anthropic-version": "2023-06-01"} if who.provider == "anthropic" else {}
     auth = auth or {"authorization": f"Bearer {who.key}"}
     sent = {"content-type": "application/json", **auth, **(headers or {})}
-    answer = await wire.answer(who, Post(f"{who.base_url}{path}", sent, json.dumps(body).encode(), body))
+    answer = await wire.answer(who, HttpRequest(f"{who.base_url}{path}", sent, json.dumps(body).encode(), body))
     # What was kept as a value has no body.
     content = answer.body or json.dumps(answer.payload).encode()
     return httpx2.Response(answer.status, headers=list(answer.headers), content=content)

@@ -10,18 +10,29 @@ from typing import Any, is_typeddict
 
 from pydantic import BaseModel
 
-from holodeck_action.compat import NAMES
+from holodeck_action.compat import served_names
 from holodeck_action.extensions.deepeval.entities import GEvalConfig, RAGMetricConfig
 from holodeck_action.metrics.base import BaseEvaluator
 
 BASES = ("AzureAIEvaluator", "BaseEvaluator", "DeepEvalBaseEvaluator")
 
 
+def _of(module: str, name: str) -> object:
+    """What a name stands for; None if its extension was deleted.
+
+    That every name is there is held in tests/extensions/holodeck.
+    """
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ImportError:
+        return None
+
+
 def _classes() -> Iterator[type[Any]]:
-    for module, names in NAMES.items():
+    for module, names in served_names().items():
         if module.startswith("holodeck.lib.evaluators"):
             for name in names:
-                found = getattr(importlib.import_module(module), name)
+                found = _of(module, name)
                 if isinstance(found, type) and issubclass(found, BaseEvaluator | BaseModel):
                     yield found
 
@@ -52,16 +63,16 @@ def _declaring(kind: type[Any], argument: str) -> type[Any]:
 
 
 def _classes_below(root: str) -> Iterator[type[Any]]:
-    for module, names in NAMES.items():
+    for module, names in served_names().items():
         if module.partition(".")[0] == root:
             for name in names:
-                found = getattr(importlib.import_module(module), name)
+                found = _of(module, name)
                 if isinstance(found, type) and not issubclass(found, enum.Enum) and not is_typeddict(found):
                     yield found
 
 
 SERVED: tuple[type[Any], ...] = tuple(
-    dict.fromkeys(kind for root in NAMES if "." not in root for kind in _classes_below(root))
+    dict.fromkeys(kind for root in served_names() if "." not in root for kind in _classes_below(root))
 )
 """Every class of the documents that a program can construct."""
 

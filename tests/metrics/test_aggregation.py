@@ -48,7 +48,7 @@ def test_the_explanation_names_what_failed_first() -> None:
     assert aggregate_explanation([GOOD, BAD, HIGH, LOST, SHOWN, RIGHT]) == (
         "2 of 6 failed: groundedness 0.25 is below its threshold 0.5 (one claim is made up); "
         "redundancy 0.75 is above its threshold 0.5 (all is said twice). "
-        "not evaluated: fluency: the judge is down. passed: completeness 0.9, refusal. for information: trajectory 0"
+        "not evaluated: fluency: the judge is down. passed: completeness 0.9, refusal. reported only: trajectory 0"
     )
     assert aggregate_explanation([RIGHT]) == "passed: refusal"
     assert aggregate_explanation([]) == "there was nothing to evaluate"

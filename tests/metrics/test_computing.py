@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.scoring.computing import Done, Job, compute_all
+from holodeck_action.scoring.computing import Job, JobResult, compute_all
 from holodeck_action.workers.threads import DaemonThreads
 
 LIMIT = 30.0
@@ -23,7 +23,7 @@ def threads() -> Any:
     pool.close()
 
 
-def compute(threads: DaemonThreads, *jobs: Job[Any]) -> list[Done[Any]]:
+def compute(threads: DaemonThreads, *jobs: Job[Any]) -> list[JobResult[Any]]:
     return asyncio.run(compute_all(threads, jobs))
 
 
@@ -72,7 +72,7 @@ def test_a_hanging_job_is_left_behind_and_the_rest_goes_on(threads: DaemonThread
 def test_a_short_limit_holds_behind_a_long_job(threads: DaemonThreads) -> None:
     release, hang = threading.Event(), threading.Event()
 
-    async def run() -> list[Done[Any]]:
+    async def run() -> list[JobResult[Any]]:
         work = asyncio.create_task(compute_all(threads, [Job(release.wait, LIMIT), Job(hang.wait, 0.02)]))
         await asyncio.sleep(0.1)
         release.set()
@@ -101,7 +101,7 @@ def test_quick_jobs_need_no_thread_unless_their_limit_is_shorter_than_they_may_t
 def test_waiting_for_a_thread_uses_no_time() -> None:
     threads, release = DaemonThreads(1), threading.Event()
 
-    async def run() -> list[Done[Any]]:
+    async def run() -> list[JobResult[Any]]:
         blocker = asyncio.wrap_future(threads.submit(lambda: release.wait(LIMIT)))
         waiting = asyncio.create_task(compute_all(threads, [Job(lambda: "done", 0.02)]))
         await asyncio.sleep(0.1)

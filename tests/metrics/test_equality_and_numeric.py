@@ -205,9 +205,9 @@ def test_a_threshold_decides_when_there_is_one() -> None:
 
 @pytest.mark.parametrize("tolerance", [-1.0, math.nan, math.inf])
 def test_impossible_tolerances_are_refused(tolerance: float) -> None:
-    with pytest.raises(ValueError, match="absolute_tolerance: Input should be"):
+    with pytest.raises(ValueError, match="absolute_tolerance: "):
         NumericEvaluator(absolute_tolerance=tolerance)
-    with pytest.raises(ValueError, match="relative_tolerance: Input should be"):
+    with pytest.raises(ValueError, match="relative_tolerance: "):
         NumericEvaluator(relative_tolerance=tolerance)
 
 

@@ -121,15 +121,15 @@ def test_result_has_the_documented_fields() -> None:
         "length_appropriateness": "too_long",
     }
     assert result.score == 0.5
-    assert result.reasoning == "the answer has 2 sentences, more than the 1 allowed"
+    assert result.reasoning == "the answer has 2 sentences, more than the maximum of 1"
 
 
 def test_reasons() -> None:
     assert LengthMetric(min_words=4, max_characters=100).compute(response="One").reasoning == (
-        "the answer has 1 word, fewer than the 4 wanted"
+        "the answer has 1 word, fewer than the minimum of 4"
     )
     assert LengthMetric(min_words=1, max_characters=100).compute(response="One").reasoning == (
-        "the answer has 3 characters, 1 word, as wanted"
+        "the answer has 3 characters, 1 word, within bounds"
     )
     empty = LengthMetric(min_words=1, min_characters=1).compute(response="")
     assert (empty.score, empty.passed, empty["length_appropriateness"]) == (0.0, False, "too_short")
@@ -141,7 +141,7 @@ def test_an_optimum_grades_inside_the_range_and_fails_nothing() -> None:
         result = evaluator.compute(response="word " * words)
         assert (result.score, result.passed) == (score, passed)
     assert result["expected_length_range"] == {"min_words": 2, "max_words": 10, "optimal_words": 4}
-    assert evaluator.compute(response="a b").reasoning == ("the answer has 2 words, as wanted; 4 words are the optimum")
+    assert evaluator.compute(response="a b").reasoning == ("the answer has 2 words, within bounds; 4 words are optimal")
     with pytest.raises(ValueError, match="optimal_words"):
         LengthMetric(max_words=3, optimal_words=4)
 

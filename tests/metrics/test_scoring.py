@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.case_verdicts import judge_evaluation
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation
-from holodeck_action.record.facts import Nothing, listed
+from holodeck_action.record.facts import Nothing, list_fact
 from holodeck_action.record.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.scoring.scoring import Answer, TurnScorer
 from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation, Turn
@@ -155,7 +155,7 @@ def test_silence_about_chunks_is_an_error_and_no_chunks_are_a_score(tmp_path: Pa
     )
     (nothing,) = score(tmp_path, [recall], "x", **wanted, chunks=Nothing())
     assert (nothing.status, nothing.score) == ("completed", 0.0)
-    (half,) = score(tmp_path, [recall], "x", **wanted, chunks=listed((RetrievedChunk("b"), RetrievedChunk("c"))))
+    (half,) = score(tmp_path, [recall], "x", **wanted, chunks=list_fact((RetrievedChunk("b"), RetrievedChunk("c"))))
     assert (half.score, half.criteria.metric, half.criteria.settings) == (0.5, "recall_at_k", {"k": 2})
 
 
@@ -185,7 +185,7 @@ def test_an_answer_without_the_path_fails_by_its_own_fault(
 
 def test_the_whole_conversation_counts_for_an_expected_trajectory(tmp_path: Path) -> None:
     first, second = ToolInvocation("search"), ToolInvocation("refund")
-    made: dict[str, Any] = {"calls": listed((second,)), "conversation_calls": listed((first, second))}
+    made: dict[str, Any] = {"calls": list_fact((second,)), "conversation_calls": list_fact((first, second))}
     trajectory = (ExpectedTool("search"), ExpectedTool("refund"))
     order, correct = score(
         tmp_path,
@@ -210,10 +210,10 @@ def test_tool_assertions(tmp_path: Path) -> None:
         async with WorkerPool(tmp_path, environ={}, cwd=tmp_path, size=1, code=CODE, redact=str) as pool:
             scorer = scorer_for(tmp_path, pool, expecting)
             return (
-                await scorer.check_tools(expecting, listed((ToolInvocation("search"),))),
-                await scorer.check_tools(expecting, listed(())),
-                await scorer.check_tools(turn(), listed((ToolInvocation("search"),))),
-                await scorer.check_tools(expecting, listed((None,))),  # type: ignore[arg-type]
+                await scorer.check_tools(expecting, list_fact((ToolInvocation("search"),))),
+                await scorer.check_tools(expecting, list_fact(())),
+                await scorer.check_tools(turn(), list_fact((ToolInvocation("search"),))),
+                await scorer.check_tools(expecting, list_fact((None,))),  # type: ignore[arg-type]
             )
 
     met, missed, none, broken = asyncio.run(run())
@@ -275,9 +275,9 @@ def test_code_graders_see_the_turn_and_harm_nobody(tmp_path: Path) -> None:
     given = answer(
         asked,
         "yes",
-        texts=listed(("a chunk",)),
-        calls=listed((ToolInvocation("now"),)),
-        conversation_calls=listed((ToolInvocation("before"), ToolInvocation("now"))),
+        texts=list_fact(("a chunk",)),
+        calls=list_fact((ToolInvocation("now"),)),
+        conversation_calls=list_fact((ToolInvocation("before"), ToolInvocation("now"))),
     )
     sees, raises, equality, nan, sleeps = score_all(tmp_path, given)[0]
     assert (sees.status, sees.score, sees.explanation) == ("completed", 0.75, "looked")
@@ -340,7 +340,7 @@ def test_a_turn_without_an_answer_has_its_evaluations_pending(tmp_path: Path) ->
 
     async def run() -> tuple[Evaluation, ...]:
         async with WorkerPool(tmp_path, environ={}, cwd=tmp_path, size=1, code=CODE, redact=str) as pool:
-            return scorer_for(tmp_path, pool, asked).pending(asked, "not evaluated: the agent crashed")
+            return scorer_for(tmp_path, pool, asked).pending_evaluations(asked, "not evaluated: the agent crashed")
 
     bleu, equality, meteor = asyncio.run(run())
     assert (bleu.status, bleu.explanation, bleu.score) == ("pending", "not evaluated: the agent crashed", None)

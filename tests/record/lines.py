@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holodeck_action.extensions.history.results_history import HistoryLine, HistoryPoint, MetricPoint
+from holodeck_action.extensions.history.history_lines import HistoryLine, HistoryPoint, MetricPoint
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 

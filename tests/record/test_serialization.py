@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from holodeck_action.record.record import ToolInvocation, Usage
-from holodeck_action.record.sequences import Made
-from holodeck_action.record.serialization import JSON_ERRORS, from_json, problem_of, to_json, to_plain
+from holodeck_action.record.sequences import LazySequence
+from holodeck_action.record.serialization import JSON_ERRORS, decode_problem, from_json, to_json, to_plain
 from holodeck_action.suite.model.policy import Baseline
 
 
@@ -27,7 +27,7 @@ class Name(str):
         ({Name("a"): Name("b")}, {"a": "b"}),
         ({3: 4}, {"3": 4}),
         (MappingProxyType({"a": (1,)}), {"a": [1]}),
-        (Made(3, str), ["0", "1", "2"]),
+        (LazySequence(3, str), ["0", "1", "2"]),
         (Baseline(margin=0.25), {**Baseline().model_dump(mode="json", exclude={"on_loosened"}), "margin": 0.25}),
         (float("nan"), None),
         (Usage(cost_usd=0.0), {"prompt_tokens": None, "completion_tokens": None, "cost_usd": 0.0}),
@@ -60,4 +60,4 @@ def test_what_no_json_has_is_refused() -> None:
 def test_what_does_not_fit_is_told_with_its_place(text: str, problem: str) -> None:
     with pytest.raises(JSON_ERRORS) as raised:
         from_json(text, ToolInvocation)
-    assert problem_of(raised.value) == problem
+    assert decode_problem(raised.value) == problem

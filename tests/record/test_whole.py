@@ -18,7 +18,7 @@ from holodeck_action.record.stored_cases import RecordError
 from tests.commands.project import Project
 from tests.record.records import case, record
 
-WRONG = "is not whole: "
+WRONG = "is incomplete: "
 
 
 @pytest.fixture(scope="module")
@@ -52,22 +52,22 @@ def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[bytes], byte
 
 
 CHANGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "emptied": (edited(lambda d: d["cases"].clear()), "it holds 0 of the 3 cases that were chosen"),
-    "a case less": (edited(lambda d: d["cases"].pop()), "it holds 2 of the 3 cases that were chosen"),
-    "another case": (edited(lambda d: d["cases"][1].update(id="x")), "its cases are not those that were chosen"),
+    "emptied": (edited(lambda d: d["cases"].clear()), "it holds 0 of the 3 chosen cases"),
+    "a case less": (edited(lambda d: d["cases"].pop()), "it holds 2 of the 3 chosen cases"),
+    "another case": (edited(lambda d: d["cases"][1].update(id="x")), "its cases differ from the chosen ones"),
     "emptied in step": (
         edited(lambda d: (d["cases"].clear(), d.update(chosen={"cases": 0, "digest": chosen_cases([]).digest}))),
-        "it was edited or cut short",
+        "it was edited or truncated",
     ),
-    "nothing chosen": (edited(lambda d: d.pop("chosen")), "it does not say which cases were chosen"),
+    "nothing chosen": (edited(lambda d: d.pop("chosen")), "it does not record which cases were chosen"),
     "without a digest": (edited(lambda d: d.pop("digest")), "it has no digest at its end"),
-    "of an older version": (edited(lambda d: d.update(schema_version=1)), "it was edited or cut short"),
-    "answer": (lambda c: c.replace(b'"response":"wrong"', b'"response":"1"'), "it was edited or cut short"),
-    "score": (lambda c: c.replace(b'"score":0.0', b'"score":1.0'), "it was edited or cut short"),
-    "time": (lambda c: c.replace(b'"duration_ms": ', b'"duration_ms": 1', 1), "it was edited or cut short"),
-    "gate": (lambda c: c.replace(b'"min_pass_rate": 1.0', b'"min_pass_rate": 0.1'), "it was edited or cut short"),
-    "a space more": (lambda c: c.replace(b"{", b"{ ", 1), "it was edited or cut short"),
-    "another digest": (lambda c: c[:-68] + b"0" * 64 + c[-4:], "it was edited or cut short"),
+    "of an older version": (edited(lambda d: d.update(schema_version=1)), "it was edited or truncated"),
+    "answer": (lambda c: c.replace(b'"response":"wrong"', b'"response":"1"'), "it was edited or truncated"),
+    "score": (lambda c: c.replace(b'"score":0.0', b'"score":1.0'), "it was edited or truncated"),
+    "time": (lambda c: c.replace(b'"duration_ms": ', b'"duration_ms": 1', 1), "it was edited or truncated"),
+    "gate": (lambda c: c.replace(b'"min_pass_rate": 1.0', b'"min_pass_rate": 0.1'), "it was edited or truncated"),
+    "a space more": (lambda c: c.replace(b"{", b"{ ", 1), "it was edited or truncated"),
+    "another digest": (lambda c: c[:-68] + b"0" * 64 + c[-4:], "it was edited or truncated"),
 }
 
 
@@ -132,7 +132,7 @@ def test_every_command_refuses_an_emptied_record(made: Project, tmp_path: Path, 
     finished = project.run(*COMMANDS[name], GITHUB_TOKEN="ghs_0123456789")
     assert (finished.code, finished.stdout) == (2, ""), finished.stdout
     (line,) = finished.stderr.splitlines()
-    assert f"bad.json: {WRONG}it holds 0 of the 3 cases that were chosen; use the file as the run wrote it" in line
+    assert f"bad.json: {WRONG}it holds 0 of the 3 chosen cases; use the file as the run wrote it" in line
 
 
 def test_line_ends_do_not_matter(made: Project, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_record_of_the_first_version_is_read_with_a_notice(made: Project, tmp_
     project.write("old.json", first_version(content))
     finished = project.run("decide", "old.json", "-o", "again")
     assert finished.code == 1
-    assert "note: the results are of schema version 1, without a digest: nothing shows that they are whole" in (
+    assert "note: the results are of schema version 1, without a digest, so their completeness cannot be checked" in (
         finished.stdout
     )
     assert json.loads((project.folder / "again" / "verdict.json").read_bytes())["results_digest"] is None

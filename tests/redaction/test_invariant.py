@@ -180,8 +180,8 @@ def test_what_makes_a_secret_known(secret: str, piece: str, passes: bool) -> Non
     assert (Redactor([secret]).text(piece) is piece) == passes
 
 
-KEY = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
-SEVENS = [KEY[at : at + 7] for at in range(0, len(KEY), 7)]
+TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
+SEVENS = [TOKEN[at : at + 7] for at in range(0, len(TOKEN), 7)]
 EXCEPTIONS = {
     "a logger's prefix on every line": "\n".join(f"INFO 12:00:0{at} {piece}" for at, piece in enumerate(SEVENS)),
     "the columns of a hexdump": "\n".join(f"{piece.encode().hex(' ')}  {piece}" for piece in SEVENS),
@@ -194,4 +194,4 @@ def test_the_page_names_what_is_not_found() -> None:
     listed = page.partition("<!-- exceptions -->")[2].partition("\n* ")[0]
     assert [line.strip(" *,.") for line in listed.splitlines() if line.strip()] == list(EXCEPTIONS)
     for text in EXCEPTIONS.values():
-        assert Redactor([KEY]).text(text) is text
+        assert Redactor([TOKEN]).text(text) is text

@@ -14,7 +14,7 @@ OUR_HTML = {
     "<details open>",
     "</details>",
     "<summary>Input, answer, expected answer and tool calls</summary>",
-    "<summary>All that is asked for otherwise than on the base</summary>",
+    "<summary>All terms that differ from the base</summary>",
 }
 
 _COUNTED = re.compile(r"<summary>\d+ (passing|cases? by trial)</summary>")

@@ -19,12 +19,12 @@ from holodeck_action.reports.comment.changes import (
     MOST_METRICS,
     STATE_LIMIT,
     State,
-    clash,
     compare,
-    keys,
-    same_result,
+    is_same_result,
+    is_same_run,
+    is_worse,
     state_of,
-    worse,
+    suite_keys,
 )
 from holodeck_action.reports.report_views import Report
 from tests.record.records import case, case_of, evaluation, record, turn
@@ -62,7 +62,7 @@ def body_of(data: Any) -> str:
 
 
 def test_a_state_is_read_as_it_was_written() -> None:
-    now = of(report_of(varied()), sha=A).following(of(suite("PF"), sha=B))
+    now = of(report_of(varied()), sha=A).compared_with(of(suite("PF"), sha=B))
     assert now.before is not None
     assert State.read(body(now)) == now
     assert State.read(body_of(data_of(now))) == now
@@ -155,7 +155,7 @@ def test_what_unpacks_to_much_is_not_read() -> None:
 def test_what_does_not_fit_is_left_out() -> None:
     many = report_of(record(*failing(MOST_FAILING, "answer")))
     others = replace(many, attention=tuple(replace(item, id=f"other {item.id}") for item in many.attention))
-    now = of(many).following(of(others, sha=B))
+    now = of(many).compared_with(of(others, sha=B))
     assert now.suites[0].failing is not None
     assert now.before is not None
     assert now.before.suites[0].failing is None
@@ -184,34 +184,34 @@ def test_a_state_is_never_too_long_and_keeps_what_it_can(
         for number, (count, metrics) in enumerate(suites)
     ] * times
     previous = of(*reports, sha=B if is_known else None, run="7/1")
-    now = of(*reports).following(previous)
+    now = of(*reports).compared_with(previous)
     assert len(now.encode()) <= STATE_LIMIT
     assert State.read(body(now)) == now
     # The same run once more: the comment that stands there remembers the commit before.
-    again = of(*reports).following(State.read(body(now)))
+    again = of(*reports).compared_with(State.read(body(now)))
     assert again == now
     assert now.exit_code == worst_exit_code(report.exit_code for report in reports)
 
 
 def test_a_commit_is_compared_with_the_one_before_it() -> None:
     first = of(suite("PP"), sha=A)
-    assert first.following(None).before is None
-    second = of(suite("PF"), sha=B).following(first)
+    assert first.compared_with(None).before is None
+    second = of(suite("PF"), sha=B).compared_with(first)
     assert second.before is not None
     assert second.before.sha == A
-    rerun = of(suite("FF"), sha=B).following(second)
+    rerun = of(suite("FF"), sha=B).compared_with(second)
     assert rerun.before == second.before
-    third = of(suite("PP"), sha=C).following(rerun)
+    third = of(suite("PP"), sha=C).compared_with(rerun)
     assert third.before is not None
     assert (third.before.sha, third.before.suites[0].failed) == (B, 2)
 
 
 def test_what_nothing_was_evaluated_in_is_passed_over() -> None:
     good = of(suite("PP"), sha=A)
-    problem = state_of((), 2, B, "2/1", ("agent.yaml: is not YAML",)).following(good)
+    problem = state_of((), 2, B, "2/1", ("agent.yaml: is not YAML",)).compared_with(good)
     assert problem.before is not None
     assert problem.before.sha == A
-    assert of(suite("PF"), sha=C).following(problem).before == problem.before
+    assert of(suite("PF"), sha=C).compared_with(problem).before == problem.before
 
 
 def test_new_and_fixed_cases() -> None:
@@ -231,8 +231,8 @@ def test_new_and_fixed_cases() -> None:
 
 
 def _old(*reports: Report) -> tuple[str, Any]:
-    before = of(suite("P"), sha=A).following(of(*reports, sha=B)).before
-    return keys(reports)[0], before
+    before = of(suite("P"), sha=A).compared_with(of(*reports, sha=B)).before
+    return suite_keys(reports)[0], before
 
 
 def test_a_suite_that_was_not_there_has_not_changed() -> None:
@@ -273,9 +273,9 @@ def test_names_are_only_kept_as_hashes(text: str) -> None:
         metrics=tuple(replace(item, name=text) for item in named.metrics),
         attention=tuple(replace(item, id=text) for item in named.attention),
     )
-    now = of(named).following(of(named, sha=B))
+    now = of(named).compared_with(of(named, sha=B))
     assert State.read(body(now)) == now
-    change = compare(named, keys([named])[0], now.before)
+    change = compare(named, suite_keys([named])[0], now.before)
     assert change is not None
     assert (change.metrics, change.new) == (("=",), frozenset())
 
@@ -290,14 +290,14 @@ def test_suites_are_told_apart_by_where_they_are() -> None:
         return report_of(made, shown)
 
     different = [at("one"), at("two"), at("one", "other.yaml"), at(None, shown="three"), at("one"), at("one")]
-    assert len(set(keys(different))) == len(different)
-    assert keys([at("one", shown="../one")]) == keys([at("one", name="renamed")])
+    assert len(set(suite_keys(different))) == len(different)
+    assert suite_keys([at("one", shown="../one")]) == suite_keys([at("one", name="renamed")])
 
 
 def test_the_same_result() -> None:
     now = of(suite("PF"))
-    assert same_result(of(suite("PF"), sha=B, run="9/9").following(now), now)
-    assert not same_result(None, now)
+    assert is_same_result(of(suite("PF"), sha=B, run="9/9").compared_with(now), now)
+    assert not is_same_result(None, now)
     others = [
         of(suite("FP")),
         of(suite("PF"), exit_code=3),
@@ -308,17 +308,17 @@ def test_the_same_result() -> None:
     gates = suite("PF").gates
     loose = tuple(replace(gate, state="passed") for gate in gates)
     others.append(of(replace(suite("PF"), gates=loose)))
-    assert not any(same_result(other, now) for other in others)
-    assert not same_result(state_of((), 2, A, "1/1", ("one",)), state_of((), 2, A, "1/1", ("two",)))
+    assert not any(is_same_result(other, now) for other in others)
+    assert not is_same_result(state_of((), 2, A, "1/1", ("one",)), state_of((), 2, A, "1/1", ("two",)))
 
 
 def test_two_steps_of_one_run() -> None:
     now = of(suite("P"), run="12/3")
-    assert clash(of(suite("F"), run="12/3"), now)
-    assert not clash(of(suite("F"), run="12/2"), now)
-    assert not clash(None, now)
+    assert is_same_run(of(suite("F"), run="12/3"), now)
+    assert not is_same_run(of(suite("F"), run="12/2"), now)
+    assert not is_same_run(None, now)
     # Outside of a workflow no two runs are the same.
-    assert not clash(of(suite("F"), run=""), of(suite("P"), run=""))
+    assert not is_same_run(of(suite("F"), run=""), of(suite("P"), run=""))
     assert of(suite("P"), run="1/1 -->").run == ""
 
 
@@ -328,12 +328,12 @@ def test_what_is_worse() -> None:
 
     ordered = [with_code(code) for code in (0, 3, 4, 1, 2, 99)]
     for index, better in enumerate(ordered):
-        assert not worse(better, better)
-        assert not worse(None, better)
+        assert not is_worse(better, better)
+        assert not is_worse(None, better)
         for other in ordered[index + 1 :]:
-            assert worse(other, better)
-            assert not worse(better, other)
-    assert worse(of(suite("FF")), of(suite("PF")))
-    assert worse(of(report_of(record(*passing(1), case("E")))), of(report_of(record(*passing(2))), exit_code=3))
+            assert is_worse(other, better)
+            assert not is_worse(better, other)
+    assert is_worse(of(suite("FF")), of(suite("PF")))
+    assert is_worse(of(report_of(record(*passing(1), case("E")))), of(report_of(record(*passing(2))), exit_code=3))
     assert worst_exit_code([]) == 0
     assert worst_exit_code([0, 4, 3]) == 4

@@ -18,7 +18,7 @@ from tests.commands.project import COMMAND, Project
 from tests.reports.parsing import check_inert
 
 FORMATS = ("markdown", "html", "junit", "json", "csv", "console")
-OMITTED = {"csv": "the table holds outcomes, scores and reasons; what was asked and answered is in out/results.json"}
+OMITTED = {"csv": "the table holds outcomes, scores and reasons; inputs and answers are in out/results.json"}
 """What a format that has no place for it does not hold."""
 
 
@@ -131,7 +131,10 @@ def test_a_template_that_is_not_there_is_known_before_anything_runs(evaluated: P
             "error: nope.json: cannot be read: No such file or directory; give the results.json of a run\n",
         ),
         (("agent.yaml",), "error: agent.yaml: not a results file: "),
-        (("out/results.json", "--format", "html", "--template", "agent.yaml"), "error: --template makes Markdown: "),
+        (
+            ("out/results.json", "--format", "html", "--template", "agent.yaml"),
+            "error: --template renders Markdown and cannot be combined with ",
+        ),
         (("out/results.json", "-o", "no/such/folder"), "error: no/such/folder: cannot be written: No such file"),
         (("out/results.json", "--format", "pdf"), "Usage: "),
     ],

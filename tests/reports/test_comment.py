@@ -55,8 +55,8 @@ AT = Place(SERVER, "octo/shop", A, RUN)
 SENTINEL = "qzxq"
 LINK = re.compile(rf"{SERVER}/octo/shop/(actions/runs/77|commit/({A}|{B})|blob/{A}/[\w.~/%-]+#L[1-9]\d*)", re.ASCII)
 SUMMARY = re.compile(
-    r"<summary>(All that is asked for otherwise than on the base|"
-    r"\d+ (passed|(of \d+ )?more failing|quarantined, without a say in the verdict)|"
+    r"<summary>(All terms that differ from the base|"
+    r"\d+ (passed|(of \d+ )?more failing|quarantined, without effect on the verdict)|"
     r"Gates \(\d+ of \d+ hold\) and metrics( \(no change beyond noise\))?)</summary>"
 )
 
@@ -373,7 +373,7 @@ def test_a_problem_replaces_a_verdict_and_keeps_what_to_compare_with() -> None:
 @pytest.mark.parametrize(
     ("code", "alert", "shown"),
     [
-        (2, "CAUTION", "the configuration cannot be used, nothing was evaluated"),
+        (2, "CAUTION", "the configuration is invalid, and nothing was evaluated"),
         (3, "WARNING", "the evaluation could not run"),
         (4, "WARNING", "the run was stopped"),
     ],
@@ -493,15 +493,15 @@ def test_two_thousand_hostile_cases() -> None:
     assert within(text, COMMENT)
     check_inert(text)
     assert text.startswith(f"{MARKER}\n<!-- holodeck-action:state:")
-    assert "> **2,000 cases failed** · 0 of 2000 passed, all must" in text
+    assert "> **2,000 cases failed** · 0 of 2000 passed, all must pass" in text
     assert re.search(r"<summary>[12]00 of 1999 more failing</summary>", text)
     marks = tuple(Mark(f"agents/{number % 50}.yaml", 1 + number, "failure") for number in range(1000))
     title, summary = render_check((report,), (), AT, None, silent, marks, 1000)
     assert within(summary, CHECK)
     check_inert(summary)
-    assert title == "FAILED: 0 of 2000 passed, all must"
+    assert title == "FAILED: 0 of 2000 passed, all must pass"
     assert summary.startswith(
-        "- ❌ support: 0 of 2000 passed, all must\n\nAnnotations below: 1,000 failures in 50 files.\n"
+        "- ❌ support: 0 of 2000 passed, all must pass\n\nAnnotations below: 1,000 failures in 50 files.\n"
     )
     assert "1,000 more annotations are not shown" in summary
 
@@ -545,10 +545,10 @@ def test_a_run_that_ended_worse_than_its_suites_is_not_shown_as_passed() -> None
     for code, verdict in ((3, "INCOMPLETE"), (4, "STOPPED"), (77, "NO VERDICT")):
         text = comment(good, exit_code=code)
         assert text.split("\n")[2] == "> [!WARNING]"
-        assert "the run ended otherwise than its suites" in text.split("\n")[3]
+        assert "the run and its suites ended differently" in text.split("\n")[3]
         title, summary = render_check((good,), (), AT, None, silent, exit_code=code)
         assert title.startswith(verdict)
-        assert summary.startswith(f"⚠️ **{verdict}: the run did not end as its suites did")
+        assert summary.startswith(f"⚠️ **{verdict}: some suites did not run, or results could not be written")
     assert render_check((good,), (), AT, None, silent)[0] == "PASSED: 1 of 1 case passed"
 
 

@@ -12,10 +12,10 @@ from holodeck_action.reports.custom import (
     CustomTemplate,
     Limits,
     TemplateError,
-    custom_markdown,
     read_template,
+    render_custom,
 )
-from holodeck_action.reports.formats import markdown, readable
+from holodeck_action.reports.formats import markdown_report, render_markdown
 from tests.reports.hostile import hostile_record
 from tests.reports.parsing import check_inert
 from tests.reports.shown import report_of, varied
@@ -24,7 +24,7 @@ REPORT = report_of(varied(), "suites/one")
 
 
 def made(source: str, limit: SizeLimit = SizeLimit(10**6, 10**6)) -> str:  # noqa: B008 - a value
-    return custom_markdown(CustomTemplate("own.md.j2", source), REPORT, limit)
+    return render_custom(CustomTemplate("own.md.j2", source), REPORT, limit)
 
 
 def failure(source: str) -> str:
@@ -56,7 +56,7 @@ def test_a_template_can_build_on_the_shipped_one() -> None:
     assert "No metrics." in text
     assert "### Metrics" not in text
     assert "| ❌ | `two turns` | `suites/one/agent.yaml:3` |" in text
-    assert made('{% include "summary.md.j2" %}') == markdown(REPORT, SizeLimit(10**6, 10**6))
+    assert made('{% include "summary.md.j2" %}') == render_markdown(REPORT, SizeLimit(10**6, 10**6))
 
 
 def test_a_template_whose_output_is_too_long_is_asked_for_less_and_then_cut() -> None:
@@ -78,7 +78,7 @@ def test_a_template_whose_output_is_too_long_is_asked_for_less_and_then_cut() ->
         ("\n{{ ''.__class__.__mro__ }}", "own.md.j2:2: access to attribute '__class__' of 'str' object is unsafe."),
         ("{{ report.suite._text }}", "own.md.j2:1: access to attribute '_text' of 'Untrusted' object is unsafe."),
         ("{{ 1 / 0 }}", "own.md.j2:1: division by zero"),
-        ("{{ report.suite ~ 'x' }}", "own.md.j2:1: text of the report needs a filter before anything else is done"),
+        ("{{ report.suite ~ 'x' }}", "own.md.j2:1: text of the report must first pass through a filter"),
         (
             "{% include 'nope.j2' %}",
             "own.md.j2:1: there is no template 'nope.j2'; only the shipped ones can be included",
@@ -86,7 +86,7 @@ def test_a_template_whose_output_is_too_long_is_asked_for_less_and_then_cut() ->
         ("{% include '../LICENSE' %}", "own.md.j2:1: there is no template '../LICENSE'; only the shipped ones"),
         ("{% macro m() %}{{ m() }}{% endmacro %}\n{{ m() }}", "maximum recursion depth exceeded"),
         ("{{ range(1000000) }}", "own.md.j2:1: Range too big."),
-        ("\n{{ 'x' * 5000000000 }}", "own.md.j2:2: the template used more memory than it may"),
+        ("\n{{ 'x' * 5000000000 }}", "own.md.j2:2: the template used more memory than is allowed"),
         (
             "{% for a in range(99999) %}{{ 'x' * 20000 }}{% endfor %}",
             "the template wrote more than 8,388,608 characters",
@@ -110,15 +110,15 @@ def test_what_a_template_does_wrong_is_one_sentence_with_its_line(source: str, s
 )
 def test_an_endless_template_is_ended(source: str, where: str) -> None:
     with pytest.raises(TemplateError) as caught:
-        custom_markdown(CustomTemplate("own.md.j2", source), REPORT, limits=Limits(cpu_s=1))
+        render_custom(CustomTemplate("own.md.j2", source), REPORT, limits=Limits(cpu_s=1))
     assert str(caught.value).startswith(where)
     assert "more than 1 s of processor time" in str(caught.value)
 
 
 def test_a_template_that_cannot_be_used_gives_the_built_in_report_and_a_sentence() -> None:
     said: list[str] = []
-    text = readable(REPORT, CustomTemplate("own.md.j2", "{{ nope }}"), said.append)
-    assert text == markdown(REPORT)
+    text = markdown_report(REPORT, CustomTemplate("own.md.j2", "{{ nope }}"), said.append)
+    assert text == render_markdown(REPORT)
     assert said == ["own.md.j2:1: 'nope' is undefined; the built-in report is used instead"]
 
 
@@ -128,7 +128,7 @@ def test_a_template_shows_hostile_answers_as_code() -> None:
         "{{ turn.response|code }}\n\n| a |\n| - |\n| {{ turn.input|cell }} |\n{{ turn.response|fence }}"
         "{% endfor %}{% endfor %}"
     )
-    text = custom_markdown(CustomTemplate("own.md.j2", source), report_of(hostile_record(20, 3000)))
+    text = render_custom(CustomTemplate("own.md.j2", source), report_of(hostile_record(20, 3000)))
     check_inert(text, "octocat")
 
 

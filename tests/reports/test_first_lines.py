@@ -15,8 +15,8 @@ from holodeck_action.reports.comment.places import Place
 from holodeck_action.reports.comment.pull_request import render_comment
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.custom import CustomTemplate
-from holodeck_action.reports.formats import markdown, readable
-from holodeck_action.reports.page.viewer import View, page_of
+from holodeck_action.reports.formats import markdown_report, render_markdown
+from holodeck_action.reports.page.viewer import View, render_page
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.terminal.console import console_report
 from holodeck_action.suite.model.policy import Baseline
@@ -48,13 +48,13 @@ def first_texts(folder: Path, base: Record, head: Record) -> dict[str, list[str]
     shown = "\n".join(line for line in text.split("\n")[2:] if not line.startswith("> [!"))
     title, check = render_check([report], [], PLACE, None, nothing_to_note)
     view = View([ViewedSuite(concluded, base)], report.exit_code, results="results.json")
-    page = Page(b"".join(page_of(view)).decode())
+    page = Page(b"".join(render_page(view)).decode())
     project = store(folder, base=base, head=head)
     found = {
         "comment": shown.replace("<br>", "\n"),
         "title": title,
         "check": check,
-        "summary": markdown(report),
+        "summary": render_markdown(report),
         "console": "".join(console_report(report)),
         "page": "\n".join(page.head["suites"][0]["notices"]),
         "base of the page": page.head["base"]["sentence"],
@@ -72,7 +72,7 @@ def whole(first: dict[str, list[str]]) -> str:
 def test_how_little_was_compared_is_in_the_second_line(tmp_path: Path, base: str, count: int) -> None:
     first = first_texts(tmp_path, of_letters(base), of_letters("P" * 12))
     said = f"Compared {12 - count} of 12 cases"
-    open_ones = f": {count} not wholly evaluated on "
+    open_ones = f": {count} not fully evaluated on "
     assert first["comment"][1] == f"⚠️ {said} with `main`{open_ones}`main`"
     assert first["check"][0] == first["summary"][1] == first["comment"][1]
     assert f"compared {12 - count} of 12 cases" in first["title"][0]
@@ -128,7 +128,7 @@ def test_another_target_of_the_base_is_in_the_first_lines(tmp_path: Path) -> Non
     base, head = of_letters("PP"), of_letters("PP")
     other = replace(base.provenance, target="python:old:answer")
     first = first_texts(tmp_path, replace(base, provenance=other), head)
-    said = f"main was asked through python:old:answer, this run through {head.provenance.target}"
+    said = f"main was evaluated through python:old:answer, this run through {head.provenance.target}"
     for surface in ("comment", "check", "summary", "console", "page"):
         lines = [line.replace("`", "") for line in first[surface][:3]]
         assert any(said in line for line in lines), (surface, lines)
@@ -137,5 +137,5 @@ def test_another_target_of_the_base_is_in_the_first_lines(tmp_path: Path) -> Non
 
 def test_a_template_of_ones_own_cannot_leave_it_out() -> None:
     report = concluded_with(of_letters("PE"), of_letters("PP")).report
-    text = readable(report, CustomTemplate("mine.j2", "all is well"), nothing_to_note)
-    assert text.startswith("⚠️ Compared 1 of 2 cases with `main`: 1 not wholly evaluated on `main`")
+    text = markdown_report(report, CustomTemplate("mine.j2", "all is well"), nothing_to_note)
+    assert text.startswith("⚠️ Compared 1 of 2 cases with `main`: 1 not fully evaluated on `main`")

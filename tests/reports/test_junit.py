@@ -135,8 +135,8 @@ def test_the_schema_refuses_what_jenkins_refuses(document: str) -> None:
 def test_a_document_says_what_it_omits() -> None:
     root = parsed("".join(junit(report_of(record(case("F", name="a"), case("P", name="b"))))))
     (said,) = (item.get("value") for item in root.iter("property") if item.get("name") == "omitted")
-    assert said.startswith("of cases that passed or assert nothing: questions, answers and scores; ")
-    assert said.endswith("results.json has them")
+    assert said.startswith("cases that passed or assert nothing: inputs, answers and scores; ")
+    assert said.endswith("results.json has everything")
     texts = {item.get("name"): "".join(item.itertext()) for item in root.iter("testcase")}
     assert "question" in texts["a"]
     assert texts["b"] == ""

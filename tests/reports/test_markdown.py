@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holodeck_action.record.record import Provenance, SuiteIdentity
 from holodeck_action.reports.comment.size_limit import CHECK, COMMENT, JOB_SUMMARY, SizeLimit, cut
-from holodeck_action.reports.formats import markdown
+from holodeck_action.reports.formats import render_markdown
 from holodeck_action.suite.model.policy import GateMetric, Gates
 from tests.action.runner import read_log
 from tests.record.records import case, case_of, evaluation, record, turn
@@ -43,11 +43,11 @@ def test_every_text_of_a_record_is_shown_as_code_only(text: str) -> None:
         stopped=text,
     )
     for limit in (JOB_SUMMARY, SizeLimit(9000, 9000), SizeLimit(3000, 3000)):
-        shown = markdown(report_of(made, text), limit)
+        shown = render_markdown(report_of(made, text), limit)
         assert within(shown, limit)
         check_inert(shown, SENTINEL)
         assert read_log(shown.encode()).commands == ()
-    full = markdown(report_of(made, text))
+    full = render_markdown(report_of(made, text))
     for tokens in parses(full):
         # Two gates and a head, the metrics and a head, one passing case and a head: no row is torn.
         assert [len(row) for row in rows(tokens)] == [3] * 4 + [8] * 3 + [3] * 2
@@ -55,7 +55,7 @@ def test_every_text_of_a_record_is_shown_as_code_only(text: str) -> None:
 
 @pytest.mark.parametrize("limit", [COMMENT, CHECK, JOB_SUMMARY])
 def test_many_hostile_answers_stay_within_the_budget(limit: SizeLimit) -> None:
-    shown = markdown(report_of(hostile_record(400, 20_000)), limit)
+    shown = render_markdown(report_of(hostile_record(400, 20_000)), limit)
     assert within(shown, limit)
     check_inert(shown, SENTINEL)
 
@@ -63,7 +63,7 @@ def test_many_hostile_answers_stay_within_the_budget(limit: SizeLimit) -> None:
 def test_two_thousand_hostile_cases() -> None:
     report = report_of(hostile_record(2000, 20_000))
     for limit in (COMMENT, CHECK, JOB_SUMMARY):
-        shown = markdown(report, limit)
+        shown = render_markdown(report, limit)
         assert within(shown, limit)
         assert shown.startswith("## ❌ Failed: `suite`")
         assert "| ❌ | `min_pass_rate` | 0 of " in shown
@@ -76,7 +76,7 @@ def test_two_thousand_hostile_cases() -> None:
 def test_what_is_left_out_first() -> None:
     made = record(*failing(5, "the answer " * 40), *passing(300))
     report = report_of(made)
-    full = markdown(report, SizeLimit(10**6, 10**6))
+    full = render_markdown(report, SizeLimit(10**6, 10**6))
     assert "`passing 299`" in full
     sizes = []
     for text in _shrinking(report, full):
@@ -103,12 +103,12 @@ def _shrinking(report: object, text: str) -> list[str]:
     texts = [text]
     while CUT not in texts[-1]:
         size = len(texts[-1].encode()) - 1
-        texts.append(markdown(report, SizeLimit(size, size)))  # type: ignore[arg-type]
+        texts.append(render_markdown(report, SizeLimit(size, size)))  # type: ignore[arg-type]
     return texts
 
 
 def test_a_cut_report_says_where_the_rest_is() -> None:
-    shown = markdown(
+    shown = render_markdown(
         report_of(hostile_record(400, 100)), SizeLimit(9000, 9000), rest="see [the run](https://ci.example/1)"
     )
     listed = shown.partition("### Cases that need attention")[2]
@@ -118,15 +118,15 @@ def test_a_cut_report_says_where_the_rest_is() -> None:
         f"_The report was cut here: the last {400 - rows} of 400 cases that need attention are omitted; "
         "see [the run](https://ci.example/1)_"
     )
-    before = markdown(report_of(hostile_record(400, 100)), SizeLimit(600, 600))
+    before = render_markdown(report_of(hostile_record(400, 100)), SizeLimit(600, 600))
     assert "the last 400 of 400 cases that need attention are omitted; the whole record is in results.json" in before
-    assert CUT not in markdown(report_of(hostile_record(400, 100)))
+    assert CUT not in render_markdown(report_of(hostile_record(400, 100)))
 
 
 @given(st.integers(0, 4000), st.integers(0, 4000))
 def test_any_budget_is_kept(characters: int, size: int) -> None:
     limit = SizeLimit(characters + 200, size + 200)
-    shown = markdown(report_of(varied()), limit)
+    shown = render_markdown(report_of(varied()), limit)
     assert within(shown, limit)
     check_inert(shown, SENTINEL)
 
@@ -167,7 +167,7 @@ def test_a_cut_counts_bytes_and_characters() -> None:
 
 
 def test_the_whole_report_of_every_outcome() -> None:
-    text = markdown(report_of(varied(notices=("only 8 of 9 cases were chosen",)), "suites/one"))
+    text = render_markdown(report_of(varied(notices=("only 8 of 9 cases were chosen",)), "suites/one"))
     check_inert(text, SENTINEL)
     for part in (
         "**2** passed, **2** failed, **1** in error, **1** not run, **1** informational, **1** quarantined",
@@ -181,7 +181,7 @@ def test_the_whole_report_of_every_outcome() -> None:
         "Quarantined (it has failed)",
         "<summary>2 passing</summary>",
         "| `passes` | `suites/one/agent.yaml:3` | `bleu` 0.90 |",
-        "1 informational, in which nothing asserts: `only informs`",
+        "1 informational, without an assertion: `only informs`",
         "- `rouge` (1): `no ground truth`",
         "- Note: `only 8 of 9 cases were chosen`",
         "10 + 5 tokens",
@@ -194,13 +194,13 @@ def test_the_whole_report_of_every_outcome() -> None:
 
 def test_metrics_that_only_inform_are_named() -> None:
     silent = evaluation(0.9, asserts=False, evaluator_name="tone")
-    text = markdown(report_of(record(case("P"), case_of(turn(silent, evaluation(0.9))))))
+    text = render_markdown(report_of(record(case("P"), case_of(turn(silent, evaluation(0.9))))))
     assert "Informational, asserting nothing: `tone`." in text
 
 
 def test_a_report_without_gates_metrics_and_cases() -> None:
     empty = report_of(record())
-    assert markdown(replace(empty, gates=())).startswith("## ✅ Passed: `suite`")
+    assert render_markdown(replace(empty, gates=())).startswith("## ✅ Passed: `suite`")
 
 
 def test_fragments_stay_hostile() -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holodeck_action.record.record import Timing
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.formats import FORMATS, json_report, render
-from holodeck_action.reports.report_views import canonical_report, in_suite_order
+from holodeck_action.reports.report_views import canonical_report, cases_in_suite_order
 from holodeck_action.reports.result_schema import result_schema
 from holodeck_action.suite.model.policy import Gates, GateSummary
 from tests.record.records import FAILED_EVALUATION, case_of, evaluation, record, turn
@@ -31,7 +31,7 @@ def test_every_case_is_in_one_list_the_worst_first() -> None:
     ]
     assert [case.title for case in report.passing] == ["passes", "flaky"]
     assert [case.title for case in report.informational] == ["only informs"]
-    assert [case.position for case in in_suite_order(report)] == list(range(8))
+    assert [case.position for case in cases_in_suite_order(report)] == list(range(8))
 
 
 def test_metrics_have_margins_and_directions() -> None:
@@ -147,7 +147,7 @@ def test_a_case_has_the_summary_that_the_gate_describes() -> None:
 
     def scores(**gate: Any) -> dict[str, float | None]:
         made = report_of(record(*cases, gates=Gates(summary=GateSummary.model_validate({"min": 0.1, **gate}))))
-        found = {case.id: case.summary for case in in_suite_order(made)}
+        found = {case.id: case.summary for case in cases_in_suite_order(made)}
         assert {summary and summary.method for summary in found.values()} == {gate["method"]}
         return {name: summary.score if summary else None for name, summary in found.items()}
 
@@ -157,6 +157,8 @@ def test_a_case_has_the_summary_that_the_gate_describes() -> None:
     # What is in error has no weight.
     assert weighted == {"case-0": pytest.approx(0.75), "case-1": pytest.approx(0.75)}
     assert scores(method="weighted_average", weights={"rouge": 1}) == {"case-0": None, "case-1": None}
-    assert all(case.summary is None for case in in_suite_order(report_of(record(*cases))))
+    assert all(case.summary is None for case in cases_in_suite_order(report_of(record(*cases))))
     custom = GateSummary(method="custom", function="mine:score", min=0.5)
-    assert all(case.summary is None for case in in_suite_order(report_of(record(*cases, gates=Gates(summary=custom)))))
+    assert all(
+        case.summary is None for case in cases_in_suite_order(report_of(record(*cases, gates=Gates(summary=custom))))
+    )

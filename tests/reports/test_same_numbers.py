@@ -18,11 +18,11 @@ import pytest
 from lxml import etree
 from msgspec.structs import replace
 
-from holodeck_action.commands.output import Done, SuiteDone
-from holodeck_action.commands.step import Ended, summary
+from holodeck_action.commands.output import FinishedRun, FinishedSuite
+from holodeck_action.commands.step import StepEnd, job_summary
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.verdict import SuiteVerdict
-from holodeck_action.extensions.history.results_history import history_line
+from holodeck_action.extensions.history.history_lines import history_line
 from holodeck_action.extensions.history.trends import history_of
 from holodeck_action.github.publisher import Publication
 from holodeck_action.record.record import BaseRun, ModelCalls, Record, RecordedBaseline, Timing, Usage
@@ -30,10 +30,10 @@ from holodeck_action.reports.comment.changes import state_of
 from holodeck_action.reports.comment.check_summary import render_check
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.formats import render
-from holodeck_action.reports.page.viewer import View, page_of
+from holodeck_action.reports.page.viewer import View, render_page
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.report_views import Report
-from holodeck_action.reports.terminal.progress import following
+from holodeck_action.reports.terminal.progress import progress_display
 from holodeck_action.suite.model.policy import Baseline, Gates
 from holodeck_action.text.terminal import Terminal
 from tests.record.records import case_of, evaluation, record, turn
@@ -79,12 +79,12 @@ def surfaces() -> dict[str, str]:
     before = state_of([conclude(earlier).report], 1, B, "76/1")
     title, check = render_check([report], (), AT, None, silent)
     view = View([ViewedSuite(replace(concluded, report=report), base)], report.exit_code, results="results.json")
-    page = Page(b"".join(page_of(view)).decode())
+    page = Page(b"".join(render_page(view)).decode())
     shown = {name: b"".join(render(report, name)).decode() for name in ("markdown", "console", "json", "junit")}
     line = SuiteVerdict(report.suite, None, report.outcome, report.exit_code, report.reason)
-    done = Done(report.exit_code, (SuiteDone(report, line, None, written=False),))
+    done = FinishedRun(report.exit_code, (FinishedSuite(report, line, None, written=False),))
     return {
-        "summary": summary(Ended(report.exit_code, done), None, Publication((), ()), 1_000_000, None),
+        "summary": job_summary(StepEnd(report.exit_code, done), None, Publication((), ()), 1_000_000, None),
         "comment": comment(report, previous=before),
         "check": f"{title}\n{check}",
         **shown,
@@ -210,7 +210,7 @@ def test_a_part_of_the_cost_is_never_shown_as_the_cost() -> None:
 
 def test_the_last_line_of_the_progress_has_the_cost_of_the_report() -> None:
     log = io.StringIO()
-    with following(log, Terminal(None, False, False), None, lambda: 0.0).cases(
+    with progress_display(log, Terminal(None, False, False), None, lambda: 0.0).cases(
         [CASES], stop_when_decided=True
     ) as shown:
         for case in made(FAILED).cases:

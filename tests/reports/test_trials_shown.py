@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from holodeck_action.record.result_files import read_record
-from holodeck_action.reports.formats import markdown
+from holodeck_action.reports.formats import render_markdown
 from holodeck_action.reports.terminal.console import console_report
 from tests.action.runner import read_log
 from tests.commands.project import Project
@@ -113,7 +113,7 @@ def test_a_rate_of_fewer_trials_is_marked(project: Project) -> None:
         "pass^3 0.000"
     ) in finished.stdout
     together = "0.500 of the trials pass (truncated), pass@3 0.667 to 1.000, pass^3 0.333"
-    early = "decided before all of their trials ("
+    early = "decided before all of their trials had run ("
     assert f"{together}; 1 flaky; 2 {early}trials.stop_when_decided: false runs them all)\n" in finished.stdout
     told = f"{together} · **1** flaky · **2** {early}`trials.stop_when_decided: false` runs them all)\n"
     assert told in shown(project, "markdown")
@@ -132,7 +132,7 @@ def test_noise_is_said_below_the_metrics() -> None:
     report = report_of(made)
     said = "the mean 0.7000 is within noise of the threshold 0.72 (95 % interval 0.6246 to 0.7754)"
     assert f"\nbleu: {said}\n" in "".join(console_report(report))
-    assert f"\n- `bleu`: {said}\n" in markdown(report)
+    assert f"\n- `bleu`: {said}\n" in render_markdown(report)
     assert f"<li>bleu: {said}</li>" in page(made)
 
 
@@ -162,7 +162,7 @@ def test_no_name_is_anything_but_text(text: str) -> None:
     noisy = [case_of(turn(evaluation(0.6 + 0.2 * (n % 2), 0.72, evaluator_name=text))) for n in range(10)]
     cases = (case("PFP", 3, 1, name=text), case("FFF", 3, 3, name=text), *noisy)
     report = report_of(record(*cases, stop_when_decided=False))
-    shown = markdown(report)
+    shown = render_markdown(report)
     check_inert(shown, SENTINEL)
     for tokens in parses(shown):
         assert [len(row) for row in rows(tokens)].count(7) == 3

@@ -16,7 +16,7 @@ from holodeck_action.record.record import (
     SuiteIdentity,
 )
 from holodeck_action.reports.conclusion import conclude
-from holodeck_action.reports.page.viewer import View, page_of
+from holodeck_action.reports.page.viewer import View, render_page
 from holodeck_action.reports.page.viewer_cases import LONGEST_TEXT
 from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
 from holodeck_action.suite.errors import SourceMark
@@ -112,7 +112,7 @@ def test_everything_of_a_turn_is_there() -> None:
 def test_trials_that_do_not_count_are_shown_as_such() -> None:
     found = Page(page(record(case("FFP", repeat=3, min_pass=2)))).details["case-0"]["trials"]
     assert [trial["outcome"] for trial in found] == ["failed", "failed", "passed"]
-    assert found[2]["reason"].startswith("does not count, as the trials before it decide the case")
+    assert found[2]["reason"].startswith("does not count, because earlier trials decide the case")
 
 
 def test_two_records_stand_side_by_side() -> None:
@@ -154,7 +154,7 @@ def compared(before: Record, after: Record) -> str:
     found = compare(before, after, Baseline(), against=against, judged=judge_cases(after))
     concluded = replace(concluded, report=replace(concluded.report, comparison=found))
     view = View([ViewedSuite(concluded, before)], concluded.report.exit_code, results="out/results.json")
-    return b"".join(page_of(view)).decode()
+    return b"".join(render_page(view)).decode()
 
 
 def test_links_lead_to_the_lines_of_the_repository_alone() -> None:
@@ -166,7 +166,7 @@ def test_links_lead_to_the_lines_of_the_repository_alone() -> None:
     )
     links = Links("https://github.example/octo/shop", "https://github.example/octo/shop/actions/runs/7")
     view = View([ViewedSuite(conclude(made))], 0, results="results.json", links=links)
-    found = Page(b"".join(page_of(view)).decode())
+    found = Page(b"".join(render_page(view)).decode())
     line = f"https://github.example/octo/shop/blob/{commit}/agents/one%20two/agent.yaml#L3"
     assert found.index["url"] == [line, None, None]
     assert found.head["run"]["commit_url"] == f"https://github.example/octo/shop/commit/{commit}"
@@ -184,10 +184,10 @@ def test_a_text_that_no_browser_shows_in_a_moment_is_cut() -> None:
 def test_details_that_have_no_room_are_left_out_the_passing_ones_first() -> None:
     made = record(*(case("F" if n % 3 == 0 else "P") for n in range(600)))
     view = View([ViewedSuite(conclude(made))], 1, results="out/results.json")
-    whole = Page(b"".join(page_of(view)).decode())
+    whole = Page(b"".join(render_page(view)).decode())
     assert (len(whole.details), whole.head["omitted"]) == (600, None)
     room = sum(len(text) for attributes, text in whole.scripts if attributes.get("class") == "chunk") // 2
-    found = Page(b"".join(page_of(view, most_details=room)).decode())
+    found = Page(b"".join(render_page(view, most_details=room)).decode())
     assert len(found.index["id"]) == 600
     kept = len(found.details)
     assert 200 <= kept < 400

@@ -50,7 +50,7 @@ def test_a_journal_that_cannot_be_written_costs_only_itself(project: Project, wr
     )
     assert ended == code
     assert all(len(case.trials) == 1 for case in read_record(project.out / "results.json").cases)
-    told = "the journal journal.jsonl could not be written (No space left on device): --resume runs again what it lacks"
+    told = "the journal journal.jsonl could not be written (No space left on device); --resume runs missing cases again"
     assert f"note: {told}\n" in stderr.getvalue()
     assert project.verdict()["exit_code"] == code
 

@@ -437,7 +437,7 @@ def test_a_conversation_stops_at_the_turn_that_failed(project: Project) -> None:
     assert second.error is not None
     assert third.skipped == "not run: turn 1 of the conversation failed"
     assert [turn.evaluations[0].status for turn in (second, third)] == ["pending", "pending"]
-    assert "2 of 4 evaluations happened, all must" in finished.stdout
+    assert "2 of 4 evaluations were completed, all are required" in finished.stdout
 
 
 def test_no_process_is_left_behind(project: Project) -> None:

@@ -15,7 +15,7 @@ from holodeck_action.text.given_paths import GivenPath
 from tests.commands.project import Project
 
 FILES = ["junit.xml", "report.html", "report.md", "results.json", "verdict.json"]
-BUSY = "another run is writing into this folder; wait for its end, or give another --output-dir"
+BUSY = "another run is writing into this folder; wait until it ends, or choose another --output-dir"
 
 
 def names(folder: Path) -> list[str]:
@@ -123,7 +123,7 @@ def test_a_link_in_the_way_is_refused(green: Project) -> None:
     (green.out / "previous").symlink_to(green.folder / "elsewhere")
     finished = green.run("run", "-o", "out")
     assert finished.code == 2
-    assert "previous: cannot be replaced: a link is in the way" in finished.stderr
+    assert "previous: cannot be replaced: a symbolic link is in the way" in finished.stderr
     assert names(green.folder / "elsewhere") == []
 
 
@@ -161,7 +161,7 @@ def test_the_verdict_of_the_last_run_is_not_waited_for(project: Project) -> None
     finished = project.run("report")
     assert (finished.code, finished.errors) == (
         2,
-        ["no results are given, and .holodeck/last holds none: run a suite first, or give a results.json"],
+        ["no results were given and .holodeck/last has none; run a suite first, or give a results.json"],
     )
 
 
@@ -173,7 +173,7 @@ def test_a_folder_into_which_another_run_writes_is_refused(green: Project, comma
     arguments = command.split()
     green.write("kept.json", (green.out / "results.json").read_bytes())
     with Claims() as claims:
-        claims.hold(GivenPath(Path("out"), green.folder))
+        claims.claim(GivenPath(Path("out"), green.folder))
         before = {path: path.read_bytes() for path in green.out.iterdir()}
         finished = green.run(*arguments)
         assert (finished.code, finished.stdout) == (2, "")
@@ -225,12 +225,12 @@ def test_a_killed_run_keeps_no_lock(project: Project) -> None:
 def test_a_lock_is_held_once_and_given_back(tmp_path: Path) -> None:
     folder = GivenPath(Path(), tmp_path)
     with Claims() as mine, Claims() as other:
-        mine.hold(folder)
-        mine.hold(folder)
+        mine.claim(folder)
+        mine.claim(folder)
         with pytest.raises(FolderError):
-            other.hold(folder)
+            other.claim(folder)
     with Claims() as later:
-        later.hold(folder)
+        later.claim(folder)
     assert names(tmp_path) == []
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.result_files import read_record
-from holodeck_action.run.journal import sealed_line
+from holodeck_action.run.journal import seal_line
 from tests.commands.project import Project
 
 CASES = 300
@@ -161,7 +161,7 @@ def test_a_file_that_is_no_journal_is_refused(interrupted: Project, content: byt
     (interrupted.out / "journal.jsonl").write_bytes(content)
     refused = interrupted.run("run", "-o", "out", "--resume")
     assert refused.code == 2
-    assert "the journal's first line is broken; run without --resume to start anew" in refused.stderr
+    assert "the journal's first line is broken; run without --resume to start again" in refused.stderr
     assert (interrupted.out / "journal.jsonl").read_bytes() == content
 
 
@@ -192,9 +192,9 @@ def test_a_run_of_something_else_is_not_continued(interrupted: Project, what: st
     change(interrupted, what)
     refused = interrupted.run("run", "-o", "out", "--resume")
     assert refused.code == 2
-    assert "the interrupted run is not this one (" in refused.stderr
+    assert "the interrupted run differs from this one (" in refused.stderr
     assert f"{named} was " in refused.stderr
-    assert "run without --resume to start anew" in refused.stderr
+    assert "run without --resume to start again" in refused.stderr
     assert (interrupted.out / "journal.jsonl").read_bytes() == before
     assert asked_again(interrupted) == []
 
@@ -250,7 +250,7 @@ def test_without_resume_the_journal_is_kept_aside(interrupted: Project) -> None:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize(("how", "reason"), [("pipe", "it is no regular file"), ("link", "it is a link")])
+@pytest.mark.parametrize(("how", "reason"), [("pipe", "it is not a regular file"), ("link", "it is a link")])
 def test_what_is_no_file_is_not_resumed(interrupted: Project, how: str, reason: str) -> None:
     journal = interrupted.out / "journal.jsonl"
     other = journal.rename(interrupted.folder / "other")
@@ -269,7 +269,7 @@ def test_without_a_journal_everything_is_run(project: Project) -> None:
     project.numbered(3)
     finished = project.run("run", "-o", "out", "--resume")
     assert finished.code == 0
-    assert "note: there is no journal.jsonl to resume; everything is run" in finished.stderr
+    assert "note: there is no journal.jsonl to resume from; all cases are run" in finished.stderr
 
 
 def test_a_part_that_is_continued_leaves_the_rest_to_be_continued(interrupted: Project) -> None:
@@ -296,7 +296,7 @@ def test_an_edited_line_and_one_of_another_journal_are_run_again(interrupted: Pr
     header, *lines = journal.read_bytes().splitlines(keepends=True)
     edited = lines[0].replace(b'"score":true', b'"score":false').replace(b'"score":1.0', b'"score":0.0')
     # A line of a journal of the same cases at another commit.
-    foreign = sealed_line(lines[1].rpartition(b', "digest"')[0], header.replace(b'"commit": null', b'"commit": "x"'))
+    foreign = seal_line(lines[1].rpartition(b', "digest"')[0], header.replace(b'"commit": null', b'"commit": "x"'))
     assert edited != lines[0]
     assert foreign != lines[1]
     journal.write_bytes(header + edited + foreign + lines[2] + lines[3])
@@ -313,7 +313,7 @@ def test_an_edited_header_is_refused(interrupted: Project) -> None:
     journal.write_bytes(header.replace(b"{", b"{ ", 1) + b"\n" + rest)
     refused = interrupted.run("run", "-o", "out", "--resume")
     assert refused.code == 2
-    assert "the journal's first line was edited; run without --resume to start anew" in refused.stderr
+    assert "the journal's first line was edited; run without --resume to start again" in refused.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -395,7 +395,7 @@ def test_a_run_is_not_continued_by_other_code_than_was_imported(
     project.write(edited, (project.folder / edited).read_text() + "# edited\n")
     refused = project.run("run", "-o", "out", "--resume")
     assert refused.code == 2
-    assert f"code that the interrupted run had imported has changed since ({edited}); run without --resume" in (
+    assert f"code that the interrupted run imported has changed since ({edited}); run without --resume" in (
         refused.stderr
     )
     assert (project.out / "journal.jsonl").read_bytes() == before

@@ -310,12 +310,12 @@ BAD: dict[str, tuple[Callable[[Project], Any], str]] = {
     "missing": (lambda project: shutil.rmtree(project.folder / "shards" / "2"), "shard 2/3 is missing"),
     "doubled": (
         lambda project: shutil.copytree(project.folder / "shards" / "2", project.folder / "shards" / "4"),
-        "shards/4/results.json: is shard 2/3, as is shards/2/results.json; give one of them",
+        "shards/4/results.json: is shard 2/3, as is shards/2/results.json; give only one of them",
     ),
     "another number": (_again(shard="2/4"), "shards/2/results.json: is shard 2/4, but shards/1/results.json is 1/3"),
     "a whole run": (
         lambda project: project.run("run", "-o", "shards/4"),
-        "shards/4/results.json: is no shard, but a whole run; leave it out",
+        "shards/4/results.json: is not a shard but a whole run; leave it out",
     ),
     "another suite": (
         _again(edit=_edit("agent.yaml", '"Answer."', '"Answer well."')),
@@ -349,7 +349,7 @@ BAD: dict[str, tuple[Callable[[Project], Any], str]] = {
     ),
     "no digests": (
         _rewrite(lambda record: replace(record, run=replace(record.run, shard=_silent(record.run.shard)))),
-        "shards/2/results.json: does not say which code and files it was run with, as others do; run all",
+        "shards/2/results.json: does not record which code and files it was run with, but other shards do; run all",
     ),
     "another cut": (_rewrite(_other_split), "the shards were cut differently"),
     "no results": (
@@ -358,7 +358,7 @@ BAD: dict[str, tuple[Callable[[Project], Any], str]] = {
     ),
     "cut short": (
         lambda project: _edit("shards/2/results.json", '"wrong"', '"right"')(project),
-        "shards/2/results.json: is not whole: its content is not that of its digest",
+        "shards/2/results.json: is incomplete: its content does not match its digest",
     ),
 }
 
@@ -406,11 +406,15 @@ def test_auto_takes_the_part_from_the_variables_of_parallel_jobs(mixed: Project,
 @pytest.mark.parametrize(
     ("asked", "environ", "said"),
     [
-        ("auto", {}, "--shard auto: this is no parallel job of a known system (GitLab, CircleCI, Buildkite"),
-        ("auto", SYSTEMS["Kubernetes"], "Kubernetes does not tell how many jobs there are; give --shard auto/N"),
+        ("auto", {}, "--shard auto: this is not a parallel job of a known system (GitLab, CircleCI, Buildkite"),
+        ("auto", SYSTEMS["Kubernetes"], "Kubernetes does not report the number of jobs; give --shard auto/N"),
         ("auto", {**SYSTEMS["GitLab"], **SYSTEMS["Slurm"]}, "the variables of several systems are set (GitLab, Slurm)"),
-        ("auto", {"CI_NODE_INDEX": "x", "CI_NODE_TOTAL": "3"}, "CI_NODE_INDEX of GitLab is 'x', no whole number"),
-        ("auto", {"CI_NODE_INDEX": "4", "CI_NODE_TOTAL": "3"}, "GitLab says that this is job 4 of 3"),
+        (
+            "auto",
+            {"CI_NODE_INDEX": "x", "CI_NODE_TOTAL": "3"},
+            "CI_NODE_INDEX of GitLab is 'x', which is not a whole number",
+        ),
+        ("auto", {"CI_NODE_INDEX": "4", "CI_NODE_TOTAL": "3"}, "GitLab reports that this is job 4 of 3"),
         ("3/2", {}, "'3/2' is not allowed (allowed: I/N with I from 1 to N, auto, or auto/N)"),
         ("0/2", {}, "'0/2' is not allowed"),
     ],
@@ -424,13 +428,13 @@ def test_a_part_that_cannot_be_told_is_refused(mixed: Project, asked: str, envir
 def test_what_needs_the_whole_run_is_refused(mixed: Project) -> None:
     finished = mixed.run("run", "--shard", "1/2", "--history", "runs")
     assert finished.code == 2
-    assert "--history needs the whole run, of which --shard runs a part" in finished.stderr
+    assert "--history requires the whole run, but --shard runs only a part" in finished.stderr
     summary = {"method": "custom", "function": "own:mean", "min": 0.5}
     mixed.policy(target="recorded:answers.jsonl", gates={"summary": summary})
     mixed.write("own.py", "def mean(means):\n    return 1.0\n")
     finished = mixed.run("run", "--shard", "1/2")
     assert finished.code == 2
-    assert "--shard does not go with method custom" in finished.stderr
+    assert "--shard cannot be combined with method custom" in finished.stderr
 
 
 def test_a_budget_is_shared_by_the_shards(mixed: Project) -> None:

@@ -19,7 +19,7 @@ from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Attempt, Reply, Told
+from holodeck_action.targets.protocol import Attempt, Reply, ReplyFact
 from holodeck_action.text.redaction import Redactor
 
 
@@ -29,7 +29,7 @@ class Echo:
     timed = True
 
     notices = ()
-    untold: Mapping[Told, str] = MappingProxyType({})
+    untold: Mapping[ReplyFact, str] = MappingProxyType({})
 
     async def open(self, case: Case, trial: int) -> Echo:
         return self
@@ -40,7 +40,7 @@ class Echo:
     async def send(self, turn: Turn) -> Reply:
         return Reply(turn.input)
 
-    async def completed(self, reply: Reply) -> Reply:
+    async def complete_reply(self, reply: Reply) -> Reply:
         return reply
 
     def attempt(self) -> Attempt:
@@ -62,7 +62,7 @@ class Broken:
     def uses_context(self, turn: Turn) -> bool:
         return False
 
-    def pending(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
+    def pending_evaluations(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
         return ()
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -12,9 +14,10 @@ import pytest
 
 import holodeck_action
 from holodeck_action.cli import cli
-from holodeck_action.metrics.registry import type_of
+from holodeck_action.metrics.registry import metric_type
 from holodeck_action.seam import registry
 from holodeck_action.seam.manifest import Extension
+from scripts.products import interpreter
 from tests.commands.project import Project
 
 FOLDER = Path(holodeck_action.__file__).parent / "extensions"
@@ -52,7 +55,7 @@ def test_what_it_adds_is_what_it_says(extension: Extension) -> None:
         assert (found.name, found.get_short_help_str(limit=1000)) == (command.name, command.help)
         assert cli.get_command(click.Context(cli), command.name) is found
     for metric in extension.metrics:
-        assert type_of(registry.resolve(metric.to)) == metric.type
+        assert metric_type(registry.resolve(metric.to)) == metric.type
     for tool in extension.tools:
         assert callable(registry.resolve(tool.build))
     for library in extension.libraries:
@@ -73,47 +76,43 @@ def test_start_and_help_import_manifests_alone(project: Project, argument: str) 
     assert {name for name in modules if "." in name} == {f"{name.name}.manifest" for name in EXTENSIONS}
 
 
-MANIFEST = """
-from holodeck_action.seam.manifest import Command, Extension
-
-GREET = Command("greet", "Greet SOMEBODY.", "hello_command:greet", "Look")
-EXTENSION = Extension("hello", "A greeting.", commands=(GREET,))
-"""
-COMMAND = '''
-import click
-
-@click.command()
-@click.argument("somebody")
-@click.pass_obj
-def greet(caller, somebody):
-    """Greet SOMEBODY."""
-    caller.stdout.write(f"hello, {somebody}\\n")
-    return 0
-'''
+EXAMPLE = FOLDER.parents[1] / "examples" / "extension"
+DECLARED = tomllib.loads((EXAMPLE / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
+[(GROUP, ENTRIES)] = DECLARED.items()
+POINT = f"hello = {ENTRIES['hello']}"
 
 
-def installed(project: Project, point: str) -> str:
-    """Install a package that names an extension; return the folder in which it is."""
-    project.write("site/hello_manifest.py", MANIFEST)
-    project.write("site/hello_command.py", COMMAND)
+def installed(project: Project, point: str = POINT) -> str:
+    """Install the example with an entry point; return the folder in which it is."""
+    shutil.copytree(EXAMPLE / "hello", project.folder / "site" / "hello")
     project.write("site/hello-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: hello\nVersion: 1.0\n")
-    project.write("site/hello-1.0.dist-info/entry_points.txt", f"[{registry.ENTRY_POINTS}]\n{point}\n")
+    project.write("site/hello-1.0.dist-info/entry_points.txt", f"[{GROUP}]\n{point}\n")
     return str(project.folder / "site")
 
 
 def test_a_package_beside_this_one_may_add_a_command(project: Project) -> None:
-    site = installed(project, "hello = hello_manifest:EXTENSION")
-    finished = project.run_process("greet", "Ada", PYTHONPATH=site)
-    assert (finished.code, finished.stdout, finished.stderr) == (0, "hello, Ada\n", "")
+    finished = project.run_process("greet", "Ada", PYTHONPATH=installed(project))
+    assert (finished.code, finished.stdout, finished.stderr) == (0, "Hello, Ada!\n", "")
+
+
+def test_a_package_beside_this_one_may_add_a_kind_of_file_of_cases(project: Project) -> None:
+    """It is installed for good: what reads files of cases is a process that sees no variable of the job."""
+    python = interpreter(Path(installed(project)), project.folder / "installed")
+    project.suite([], test_cases=None, test_cases_file="cases.words")
+    project.write("cases.words", "hi\nho\n")
+    command = (python, "-m", "holodeck_action.cli", "validate", "agent.yaml")
+    environ = project.environ(PYTHONPATH=str(FOLDER.parent.parent))
+    ended = subprocess.run(command, cwd=project.folder, env=environ, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, "2 cases" in ended.stdout) == (0, True), ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize(
     ("point", "problem"),
     [
         ("hello = nowhere:EXTENSION", "the extension hello of the package hello cannot be imported: No module named"),
-        ("hello = hello_manifest:MISSING", "the extension hello of the package hello cannot be imported"),
-        ("hello = hello_command:greet", "the extension hello of the package hello is no Extension of that name"),
-        ("view = hello_manifest:EXTENSION", "the extension view of the package hello is no Extension of that name"),
+        ("hello = hello.manifest:MISSING", "the extension hello of the package hello cannot be imported"),
+        ("hello = hello.command:greet", "the extension hello of the package hello is not an Extension of that name"),
+        ("view = hello.manifest:EXTENSION", "the extension view of the package hello is not an Extension of that name"),
     ],
 )
 def test_a_package_that_cannot_be_used_is_named(project: Project, point: str, problem: str) -> None:

@@ -237,8 +237,10 @@ NOTHING = (
             "{type: standard, metric: equality}",
             "{input: a}, {input: b, expected_tools: [f]}",
             [
-                "agent.yaml:4:25: evaluations.metrics[0]: applies to no turn: no case gives ground_truth; give it or "
-                "remove the metric"
+                (
+                    "agent.yaml:4:25: evaluations.metrics[0]: applies to no turn, because no case gives "
+                    "ground_truth; give it, or remove the metric"
+                )
             ],
         ),
         ("{type: standard, metric: equality}", "{input: a}, {input: b, ground_truth: c}", []),
@@ -247,8 +249,10 @@ NOTHING = (
             "{type: trajectory}, {type: tool_correctness}, {type: retrieval, metric: map_at_k, k: [1, 2]}",
             "{input: a, ground_truth: c}",
             [
-                f"agent.yaml:4:{column}: evaluations.metrics[{index}]: applies to no turn: no case gives {name}; "
-                "give it or remove the metric"
+                (
+                    f"agent.yaml:4:{column}: evaluations.metrics[{index}]: applies to no turn, because no case gives "
+                    f"{name}; give it, or remove the metric"
+                )
                 for index, column, name in [
                     (0, 25, "expected_trajectory"),
                     (1, 45, "expected_tools"),
@@ -269,8 +273,10 @@ def test_a_policy_metric_that_never_applies(tmp_path: Path) -> None:
     agent = f"{HEAD}test_cases: [{{input: a, expected_tools: [f]}}]\n"
     policy = "metrics:\n- {type: tool_correctness}\n- {type: standard, metric: numeric}\n"
     assert complaints(tmp_path, agent, {"holodeck-action.yaml": policy}) == [
-        "holodeck-action.yaml:3:3: metrics[1]: applies to no turn: no case gives ground_truth; give it or remove the "
-        "metric"
+        (
+            "holodeck-action.yaml:3:3: metrics[1]: applies to no turn, because no case gives ground_truth; give it, "
+            "or remove the metric"
+        )
     ]
 
 
@@ -320,7 +326,7 @@ test_cases:
         "not used by this runner: claude.permission_mode, claude.web_search, deployment, "
         "evaluations.optimizer, observability.logs, observability.exporters.prometheus, "
         "observability.exporters.azure_monitor",
-        "openai: not used, because the model's provider is ollama: what is below `claude:` counts for it",
+        "openai: not used, because the model's provider is ollama: `claude:` applies instead",
         'tools[1]: the project config names no database "unknown"; it is kept in memory',
         "agent.yaml:15:5: case_insensitive has no effect on rouge",
         "agent.yaml:15:5: model has no effect on rouge",

@@ -47,8 +47,8 @@ def test_a_name_may_have_placeholders_and_its_cases_can_be_quarantined(project: 
     ("rows", "sentence"),
     [
         ([{"order": "A"}], '.parameters[0]: the row has no value for the placeholder "city"'),
-        ([*ROWS, {**ROWS[0], "x": 1}], '.parameters[2]: the row has a value that no text asks for: "x"'),
-        ([*ROWS, ROWS[0]], '.parameters[2]: two rows give the name "order [A-17, Leeds]": let their values differ'),
+        ([*ROWS, {**ROWS[0], "x": 1}], '.parameters[2]: the row has a value for an unused placeholder: "x"'),
+        ([*ROWS, ROWS[0]], '.parameters[2]: two rows give the name "order [A-17, Leeds]": use different values'),
         ([], ".parameters: must have at least one entry"),
         ([{"order": ["A"], "city": "B"}], ".parameters[0].order"),
     ],
@@ -67,4 +67,4 @@ def test_the_case_must_be_one_with_placeholders(project: Project) -> None:
     project.policy(cases={"order": {"parameters": ROWS}})
     assert "the texts of the case have no placeholder, such as ${{order}}" in project.run("validate").stderr
     project.suite([CASE, CASE])
-    assert '"order" is the name of 2 cases (required: of one, which has' in project.run("validate").stderr
+    assert '"order" is the name of 2 cases (required: the name of one case, which has' in project.run("validate").stderr

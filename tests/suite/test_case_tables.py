@@ -15,7 +15,7 @@ import pytest
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.run.environments.case_rows import CaseRows
-from holodeck_action.run.environments.environments import Installing
+from holodeck_action.run.environments.environments import PackageSetup
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
@@ -46,7 +46,7 @@ def loaded(folder: Path, file: str, files: Mapping[str, str | bytes], policy: st
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     checkout = Checkout.of(folder, folder)
-    rows = CaseRows(checkout, dict(os.environ), Installing((), None, folder, CODE), seconds)
+    rows = CaseRows(checkout, dict(os.environ), PackageSetup((), None, folder, CODE), seconds)
     return load_suite(path, environ={}, home=None, metrics=built_in(), checkout=checkout, rows=rows)
 
 
@@ -149,7 +149,11 @@ def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path)
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("c.csv", "input,ground_truth\na,b,c\n", "c.csv:2:5: the row has 3 cells, the header 2: put text that holds"),
+        (
+            "c.csv",
+            "input,ground_truth\na,b,c\n",
+            "c.csv:2:5: the row has 3 cells, the header 2: put text that contains",
+        ),
         (
             "c.csv",
             "input,ground_truth\nx,y\na\n",
@@ -160,7 +164,7 @@ def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path)
             'input,ground_truth\na,"b\nc,d\n',
             "c.csv:2:3: the quote of this cell is never closed: write a quote",
         ),
-        ("c.csv", 'input,ground_truth\na,"b"c\n', "c.csv:2:3: text stands behind the closing quote of this cell"),
+        ("c.csv", 'input,ground_truth\na,"b"c\n', "c.csv:2:3: text follows the closing quote of this cell"),
         ("c.csv", b"input,ground_truth\nx,y\na,\xe9\n", "c.csv:3:3: is not UTF-8 text: save the file as UTF-8"),
         ("c.csv", "input\na\n".encode("utf-16"), "c.csv:1:1: is UTF-16 text: save the file as UTF-8"),
         (
@@ -170,11 +174,15 @@ def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path)
         ),
         ("c.csv", "input,\na,b\n", "c.csv:1:7: the header of column 2 is empty: name each column"),
         ("c.csv", "", "c.csv:1:1: is empty (required: a header line with columns)"),
-        ("c.csv", "input;ground_truth\na;b\n", "c.csv:1:1: has one column, whose name holds other separators: save it"),
+        (
+            "c.csv",
+            "input;ground_truth\na;b\n",
+            "c.csv:1:1: has one column, whose name contains other separators: save it",
+        ),
         (
             "c.csv",
             "inptu,ground_truth\na,b\n",
-            'c.csv:1:1: the column "inptu" is no field of a case, did you mean "input"?',
+            'c.csv:1:1: the column "inptu" is not a field of a case, did you mean "input"?',
         ),
         ("c.csv", "input\na\0b\n", "c.csv:2:2: holds a NUL character"),
         (
@@ -193,7 +201,7 @@ def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path)
             '{"input": "a"}\n\n{"input": }\n',
             "c.jsonl:3:1: the line is not valid JSON: Expecting value at column 11",
         ),
-        ("c.jsonl", '{"input": "a", "input": "b"}', 'c.jsonl:1:1: the key "input" stands twice in one object'),
+        ("c.jsonl", '{"input": "a", "input": "b"}', 'c.jsonl:1:1: the key "input" occurs twice in one object'),
         ("c.jsonl", b'{"input": "\xe9"}', "c.jsonl:1:12: is not UTF-8 text"),
         (
             "c.jsonl",
@@ -201,8 +209,8 @@ def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path)
             "c.jsonl:2:1: the line holds bytes that are not UTF-8, or half of",
         ),
         ("c.jsonl", '{"input": NaN}', "c.jsonl:1:1: the line is not valid JSON: NaN is not a JSON value"),
-        ("c.jsonl", '{"input": "a", "answer": "b"}', 'c.jsonl:1:1: the column "answer" is no field of a case'),
-        ("c.parquet", "no", "agent.yaml:5:18: test_cases_file: c.parquet: is no Parquet file that can be read: "),
+        ("c.jsonl", '{"input": "a", "answer": "b"}', 'c.jsonl:1:1: the column "answer" is not a field of a case'),
+        ("c.parquet", "no", "agent.yaml:5:18: test_cases_file: c.parquet: is not a readable Parquet file: "),
         ("d.parquet", "no", "agent.yaml:5:18: test_cases_file: d.parquet does not exist"),
     ],
 )
@@ -230,7 +238,7 @@ def test_what_is_wrong_with_a_row_is_told_with_row_and_column(tmp_path: Path) ->
         (
             "{qq: input}",
             "c.csv",
-            'holodeck-action.yaml:1:11: columns.qq: "qq" is no column of the cases, did you mean "q"?',
+            'holodeck-action.yaml:1:11: columns.qq: "qq" is not a column of the cases, did you mean "q"?',
         ),
         ("{q: question}", "c.csv", "holodeck-action.yaml:1:14: columns.q: "),
         (
@@ -253,7 +261,7 @@ def test_a_mapping_without_effect_is_refused(tmp_path: Path, columns: str, file:
         ("return 3", "made:give: it must yield or return mappings, one for each case, not int"),
         ("yield {'input': 'a'}\n    yield 4", "made:give: row 2 is of type int (required: a mapping)"),
         ("yield {'input': {1, 2}}", "made:give: row 1.input is of type set, which JSON cannot hold"),
-        ("yield {'input': 'a', 'id': 1}", 'python:made:give: row 1: the column "id" is no field of a case'),
+        ("yield {'input': 'a', 'id': 1}", 'python:made:give: row 1: the column "id" is not a field of a case'),
         ("while True: pass", "made:give: it took longer than 1 s; its process was ended"),
         ("import os; os._exit(3)", "made:give: its process exited with code 3"),
     ],
@@ -269,9 +277,9 @@ def test_a_function_that_gives_no_cases_is_told(tmp_path: Path, body: str, sente
 @pytest.mark.parametrize(
     ("file", "sentence"),
     [
-        ("../*.csv", "agent.yaml:5:18: test_cases_file: ../*.csv lies outside of the checkout"),
-        ("a/../../*.csv", "agent.yaml:5:18: test_cases_file: a/../../*.csv lies outside of the checkout"),
-        ("*/../../x.csv", "lies outside of the checkout"),
+        ("../*.csv", "agent.yaml:5:18: test_cases_file: ../*.csv is outside the checkout"),
+        ("a/../../*.csv", "agent.yaml:5:18: test_cases_file: a/../../*.csv is outside the checkout"),
+        ("*/../../x.csv", "is outside the checkout"),
         ("none*.csv", "agent.yaml:5:18: test_cases_file: none*.csv matches no file (allowed: a path or a pattern"),
         ("python:made", "agent.yaml:5:18: test_cases_file: must be python:MODULE:FUNCTION, such as python:"),
         ("python:none:give", "agent.yaml:5:18: test_cases_file: none:give: "),
@@ -290,7 +298,7 @@ def test_a_link_out_of_the_checkout_is_not_read(tmp_path: Path) -> None:
     for name in ("x.parquet", "x.csv"):
         (tmp_path / "suite/cases" / name).symlink_to(tmp_path / name)
         found = complaint(tmp_path / "suite", "cases/*" + name[1:], {})
-        assert f"cases/{name} lies outside of the checkout" in found
+        assert f"cases/{name} is outside the checkout" in found
 
 
 def test_a_function_has_the_packages_of_the_projects_environment(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from holodeck_action.suite.loader import load_suite
 from holodeck_action.text.foreign import RefusedFileError
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, write
 
-OUTSIDE = "lies outside of the checkout (allowed: inside the checkout, or below a folder of --allow-path"
+OUTSIDE = "is outside the checkout (allowed: inside the checkout, or below a folder of --allow-path"
 MODEL = "name: support\nmodel: {provider: ollama, name: llama}\n"
 
 
@@ -101,7 +101,7 @@ def test_whatever_names_a_file_outside_is_refused_at_its_line(folder: Path, what
 def test_the_data_of_git_is_no_file_of_the_repository(folder: Path, what: str) -> None:
     leak(folder, "link", "../.git/config")
     for path in ("../.git/config", "link"):
-        assert "is data of Git, which may hold credentials" in "\n".join(told(folder, path, what))
+        assert "belongs to Git's data, which may hold credentials" in "\n".join(told(folder, path, what))
 
 
 def test_files_of_the_repository_are_read_through_links_inside_it(folder: Path) -> None:
@@ -117,7 +117,7 @@ def test_the_files_of_a_suite_themselves_may_not_lead_out(folder: Path, name: st
     write(folder, {"agent.yaml": HEAD + EQUALITY + CASE})
     (folder / name).unlink(missing_ok=True)
     leak(folder, name, "../../secret.txt")
-    with pytest.raises(SuiteError, match="lies outside of the checkout"):
+    with pytest.raises(SuiteError, match="is outside the checkout"):
         load_suite(folder / "agent.yaml", environ={}, home=None, metrics=built_in())
 
 
@@ -169,7 +169,7 @@ def sparse(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (pipe, "is no regular file (a pipe, a device or a socket)"),
+        (pipe, "is not a regular file (a pipe, a device or a socket)"),
         (listening, "cannot be read: No such device or address"),
         (sparse, "has 10,000,000,000 bytes; at most"),
         (Path.mkdir, "cannot be read: Is a directory"),
@@ -186,7 +186,7 @@ def test_only_regular_files_of_a_size_are_read_and_none_is_waited_for(
 
 
 def test_a_path_that_is_none(folder: Path) -> None:
-    assert "is no path of a file" in "\n".join(told(folder, '"a\\0b"', "instructions"))
+    assert "is not a path of a file" in "\n".join(told(folder, '"a\\0b"', "instructions"))
     leak(folder, "loop", "loop")
     assert "cannot be read: Too many levels of symbolic links" in "\n".join(told(folder, "loop", "instructions"))
 

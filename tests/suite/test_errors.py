@@ -18,7 +18,7 @@ METRICS = ", ".join(built_in().classes)
 STANDARD = ", ".join(get_args(StandardMetric.model_fields["metric"].annotation))
 PROVIDER_KEYS = "api_key, api_version, auth_provider, endpoint, max_tokens, name, provider, temperature, top_p"
 TOOL_CASE = "test_cases: [{input: a, expected_tools: []}]\n"
-CASE_KEYS = "evaluations, expected_tools, files, ground_truth, input, name, retrieval_context, turns"
+CASE_KEYS = "evaluations, expect, expected_tools, files, ground_truth, input, name, retrieval_context, turns"
 
 
 def metric(entry: str) -> str:
@@ -34,7 +34,7 @@ def case(entry: str) -> str:
 METRIC_ERRORS = [
     (
         "{metric: rouge}",
-        f"6:7: evaluations.metrics[0]: type is missing: every entry names its type (allowed: {METRICS})",
+        f"6:7: evaluations.metrics[0]: type is missing: every entry needs a type (allowed: {METRICS})",
     ),
     (
         "{type: standrd, metric: rouge}",
@@ -44,8 +44,10 @@ METRIC_ERRORS = [
     ("rouge", "6:7: evaluations.metrics[0]: must be a mapping"),
     (
         "{type: standard, metric: safety}",
-        "6:32: evaluations.metrics[0].metric: safety is not supported: use type geval with criteria that say what a "
-        "safe answer is",
+        (
+            "6:32: evaluations.metrics[0].metric: safety is not supported: use type geval with criteria that define "
+            "a safe answer"
+        ),
     ),
     (
         "{type: standard, metric: faithfulness}",
@@ -80,11 +82,11 @@ METRIC_ERRORS = [
     ),
     (
         "{type: standard, metric: rouge, threshold: 1.5}",
-        "6:50: evaluations.metrics[0].threshold: can never be reached: scores end at 1 (allowed: 0 to 1)",
+        "6:50: evaluations.metrics[0].threshold: can never be reached: the highest score is 1 (allowed: 0 to 1)",
     ),
     (
         "{type: standard, metric: rouge, scale: 5, threshold: 6}",
-        "6:60: evaluations.metrics[0].threshold: can never be reached: scores end at 5 (allowed: 0 to 5)",
+        "6:60: evaluations.metrics[0].threshold: can never be reached: the highest score is 5 (allowed: 0 to 5)",
     ),
     (
         "{type: standard, metric: rouge, threshold: true}",
@@ -126,13 +128,17 @@ METRIC_ERRORS = [
     ),
     (
         "{type: code, grader: 'a:b', threshold: 7}",
-        "6:46: evaluations.metrics[0].threshold: threshold 7 is outside the grader's scores, so it would decide "
-        "nothing (allowed: 0 to 1; give `scale` when the grader scores on another range)",
+        (
+            "6:46: evaluations.metrics[0].threshold: threshold 7 is outside the range of the grader's scores "
+            "(allowed: 0 to 1; give `scale` if the grader uses another range)"
+        ),
     ),
     (
         "{type: code, grader: 'a:b', threshold: 11, scale: {min: 0, max: 10}}",
-        "6:46: evaluations.metrics[0].threshold: threshold 11 is outside the grader's scores, so it would decide "
-        "nothing (allowed: 0 to 10; give `scale` when the grader scores on another range)",
+        (
+            "6:46: evaluations.metrics[0].threshold: threshold 11 is outside the range of the grader's scores "
+            "(allowed: 0 to 10; give `scale` if the grader uses another range)"
+        ),
     ),
     (
         "{type: retrieval, metric: recall_at_k, k: [5, 0]}",
@@ -164,8 +170,8 @@ CASE_ERRORS = [
     *(
         (
             f"{{input: a, {key}: []}}",
-            f'6:14: test_cases[0].{key}: unknown key: did you mean "expected_trajectory"? It stands in '
-            "holodeck-action.yaml, under cases.NAME; the calls that an agent makes are the target's to report "
+            f'6:14: test_cases[0].{key}: unknown key: did you mean "expected_trajectory"? It belongs in '
+            "holodeck-action.yaml, under cases.NAME; the target reports the calls that an agent makes "
             f"(allowed: {CASE_KEYS})",
         )
         for key in ("agent_trajectory", "expected_agent_trajectory")
@@ -177,7 +183,7 @@ CASE_ERRORS = [
     ("{turns: []}", "6:11: test_cases[0].turns: must have at least one entry"),
     (
         "{name: x, input: a, ground_truth: b, turns: [{input: a}]}",
-        "6:3: test_cases[0]: a case with turns cannot have input and ground_truth of its own: move it into the turns "
+        "6:3: test_cases[0]: a case with turns cannot also have input and ground_truth: move it into the turns "
         '(case "x")',
     ),
     ("{turns: [{ground_truth: a}]}", "6:12: test_cases[0].turns[0].input: is missing (required)"),
@@ -194,13 +200,11 @@ CASE_ERRORS = [
     ),
     (
         "{input: a, expected_tools: [{name: f, args: {a: {fuzzy: x, regex: y}}}]}",
-        "6:51: test_cases[0].expected_tools[0].args.a: a matcher has one key only, fuzzy or regex; other keys cannot "
-        "stand beside it",
+        "6:51: test_cases[0].expected_tools[0].args.a: a matcher has only one key, fuzzy or regex, and no others",
     ),
     (
         "{input: a, expected_tools: [{name: f, args: {a: {fuzzy: x, other: y}}}]}",
-        "6:51: test_cases[0].expected_tools[0].args.a: a matcher has one key only, fuzzy or regex; other keys cannot "
-        "stand beside it",
+        "6:51: test_cases[0].expected_tools[0].args.a: a matcher has only one key, fuzzy or regex, and no others",
     ),
     (
         "{input: a, expected_tools: [{name: f, args: {a: {fuzzy: 1.5}}}]}",
@@ -301,7 +305,7 @@ TOP_ERRORS = [
     ),
     (
         "tools: [{name: x}]",
-        "3:9: tools[0]: type is missing: every entry names its type (allowed: function, vectorstore, "
+        "3:9: tools[0]: type is missing: every entry needs a type (allowed: function, vectorstore, "
         "hierarchical_document, mcp, prompt)",
     ),
     (
@@ -333,7 +337,7 @@ TOP_ERRORS = [
     (
         "tools: [{type: prompt, name: p, description: d, template: t, parameters: {a: 1}}, {type: prompt, name: p, "
         "description: d, template: t, parameters: {a: 1}}]",
-        '3:104: tools[1].name: "p" is already the name of tools[0]: tool names must differ',
+        '3:104: tools[1].name: "p" is already the name of tools[0]: tool names must be unique',
     ),
     ("evaluations: {metrics: []}", "3:24: evaluations.metrics: must have at least one entry"),
     ("execution: {llm_timeout: 0}", "3:26: execution.llm_timeout: 0 is out of range (allowed: above 0)"),
@@ -414,7 +418,7 @@ def test_all_errors_of_all_files_at_once_sorted_by_file_and_line(tmp_path: Path)
         "agent.yaml:1:7: name: must not be blank",
         "agent.yaml:2:33: model.name: the variable MODEL is not set: set it, or write ${MODEL:-default}",
         "agent.yaml:3:15: instructions: must be a mapping: write {inline: your text} or {file: path of the text}",
-        "agent.yaml:4:1: name: stands twice in one mapping (first on line 1)",
+        "agent.yaml:4:1: name: occurs twice in one mapping (first on line 1)",
         "cases.yaml:1:11: test_cases[0].input: must not be blank",
         "cases.yaml:2:11: test_cases[1].turns: must have at least one entry",
         'config.yaml:1:13: execution.cache_directory: unknown key, did you mean "cache_dir"? (allowed: cache_dir, '
@@ -461,7 +465,7 @@ def test_an_aliased_value_is_reported_where_it_is_used(tmp_path: Path) -> None:
     ]
 
 
-NO_BATCHES = "judges are asked one by one, batch jobs of providers are not used: leave it out"
+NO_BATCHES = "judges are called one by one, without batch jobs of providers: leave it out"
 
 
 @pytest.mark.proves(
@@ -477,32 +481,35 @@ NO_BATCHES = "judges are asked one by one, batch jobs of providers are not used:
             "{type: summarization, batch_status_check_interval: 9}",
             f"batch_status_check_interval: unknown key: {NO_BATCHES}",
         ),
-        ("{type: generation, models: []}", "models: unknown key: several models that grade stand under judges.models"),
+        ("{type: generation, models: []}", "models: unknown key: several grading models go under judges.models"),
         (
             "{type: agent, aggregation_method: mean}",
-            "aggregation_method: unknown key: it stands under judges.aggregation",
+            "aggregation_method: unknown key: it belongs under judges.aggregation",
         ),
         (
             "{type: agent, max_concurrent_judges: 2}",
-            "max_concurrent_judges: unknown key: it stands under judges.max_concurrent_judges",
+            "max_concurrent_judges: unknown key: it belongs under judges.max_concurrent_judges",
         ),
         (
             "{type: refusal, fallback_models: []}",
-            "fallback_models: unknown key: they stand under judges.fallback_models",
+            "fallback_models: unknown key: they belong under judges.fallback_models",
         ),
         ("{type: generation, run_parallel: false}", "run_parallel: unknown key: it is called parallel"),
         (
             "{type: lm_retrieval, enabled_metrics: []}",
             "enabled_metrics: unknown key: metrics.NAME.enabled: false leaves one out",
         ),
-        ("{type: generation, refusal_metric: x}", "refusal_metric: unknown key: it stands under metrics.refusal"),
+        ("{type: generation, refusal_metric: x}", "refusal_metric: unknown key: it belongs under metrics.refusal"),
         (
             "{type: agent, generation_evaluator: x}",
-            "generation_evaluator: unknown key: it stands under metrics.generation",
+            "generation_evaluator: unknown key: it belongs under metrics.generation",
         ),
         (
             "{type: agent, metrics_aggregator: x}",
-            "metrics_aggregator: unknown key: how scores become one is fixed; code of your own is a metric of type",
+            (
+                "metrics_aggregator: unknown key: the way scores are combined is fixed; for your own code, use a "
+                "metric of type"
+            ),
         ),
         # Where there is no such place nothing is said of one.
         ("{type: length, max_words: 3, models: []}", "models: unknown key (allowed: "),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from holodeck_action.suite.model.policy import Gate, GatedCases
 from tests.commands.project import Project
 
 NEVER = "no gate can fail: "
@@ -145,3 +146,14 @@ def test_weights_beside_which_a_failure_would_be_lost_are_refused(here: Project,
     summary = {"method": "weighted_average", "weights": {"equality": weight}, "min": 0.5}
     here.policy(**POLICY, gates={"summary": summary})
     assert refusal(here, "run").endswith(" is out of range (allowed: 0.001 to 1000)")
+
+
+@pytest.mark.parametrize(
+    ("stricter", "limit", "can_fail"), [("higher", 0.0, False), ("higher", 0.1, True), ("lower", 1.0, False)]
+)
+def test_a_gate_on_a_share_cannot_fail_at_its_laxest_limit(
+    stricter: Literal["higher", "lower"], limit: float, can_fail: bool
+) -> None:
+    cases = GatedCases(3, 3, 0, compared=False)
+    assert Gate(stricter, "answers").can_fail(limit, cases) is can_fail
+    assert Gate("lower", "answers").can_fail(0.9, cases)

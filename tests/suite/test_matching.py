@@ -33,7 +33,7 @@ def test_a_pattern_matches_what_glob_matches(files: list[str], pattern: str) -> 
             if not any((place / part).is_file() for part in (above, *above.parents)) and not (place / file).exists():
                 (place / above).mkdir(parents=True, exist_ok=True)
                 (place / file).touch()
-        found = [path.relative_to(place).as_posix() for path in Checkout.of(place, place).matching(pattern)]
+        found = [path.relative_to(place).as_posix() for path in Checkout.of(place, place).matching_files(pattern)]
         # A name with a slash at its end is that of a folder; `glob` gives it for a file, too.
         given = (each for each in glob.glob(pattern, root_dir=place, recursive=True) if not each.endswith("/"))
         expected = [each for each in given if (place / each).is_file()]
@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_links_are_names_only(folder: Path) -> None:
     def matching(pattern: str) -> list[str]:
-        return [os.path.relpath(path, folder) for path in Checkout.of(folder, folder).matching(pattern)]
+        return [os.path.relpath(path, folder) for path in Checkout.of(folder, folder).matching_files(pattern)]
 
     # A link to a file is found; whoever opens it is told where it leads.
     assert matching("**/*.txt") == ["a.txt", "gone.txt", "inner/b.txt", "link.txt"]
@@ -69,30 +69,30 @@ def test_links_are_names_only(folder: Path) -> None:
     assert matching("../.g*/*") == []
     assert matching("../**/config") == []
     assert matching("none/*.txt") == matching("a.txt/*") == []
-    with pytest.raises(RefusedFileError, match="lies outside of the checkout"):
+    with pytest.raises(RefusedFileError, match="is outside the checkout"):
         Checkout.of(folder, folder).check("link.txt")
 
 
 @pytest.mark.parametrize(
     ("pattern", "reason"),
     [
-        ("../../outside/*", "lies outside of the checkout"),
-        ("out/*.txt", "lies outside of the checkout"),
-        ("/proc/*/environ", "lies outside of the checkout"),
-        ("../.git/*", "is data of Git"),
-        ("*/../../../outside/*", "has `..` after a `*`: write it without"),
-        ("a\0/*", "is no path of a file"),
+        ("../../outside/*", "is outside the checkout"),
+        ("out/*.txt", "is outside the checkout"),
+        ("/proc/*/environ", "is outside the checkout"),
+        ("../.git/*", "belongs to Git's data"),
+        ("*/../../../outside/*", "has `..` after a `*`: remove the `..`"),
+        ("a\0/*", "is not a path of a file"),
     ],
 )
 def test_a_pattern_out_of_reach_is_refused(pattern: str, reason: str, folder: Path) -> None:
     with pytest.raises(RefusedFileError, match=re.escape(reason)):
-        Checkout.of(folder, folder).matching(pattern)
+        Checkout.of(folder, folder).matching_files(pattern)
 
 
 def test_a_pattern_looks_at_so_many_names(folder: Path) -> None:
     checkout = Checkout.of(folder, folder)
     # Seven names: six in the folder, one below it.
-    assert len(checkout.matching("**/*.txt", most=7)) == 4
-    with pytest.raises(RefusedFileError, match="looks at too many names: write a narrower pattern"):
-        checkout.matching("**/*.txt", most=6)
-    assert len(checkout.matching("inner/*.txt", most=1)) == 1
+    assert len(checkout.matching_files("**/*.txt", most=7)) == 4
+    with pytest.raises(RefusedFileError, match="matches too many names: write a narrower pattern"):
+        checkout.matching_files("**/*.txt", most=6)
+    assert len(checkout.matching_files("inner/*.txt", most=1)) == 1

@@ -10,12 +10,12 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.patterns import pattern_problem
-from holodeck_action.targets.own_model.schemas import JsonSchema
 from tests.suite.folders import EQUALITY, HEAD, complaints
 
 ENDLESS = "(?:(?:a{1000}){1000}){1000}"
-REFUSED = "the pattern does not compile: its repetitions inside each other come to more than 50,000 parts"
+REFUSED = "the pattern does not compile: its nested repetitions expand to more than 50,000 parts"
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ REFUSED = "the pattern does not compile: its repetitions inside each other come 
     ],
 )
 def test_a_pattern_that_would_not_end_compiling_is_refused(pattern: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     assert pattern_problem(pattern) is not None
-    assert time.monotonic() - begun < 1.0
+    assert time.process_time() - begun < 1.0
 
 
 def test_it_is_refused_where_a_suite_has_it(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_pattern_that_is_none_says_why() -> None:
     ).map("".join)
 )
 def test_what_is_taken_compiles_in_a_moment(pattern: str) -> None:
-    begun = time.monotonic()
+    begun = time.process_time()
     if pattern_problem(pattern) is None:
         regex.compile(pattern)
-    assert time.monotonic() - begun < 10.0
+    assert time.process_time() - begun < 10.0

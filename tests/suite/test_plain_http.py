@@ -10,7 +10,7 @@ from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.loader import load_suite
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, write
 
-KEY = {"OPENAI_API_KEY": "sk-1"}
+WITH_KEY = {"OPENAI_API_KEY": "sk-1"}
 OPENAI = "name: s\nmodel: {provider: openai, name: m%s}\ninstructions: {inline: Answer.}\n" + EQUALITY
 BASE_URL = {"OPENAI_BASE_URL": "http://gateway.example"}
 GATEWAY = ", endpoint: 'http://gateway.example/v1'"
@@ -27,24 +27,24 @@ def judged(metric: str) -> str:
 @pytest.mark.parametrize(
     ("agent", "policy", "environ", "place"),
     [
-        (OPENAI % GATEWAY + CASE, "", KEY, "agent.yaml:2:46: model.endpoint: "),
+        (OPENAI % GATEWAY + CASE, "", WITH_KEY, "agent.yaml:2:46: model.endpoint: "),
         (OPENAI % f"{GATEWAY}, api_key: k" + CASE, "", {}, "agent.yaml:2:46: model.endpoint: "),
         (
             OPENAI % "" + CASE,
             "",
-            {**KEY, "OPENAI_BASE_URL": "http://gateway.example"},
+            {**WITH_KEY, "OPENAI_BASE_URL": "http://gateway.example"},
             "agent.yaml:2:8: model.endpoint: ",
         ),
         (
             f"{HEAD}evaluations:\n  metrics:\n  {judged(JUDGE)}\n{CASE}",
             "",
-            KEY,
+            WITH_KEY,
             "agent.yaml:6:102: evaluations.metrics[0].model.endpoint: ",
         ),
         (
             f"{HEAD}test_cases:\n- input: hi\n  evaluations:\n  {judged(JUDGE)}\n",
             "",
-            KEY,
+            WITH_KEY,
             "agent.yaml:7:5: model.endpoint: ",
         ),
         (
@@ -76,7 +76,7 @@ def test_a_key_does_not_go_to_another_machine_in_clear(
 
 @pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:8", "models.localhost"])
 def test_this_machine_may_be_asked_in_clear(tmp_path: Path, host: str) -> None:
-    assert complaints(tmp_path, OPENAI % f", endpoint: 'http://{host}/v1'" + CASE, environ=KEY) == []
+    assert complaints(tmp_path, OPENAI % f", endpoint: 'http://{host}/v1'" + CASE, environ=WITH_KEY) == []
 
 
 def test_servers_without_a_key_may_be_asked_in_clear(tmp_path: Path) -> None:

@@ -211,16 +211,16 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
     [
         (
             "cases: {refund after 4 days: {weight: 2}}",
-            '1:9: cases: "refund after 4 days" is no case of this suite, did you mean "refund after 40 days"?',
+            '1:9: cases: "refund after 4 days" is not a case of this suite, did you mean "refund after 40 days"?',
         ),
-        ("cases: {zzz: {weight: 2}}", f'1:9: cases: "zzz" is no case of this suite {ALLOWED}'),
+        ("cases: {zzz: {weight: 2}}", f'1:9: cases: "zzz" is not a case of this suite {ALLOWED}'),
         (
             "cases: {twin: {weight: 2}}",
             f'1:9: cases: "twin" is the name of 2 cases (allowed: one of their ids {IDS[1]}, {IDS[2]})',
         ),
         (
             f"cases: {{refund after 40 days: {{weight: 2}}, {IDS[0]}: {{weight: 3}}}}",
-            f'1:44: cases: "{IDS[0]}" means the same case as "refund after 40 days": one entry per case',
+            f'1:44: cases: "{IDS[0]}" names the same case as "refund after 40 days": write one entry per case',
         ),
         ("cases: {twin: null}", "1:15: cases.twin: must be a mapping"),
         (
@@ -264,7 +264,7 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
         ),
         (
             "quarantine: [{case: zzz, reason: r, owner: o, expires: 2027-01-31}]",
-            f'1:21: quarantine[0].case: "zzz" is no case of this suite {ALLOWED}',
+            f'1:21: quarantine[0].case: "zzz" is not a case of this suite {ALLOWED}',
         ),
         (
             f"quarantine: [{{case: {IDS[0]}, reason: r, owner: o, expires: 2027-02-30}}]",
@@ -276,7 +276,7 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
         ),
         (
             "metrics: [{metric: rouge}]",
-            f"1:11: metrics[0]: type is missing: every entry names its type (allowed: {', '.join(built_in().classes)})",
+            f"1:11: metrics[0]: type is missing: every entry needs a type (allowed: {', '.join(built_in().classes)})",
         ),
         ("limits: {concurrency: 0}", "1:23: limits.concurrency: 0 is out of range (allowed: 1 or more)"),
         ("limits: {turn_timeout_s: .nan}", "1:26: limits.turn_timeout_s: must be a finite number"),
@@ -288,24 +288,26 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
         ),
         (
             "gates: {metrics: {equalty: {min_mean: 1}}}",
-            '1:19: gates.metrics.equalty: "equalty" is no metric of this '
-            'suite, did you mean "equality"? (allowed: "equality")',
+            (
+                '1:19: gates.metrics.equalty: "equalty" is not a metric of this suite, did you mean "equality"? '
+                '(allowed: "equality")'
+            ),
         ),
         (
             "gates: {summary: {method: weighted_average, weights: {rouge: 1}, min: 0.5}}",
-            '1:55: gates.summary.weights.rouge: "rouge" is no metric of this suite (allowed: "equality")',
+            '1:55: gates.summary.weights.rouge: "rouge" is not a metric of this suite (allowed: "equality")',
         ),
         (
             "gates: {summary: {method: weighted_average, min: 0.5}}",
-            "1:18: gates.summary.weights: belongs to method weighted_average, which needs it, and to no other",
+            "1:18: gates.summary.weights: is required with method weighted_average, and allowed only with it",
         ),
         (
             "gates: {summary: {method: custom, min: 0.5}}",
-            "1:18: gates.summary.function: belongs to method custom, which needs it, and to no other",
+            "1:18: gates.summary.function: is required with method custom, and allowed only with it",
         ),
         (
             "gates: {summary: {method: minimum, weights: {equality: 1}, min: 0.5}}",
-            "1:45: gates.summary.weights: belongs to method weighted_average, which needs it, and to no other",
+            "1:45: gates.summary.weights: is required with method weighted_average, and allowed only with it",
         ),
         (
             "baseline: {source: somewhere}",
@@ -382,7 +384,7 @@ def test_quarantine_is_resolved_to_ids(tmp_path: Path) -> None:
 def test_both_spellings_of_the_policy_file_are_too_many(tmp_path: Path) -> None:
     files = {"holodeck-action.yaml": "", "holodeck-action.yml": ""}
     assert complaints(tmp_path, AGENT, files) == [
-        "holodeck-action.yml:1:1: stands beside holodeck-action.yaml: keep one of them"
+        "holodeck-action.yml:1:1: is next to holodeck-action.yaml: keep one of them"
     ]
     assert load(tmp_path / "b", AGENT, {"holodeck-action.yml": "trials: {repeat: 2}"}).policy.trials.repeat == 2
 
@@ -393,8 +395,8 @@ def test_several_policy_problems_at_once(tmp_path: Path) -> None:
         "vectorstores: {external: true}\n"
     )
     assert policy_complaints(tmp_path, policy) == [
-        '1:39: gates.metrics.nope: "nope" is no metric of this suite (allowed: "equality")',
-        f'2:9: cases: "nope" is no case of this suite {ALLOWED}',
+        '1:39: gates.metrics.nope: "nope" is not a metric of this suite (allowed: "equality")',
+        f'2:9: cases: "nope" is not a case of this suite {ALLOWED}',
         f"3:26: vectorstores.external: {EXTERNAL}",
     ]
 

@@ -86,7 +86,7 @@ def test_yml_wins_over_yaml_with_a_notice(tmp_path: Path) -> None:
     suite = load(tmp_path, HEAD + TOOLS, {"config.yml": "execution: {cache_dir: a}\n", "config.yaml": "not: [valid"})
     assert suite.project.execution is not None
     assert suite.project.execution.cache_dir == "a"
-    assert suite.notices == ("config.yaml is not read, because config.yml stands beside it",)
+    assert suite.notices == ("config.yaml is not read, because config.yml is next to it",)
 
 
 @pytest.mark.proves("ProjectConfig: mcp_servers")
@@ -168,7 +168,7 @@ def test_a_cases_file_that_holds_no_cases(tmp_path: Path, cases: str, expected: 
         ("test_cases_file: ''\n", "5:18: test_cases_file: must not be blank"),
         (
             "test_cases: []\ntest_cases_file: x.yaml\n",
-            "6:18: test_cases_file: stands beside test_cases: keep one of them",
+            "6:18: test_cases_file: cannot be combined with test_cases: keep one of them",
         ),
     ],
 )

@@ -186,8 +186,8 @@ def test_what_is_not_one_yaml_document(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a: 1\nb: 2\na: 3", "f.yaml:3:1: a: stands twice in one mapping (first on line 1)"),
-        ("x:\n- {a: 1, a: 2}", "f.yaml:2:10: x[0].a: stands twice in one mapping (first on line 2)"),
+        ("a: 1\nb: 2\na: 3", "f.yaml:3:1: a: occurs twice in one mapping (first on line 1)"),
+        ("x:\n- {a: 1, a: 2}", "f.yaml:2:10: x[0].a: occurs twice in one mapping (first on line 2)"),
         ("a: !secret x", "f.yaml:1:4: a: the tag !secret is not supported (allowed: values without a tag)"),
         (
             "a: !!python/name:os.system x",
@@ -204,7 +204,7 @@ def test_what_is_not_one_yaml_document(text: str, expected: str) -> None:
         ("a: <<", "f.yaml:1:4: a: << can only be a key: put it in quotes"),
         ("a: =", "f.yaml:1:4: a: = can only be a key: put it in quotes"),
         ("- ! =", "f.yaml:1:3: [0]: = can only be a key: put it in quotes"),
-        ("a: {<<: {b: 1}, <<: {c: 1}}", 'f.yaml:1:17: a["<<"]: stands twice in one mapping'),
+        ("a: {<<: {b: 1}, <<: {c: 1}}", 'f.yaml:1:17: a["<<"]: occurs twice in one mapping'),
     ],
 )
 def test_what_is_yaml_but_means_nothing_clear(text: str, expected: str) -> None:

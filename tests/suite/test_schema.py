@@ -420,7 +420,7 @@ def test_cases_come_from_one_place(tmp_path: Path) -> None:
     document = {**AGENT, "test_cases_file": "cases.yaml"}
     assert not VALIDATORS["agent"].is_valid(document)
     text = yaml.safe_dump(document, sort_keys=False)
-    assert any("stands beside test_cases: keep one of them" in line for line in complaints(tmp_path, text))
+    assert any("cannot be combined with test_cases: keep one of them" in line for line in complaints(tmp_path, text))
 
 
 @pytest.mark.parametrize("name", ["agent", "policy"])

@@ -13,7 +13,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.model.providers import ProviderName
 from holodeck_action.suite.yaml.reading import read_yaml
-from holodeck_action.suite.yaml.variables import environment_for
+from holodeck_action.suite.yaml.variables import load_environment
 from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.given_paths import GivenPath
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load
@@ -189,19 +189,19 @@ def test_literal_secrets_are_never_shown(tmp_path: Path) -> None:
             "tools: [{type: prompt, name: '${S}', description: d, template: t, parameters: {a: 1}}, "
             "{type: prompt, name: '${S}', description: d, template: t, parameters: {a: 1}}]",
             "",
-            'agent.yaml:5:109: tools[1].name: "***" is already the name of tools[0]: tool names must differ',
+            'agent.yaml:5:109: tools[1].name: "***" is already the name of tools[0]: tool names must be unique',
         ),
         (
             "author: x",
             "quarantine: [{case: '${S}', reason: r, owner: o, expires: 2027-01-31}]",
-            'holodeck-action.yaml:1:21: quarantine[0].case: "***" is no case of this suite (allowed: '
+            'holodeck-action.yaml:1:21: quarantine[0].case: "***" is not a case of this suite (allowed: '
             '"case-81f68a83abe4")',
         ),
         (
             "author: x",
             "quarantine: [{case: 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa${S}', reason: r, owner: o, "
             "expires: 2027-01-31}]",
-            'holodeck-action.yaml:1:21: quarantine[0].case: "***" is no case of this suite (allowed: '
+            'holodeck-action.yaml:1:21: quarantine[0].case: "***" is not a case of this suite (allowed: '
             '"case-81f68a83abe4")',
         ),
     ],
@@ -241,7 +241,7 @@ TAKEN=from file
 def test_env_file_syntax(tmp_path: Path) -> None:
     file = tmp_path / "some.env"
     file.write_text(ENV)
-    found = environment_for(
+    found = load_environment(
         at(tmp_path / "elsewhere"),
         {"TAKEN": "from process", "CI": "true"},
         env_file=GivenPath(file, tmp_path),
@@ -256,42 +256,42 @@ def test_env_file_syntax(tmp_path: Path) -> None:
         "TAKEN": "from process",
         "CI": "true",
     }
-    assert found.notices == (f"{file}: read 7 variables; variables that are already set win",)
+    assert found.notices == (f"{file}: read 7 variables; variables that are already set take precedence",)
 
 
 @pytest.mark.proves(".env beside agent.yaml")
 def test_the_env_file_beside_agent_yaml_is_read_except_in_ci(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A=1\n")
-    found = environment_for(at(tmp_path), {"HOME": "/"})
+    found = load_environment(at(tmp_path), {"HOME": "/"})
     assert found.variables == {"A": "1", "HOME": "/"}
-    assert found.notices == (".env: read 1 variable; variables that are already set win",)
+    assert found.notices == (".env: read 1 variable; variables that are already set take precedence",)
     for value in ("true", "1", "yes"):
-        quiet = environment_for(at(tmp_path), {"CI": value})
+        quiet = load_environment(at(tmp_path), {"CI": value})
         assert quiet.variables == {"CI": value}
         assert quiet.notices == ()
-    assert environment_for(at(tmp_path), {"CI": "false"}).notices
-    assert environment_for(at(tmp_path / "other"), {}).variables == {}
+    assert load_environment(at(tmp_path), {"CI": "false"}).notices
+    assert load_environment(at(tmp_path / "other"), {}).variables == {}
 
 
 def test_a_given_env_file_replaces_the_one_beside_agent_yaml(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("A=1\n")
     (tmp_path / "b.env").write_text("B=2\n")
-    assert environment_for(at(tmp_path), {}, env_file=GivenPath(Path("b.env"), tmp_path)).variables == {"B": "2"}
+    assert load_environment(at(tmp_path), {}, env_file=GivenPath(Path("b.env"), tmp_path)).variables == {"B": "2"}
 
 
 def test_broken_env_files_do_not_show_their_lines(tmp_path: Path) -> None:
     file = tmp_path / ".env"
     file.write_text("A=1\nhunter2\nB='hunter2\n")
     with pytest.raises(SuiteError) as raised:
-        environment_for(at(tmp_path), {})
+        load_environment(at(tmp_path), {})
     assert str(raised.value).splitlines() == [
         ".env:2:1: is not an assignment (allowed: KEY=VALUE, export KEY=VALUE, # comment)",
         ".env:3:1: is not an assignment (allowed: KEY=VALUE, export KEY=VALUE, # comment)",
     ]
     with pytest.raises(SuiteError) as raised:
-        environment_for(at(tmp_path), {}, env_file=GivenPath(Path("missing.env"), tmp_path))
+        load_environment(at(tmp_path), {}, env_file=GivenPath(Path("missing.env"), tmp_path))
     assert str(raised.value) == "missing.env: cannot be read: No such file or directory"
     file.write_bytes(b"A=\xff\n")
     with pytest.raises(SuiteError) as raised:
-        environment_for(at(tmp_path), {})
+        load_environment(at(tmp_path), {})
     assert str(raised.value) == ".env: cannot be read: it is not UTF-8 text (line 1)"

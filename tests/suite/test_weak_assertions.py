@@ -30,7 +30,7 @@ def test_a_case_that_lost_its_ground_truth_is_told_by_name_and_line_and_stands_i
     finished, record = project.evaluate("--target", "recorded:answers.jsonl")
     assert finished.code == 0
     assert found[0] in record.notices
-    assert "informational (nothing asserts): lost" in finished.stdout
+    assert "informational (without an assertion): lost" in finished.stdout
 
 
 def test_many_cases_are_counted(project: Project) -> None:
@@ -57,9 +57,7 @@ def test_an_expected_value_that_is_no_number(
     entry = {**NUMERIC, **settings}
     found = notes(project, [GOOD, {**GOOD, "name": "odd", "ground_truth": truth}], [entry])
     told = [note for note in found if "expected value" in note]
-    assert told == (
-        [] if reason is None else [note for note in told if f'"{truth}" {reason}, so that no answer' in note]
-    )
+    assert told == ([] if reason is None else [note for note in told if f'"{truth}" {reason}, so no answer' in note])
     assert len(told) == (reason is not None)
     assert all(note.startswith("agent.yaml:") for note in told)
 
@@ -75,8 +73,8 @@ def test_thresholds_that_every_score_reaches(project: Project) -> None:
     ]
     found = [note for note in notes(project, [GOOD], metrics) if "no score is" in note]
     assert [note.split(": ", 1)[1] for note in found] == [
-        '"bleu": no score is below the threshold 0, so that it fails nothing',
-        '"grade": no score is below the threshold 1, so that it fails nothing',
-        '"both: numeric": no score is below the threshold 0, so that it fails nothing',
+        '"bleu": no score is below the threshold 0, so it cannot fail',
+        '"grade": no score is below the threshold 1, so it cannot fail',
+        '"both: numeric": no score is below the threshold 0, so it cannot fail',
     ]
     assert all(note.startswith("agent.yaml:") for note in found)

@@ -7,10 +7,10 @@ import re
 from tests.commands.project import Project
 
 COLON = "the value holds a colon: put the value in quotes"
-NO_KEY = "this line is no key: write it as key: value"
+NO_KEY = "this line is not a key: write it as key: value"
 TAB = "a tab cannot indent YAML: use spaces"
 DASH = "an item of a list needs a space after its dash"
-INDENT = "this line is indented like none above it: indent it like the lines that it belongs to"
+INDENT = "the indentation of this line matches no line above it: indent it like the lines that it belongs to"
 DIRECTIVE = "a line that starts with % is a directive of YAML: remove it, or put the text in quotes"
 QUOTED_ALREADY = "text follows the closing quote: write"
 BRACKETS = "the text ends inside brackets: close [ with ], and { with }"
@@ -23,7 +23,7 @@ BROKEN = [
     ("a: b:\n", "1:5", COLON),
     ("a: 1\n  b: 2\n", "2:3", "this key is indented below line 1, which has a value already: indent it like that line"),
     ("hello\na: 1\n", "1:1", NO_KEY),
-    ('"a\nb": 1\n', "2:1", "a key must stand on one line"),
+    ('"a\nb": 1\n', "2:1", "a key must be on one line"),
     (f"{'k' * 1025}: 1\n", "1:1026", "a key is longer than 1,024 characters: shorten it"),
     ("name: a\nmodel\n  provider: x\n", "2:1", NO_KEY),
     ("name: a\nmodel\n", "2:1", NO_KEY),
@@ -52,30 +52,30 @@ BROKEN = [
     ),
     ("a:\n  - b\n - c\n", "3:2", INDENT),
     ("a:\n    b: 1\n  c: 2\n", "3:3", INDENT),
-    ("b: 1\n- a\n", "2:1", "an item of a list stands where a key is expected: indent it below its key"),
+    ("b: 1\n- a\n", "2:1", "found an item of a list instead of a key: indent it below its key"),
     (
         "- a\nb: 1\n",
         "2:1",
-        "a key stands where an item of the list is expected: start the line",
+        "found a key instead of an item of the list: start the line",
     ),
-    ("a: 1\n\ufeffb: 1\n", "2:2", "a byte order mark stands inside the file: delete it"),
+    ("a: 1\n\ufeffb: 1\n", "2:2", "unexpected byte order mark inside the file: delete it"),
     ('a: "b\nc: 1\n', "1:4", 'the quotation that begins here is not closed: add " at its end'),
     ("a: 'b\nc: 1\n", "1:4", "the quotation that begins here is not closed: add ' at its end"),
     ("a: 'it's fine'\n", "1:8", f"{QUOTED_ALREADY} '' for ' inside single quotes, or use double quotes"),
     ('a: "b" c\n', "1:8", f'{QUOTED_ALREADY} \\" for " inside double quotes, or use single quotes'),
     ("a: [x] y\n", "1:8", "text follows the closing ]: put the whole value in quotes"),
     ("a: &x &y 1\n", "1:7", "text follows the end of a value: put the whole value in quotes"),
-    ('a: "b\n---\nc"\n', "2:1", "--- stands inside a quotation: close the quotation before, or indent the line"),
+    ('a: "b\n---\nc"\n', "2:1", "--- is inside a quotation: close the quotation before it, or indent the line"),
     ("a: [1, 2\nb: 1\n", "1:4", "the list that begins here is not closed: add ], or put the value in quotes"),
     ("a: {b: 1", "1:4", "the mapping that begins here is not closed: add }, or put the value in quotes"),
-    ("a: [1}\n", "1:6", "} stands where [ must be closed: write ]"),
+    ("a: [1}\n", "1:6", "} cannot close [: write ]"),
     ('a: ["b" "c"]\n', "1:9", "a comma or ] is missing here, or the value needs quotes"),
     ("a: [1,,2]\n", "1:7", "an item is missing before this sign, or the value needs quotes"),
     ("{", "2:1", BRACKETS),
     (
         'a: "\\d+"\n',
         "1:5",
-        "\\d is no escape in double quotes: write \\\\d for a backslash, or use single quotes",
+        "\\d is not an escape in double quotes: write \\\\d for a backslash, or use single quotes",
     ),
     (
         'a: "C:\\users"\n',
@@ -88,7 +88,7 @@ BROKEN = [
     (
         "%YAML 2.0\n---\na: 1\n",
         "1:1",
-        "the directive %YAML names another version (allowed: 1.1 and 1.2)",
+        "the directive %YAML names an unsupported version (allowed: 1.1 and 1.2)",
     ),
     ("%YAML x\n---\na: 1\n", "1:1", DIRECTIVE),
     ("%FOO\na: 1\n", "1:1", DIRECTIVE),

@@ -21,7 +21,7 @@ from holodeck_action.metrics.registry import built_in
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.record import Record, TurnRecord
 from holodeck_action.run.identity import file_digests, run_identity
-from holodeck_action.run.settings import merge_files
+from holodeck_action.run.options.settings import merge_files
 from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
@@ -30,22 +30,14 @@ from holodeck_action.suite.values import Turn
 from holodeck_action.targets.own_model.case_files import CaseFiles
 from holodeck_action.text.redaction import Redactor
 from tests.commands.project import Project
-from tests.llm.models import FakeModels, Request
+from tests.llm.models import KEY, FakeModels, Request
 from tests.run.test_trial import Broken, Echo
 from tests.targets.attachments.site import Site, in_turn, page
 from tests.targets.documents.made import PNG, endless_pdf, excel, pdf, powerpoint, word
-from tests.targets.test_own import KEY, PROVIDERS
+from tests.targets.test_own import PROVIDERS
 
+pytestmark = pytest.mark.models(answer=lambda _: "yes")
 PAGES = pdf(["First page", "Second page", "Third page"])
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    """A server that accepts the planted key alone, and every request of which was right."""
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(lambda _: "yes")
-        yield models
-        assert models.violations == []
 
 
 @pytest.fixture
@@ -203,8 +195,11 @@ def test_a_file_that_cannot_be_read_is_the_turns_error_and_nothing_is_asked(
     assert finished.code == 3, finished.stdout + finished.stderr
     assert [error_of(record, case) for case in range(3)] == [
         ("bad_file", "the file a.pdf cannot be used: there is no page 4: it has 3 pages"),
-        ("bad_file", "the file broken.docx cannot be used: it is no Word file (.docx): File is not a zip file"),
-        ("bad_file", "the file a.txt cannot be used: it is no PNG, JPEG, GIF or WebP image"),
+        (
+            "bad_file",
+            "the file broken.docx cannot be used: it is not a valid Word file (.docx): File is not a zip file",
+        ),
+        ("bad_file", "the file a.txt cannot be used: it is not a PNG, JPEG, GIF or WebP image"),
     ]
     assert [asked(request) for request in models.requests] == [[("File: a.txt\nfine\n\nIs it?", 0)]]
 
@@ -373,7 +368,7 @@ def test_in_ci_private_networks_are_not_asked(project: Project, models: FakeMode
     code, message = error_of(record)
     assert code == "bad_file"
     assert f"nothing is downloaded from {host}: " in message
-    assert "is no public address, and CI is set" in message
+    assert "is not a public address, which downloads in CI need" in message
     assert (site.asked, models.requests) == ([], [])
 
 
@@ -505,7 +500,7 @@ def test_where_a_metric_looks_at_a_broken_file_the_agent_is_not_asked(tmp_path: 
     turn = trial_of(tmp_path, [{"path": "a.pdf", "type": "pdf"}], Looking())
     assert turn.error is not None
     assert (turn.response, turn.error.code) == (None, "bad_file")
-    assert turn.error.message == "the file a.pdf cannot be used: it is no PDF file"
+    assert turn.error.message == "the file a.pdf cannot be used: it is not a PDF file"
     assert turn.error.context == {"file": "a.pdf"}
 
 
@@ -548,7 +543,9 @@ def test_a_judge_that_looks_at_context_where_no_case_has_files(project: Project,
     grounded(project, models, {"name": "without"})
     finished = project.run("run", "--target", "recorded:answers.jsonl", OPENAI_API_KEY=KEY)
     assert finished.code == 2
-    assert "evaluations.metrics[0]: applies to no turn: no case gives context; give it or remove the" in finished.stderr
+    assert (
+        "evaluations.metrics[0]: applies to no turn, because no case gives context; give it, or remove the"
+    ) in finished.stderr
 
 
 def test_an_image_that_is_too_large(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def test_two_lines_for_one_turn_are_found_out(agent: MakeAgent) -> None:
     assert isinstance(second, AgentError)
     assert (second.code, second.message) == (
         "bad_reply",
-        "the command answered the turn before with more than one line",
+        "the command answered the previous turn with more than one line",
     )
 
 
@@ -226,7 +226,7 @@ def test_a_flood_of_answers_waits_in_its_own_pipe(agent: MakeAgent) -> None:
     first, second = ask(agent(program, max_bytes=1000), TALK)
     assert first == Reply("more")
     assert isinstance(second, AgentError)
-    assert second.message == "the command answered the turn before with more than one line"
+    assert second.message == "the command answered the previous turn with more than one line"
 
 
 def test_a_flood_on_stderr_neither_blocks_nor_fills_memory(agent: MakeAgent) -> None:
@@ -391,11 +391,11 @@ def test_no_descriptors_are_left_open(agent: MakeAgent) -> None:
         ("no-such-program-here --x", "command not found: no-such-program-here (it is not on the PATH)"),
         (
             "./missing.sh",
-            "command not found: ./missing.sh (the path, relative to the suite's folder, is no executable file)",
+            "command not found: ./missing.sh (the path, relative to the suite's folder, is not an executable file)",
         ),
         (
             "./plain.txt",
-            "command not found: ./plain.txt (the path, relative to the suite's folder, is no executable file)",
+            "command not found: ./plain.txt (the path, relative to the suite's folder, is not an executable file)",
         ),
     ],
 )

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, COMPATIBLE, ProviderName
 from tests.commands.project import Project
-from tests.llm.models import FakeModels
+from tests.llm.models import KEY, FakeModels
 
 pytestmark = pytest.mark.needs("deepeval")
 
-KEY = "key-planted-4711-secret"
 PRICED: dict[ProviderName, str] = {
     "gemini": "gemini-2.5-flash",
     "vertex": "google/gemini-2.5-flash",
@@ -25,13 +23,6 @@ PRICED: dict[ProviderName, str] = {
     "openrouter": "openai/gpt-4o",
 }
 """A model of each service whose price is known."""
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        yield models
-        assert models.violations == []
 
 
 @pytest.fixture

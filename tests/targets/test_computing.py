@@ -17,7 +17,7 @@ from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.model.targets import HttpTarget
 from holodeck_action.targets.http import HttpAgent
 from holodeck_action.targets.protocol import Reply
-from holodeck_action.targets.templates.computing import Computing
+from holodeck_action.targets.templates.computing import ComputationPool
 from holodeck_action.targets.templates.templates import RequestTemplate
 from tests.commands.project import Project
 from tests.targets.conversations import MAX_BYTES, ask, make_case
@@ -37,7 +37,7 @@ def computed(function: str, calls: list[dict[str, Any]]) -> list[Any]:
     """What calls give, one after the other, or the error of each."""
 
     async def work() -> list[Any]:
-        computing = Computing(os.environ, str, seconds=0.3)
+        computing = ComputationPool(os.environ, str, seconds=0.3)
         found: list[Any] = []
         try:
             await computing.start(function)
@@ -69,7 +69,7 @@ def test_a_request_that_does_not_end_is_ended_and_the_next_is_rendered() -> None
     loops, power, huge, good = computed("request", [*map(request, (LOOPS, POWER, HUGE, "{{ turn.input }}"))])
     assert loops == "target request.q cannot be rendered: it took longer than 0.3 s"
     assert TIME in power
-    assert huge == "target request.q cannot be rendered: it needs more memory than it may have"
+    assert huge == "target request.q cannot be rendered: it needs more memory than is allowed"
     assert good == '{"q": "hi"}'
 
 

@@ -134,7 +134,7 @@ def test_the_same_agent_behind_every_target_gives_the_same_record(suite: Project
         (broken,) = _turns(record)["broken"]
         assert broken.error is not None
         assert broken.error.code == "infrastructure_error"
-        assert broken.error.message == "the agent reports trouble of what it needs: the database is away"
+        assert broken.error.message == "the agent reports a failure of a service that it needs: the database is away"
         assert broken.usage == Usage(cost_usd=0.125)
 
 
@@ -239,7 +239,7 @@ BAD: list[tuple[Any, str]] = [
     (5, "the reply must be text or an object with `response`, not a number"),
     ({"responze": "a"}, "unknown key `responze` (did you mean `response`?)"),
     ({"cost_usd": 1}, "the reply has no `response`"),
-    ({"response": "a", "error": "b"}, "error stands in the place of `response`: give one of them"),
+    ({"response": "a", "error": "b"}, "error replaces `response`: give only one of them"),
     ({"response": "a", "cost_usd": -1}, "cost_usd must be from 0 to 9007199254740992"),
     ({"response": "a", "duration_ms": "1"}, "duration_ms must be a number, not text"),
     ({"response": "a", "model": ""}, "model must not be empty"),
@@ -332,7 +332,7 @@ def test_an_answer_that_tells_nothing_leaves_a_gate_on_spending_open(
     project.policy(target="python:spender:answer", gates={gate: 1000000, "min_completeness": 0.1, "min_pass_rate": 0})
     finished = project.run("run")
     assert finished.code == 3, finished.stdout + finished.stderr
-    assert f"unknown for {2 if count == 2 else 1} of the turns and evaluations" in finished.stdout
+    assert f"; the usage of {2 if count == 2 else 1} turns and evaluations is unknown" in finished.stdout
 
 
 @pytest.mark.parametrize(("gate", "path"), [("max_cost_usd", "cost_usd"), ("max_total_tokens", "usage")])
@@ -346,8 +346,8 @@ def test_a_gate_on_what_no_reply_can_tell_is_refused_before_the_run(
         finished = project.run(*command)
         assert finished.code == 2
         assert (
-            f"gates.{gate} cannot be judged: http:{service.url} does not tell what the gate looks at" in finished.stderr
-        )
+            f"gates.{gate} cannot be judged: http:{service.url} does not report what the gate depends on"
+        ) in finished.stderr
     assert service.received == []
     service.respond = lambda handler, _: handler.answer(
         {"response": "0", "used": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3, "cost_usd": 0.5}}
@@ -371,7 +371,9 @@ def test_a_budget_counts_what_replies_tell_and_ends_the_run(
     assert finished.code == 4
     assert f"is used up: 3 calls took {spent}" in finished.stdout
     assert sum(len(case.trials) for case in record.cases) == 3
-    assert "agent.yaml: the budget counts what python:spender:answer says of each answer" in finished.stderr
+    assert (
+        "agent.yaml: the budget counts the usage that python:spender:answer reports after each answer"
+    ) in finished.stderr
 
 
 def test_a_budget_says_what_it_could_not_count(project: Project) -> None:
@@ -379,7 +381,7 @@ def test_a_budget_says_what_it_could_not_count(project: Project) -> None:
     finished = project.run("run", "--max-tokens", "100")
     assert finished.code == 0
     assert (
-        "note: the budget does not count 2 answers of the target, which did not say what they took" in finished.stderr
+        "note: the budget does not count 2 answers of the target, which did not report their usage" in finished.stderr
     )
     finished = project.run("run", "--max-cost-usd", "1")
     assert "does not count" not in finished.stderr

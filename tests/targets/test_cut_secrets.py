@@ -289,7 +289,7 @@ def test_what_a_model_and_its_tools_say(project: Project) -> None:
     with FakeModels() as models:
         models.answer(rule)
         model = {"provider": "openai", "name": "chosen", "endpoint": models.openai_url}
-        # A schema, so that an answer that is no JSON is quoted.
+        # A schema, so that an answer that is not JSON is quoted.
         schema = {"type": "object", "properties": {"a": {"type": "string"}}}
         project.suite(cases(cuts), model=model, tools=[mcp("rude", RUDE, "failing")], response_format=schema)
         target(project, None)

@@ -21,10 +21,10 @@ from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.record.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import SourceMark, SuiteError
+from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.model.tools import FunctionTool
 from holodeck_action.targets.own_model.functions import FunctionTools, load_functions
-from holodeck_action.targets.own_model.schemas import JsonSchema
 from holodeck_action.targets.own_model.toolbox import ToolBox, ToolError, ToolResult, ToolSet, check_arguments
 from tests.targets.conversations import run
 from tests.workers.support import CODE, running, wait_until, write
@@ -83,7 +83,7 @@ def once(
         tools = box(functions, timeout_s=timeout_s)
         text = await tools.call(function, json.dumps(args))
         assert await tools.call("fine", "") == "fine"
-        return text, tools.take().invocations[0]
+        return text, tools.drain().invocations[0]
 
     answer: tuple[str, ToolInvocation] = with_tools(folder, [entry(function), entry("fine")], work, environ)
     return answer
@@ -316,7 +316,7 @@ def test_what_comes_back(tmp_path: Path, returned: str, text: str, value: Any, s
         ("raise ValueError('no such\\n order')", "ValueError: no such order", "it raised ValueError: no such order"),
         ("raise KeyError", "KeyError", "it raised KeyError (shop.py:"),
         ("sys.exit(3)", "the tool tried to end its process", "it called sys.exit(3)"),
-        ("os._exit(3)", "the process of the tool ended before it had finished", "its process exited with code 3"),
+        ("os._exit(3)", "the process of the tool ended before it finished", "its process exited with code 3"),
         ("os.kill(os.getpid(), 11)", "the process of the tool ended", "was killed by SIGSEGV"),
         ("return float('nan')", "the result is nan, which JSON cannot hold", "the result is nan"),
         ("return object()", "the result is of type object, which JSON cannot hold", "of type object"),
@@ -383,8 +383,8 @@ def test_a_cancelled_call_ends_its_process_and_is_recorded(tmp_path: Path) -> No
         assert not running(int((tmp_path / "pid").read_text()))
         return tools
 
-    (invocation,) = with_tools(tmp_path, [entry("act")], work).take().invocations
-    assert invocation == ToolInvocation("act", error="it was broken off, because the turn had ended")
+    (invocation,) = with_tools(tmp_path, [entry("act")], work).drain().invocations
+    assert invocation == ToolInvocation("act", error="it was stopped because the turn had ended")
 
 
 def test_a_large_result_is_cut_and_its_size_recorded(tmp_path: Path) -> None:
@@ -393,7 +393,7 @@ def test_a_large_result_is_cut_and_its_size_recorded(tmp_path: Path) -> None:
     assert invocation.result == "é" * (MAX_BYTES // 2) + "…"
     assert invocation.bytes == 10_000_000
     assert text == (
-        f"{invocation.result}\n[The result was cut here: it holds 10000000 bytes, of which {MAX_BYTES} are above.]"
+        f"{invocation.result}\n[The result was cut here: it has 10000000 bytes, of which {MAX_BYTES} are above.]"
     )
     assert once(tmp_path, "act", n=500)[1].result == "é" * 500
 
@@ -453,11 +453,11 @@ def test_parallel_calls_keep_the_models_order(tmp_path: Path) -> None:
 
     texts, tools = with_tools(tmp_path, [entry("act")], work)
     assert texts == ["1", "2", "3"]
-    invocations = tools.take().invocations
+    invocations = tools.drain().invocations
     assert [(call.args["pause"], call.result) for call in invocations] == [(0.15, 1), (0.1, 2), (0.0, 3)]
     # What it waited for the others is not its working time.
     assert (invocations[2].duration_ms or 0) < 100 <= (invocations[1].duration_ms or 0)
-    assert tools.take().invocations == ()
+    assert tools.drain().invocations == ()
 
 
 def test_conversations_run_side_by_side(tmp_path: Path) -> None:
@@ -494,7 +494,7 @@ def test_the_end_leaves_no_process(tmp_path: Path) -> None:
         await functions.end("b")
         assert [running(pid) for pid in pids] == [True, False, True]
         await functions.close()
-        assert await hanging == "Error: its process was ended before it had finished, because the run ended"
+        assert await hanging == "Error: its process was ended before it finished, because the run ended"
         return pids
 
     pids = with_tools(tmp_path, [entry("pid"), entry("hang")], work)
@@ -546,7 +546,7 @@ def test_arguments_are_checked_before_the_call(tmp_path: Path, args: str, proble
 
     async def work(functions: FunctionTools) -> tuple[str, ToolInvocation]:
         tools = box(functions)
-        return await tools.call("act", args), tools.take().invocations[0]
+        return await tools.call("act", args), tools.drain().invocations[0]
 
     text, invocation = with_tools(tmp_path, [entry("act", parameters=schema)], work)
     assert text == f"Error: {invocation.error}"
@@ -563,7 +563,7 @@ def test_a_tool_that_is_not_there(tmp_path: Path) -> None:
 
     texts, tools = with_tools(tmp_path, [entry("cancel_order")], work)
     assert texts[0] == "Error: there is no tool `cancle_order` (did you mean `cancel_order`?)"
-    names = [call.name for call in tools.take().invocations]
+    names = [call.name for call in tools.drain().invocations]
     assert names[0] == "cancle_order"
     assert names[1].startswith("[2Jxxx")
     assert len(names[1]) < 300
@@ -605,7 +605,7 @@ def searched(is_retrieval: bool) -> ToolBox:
 
 
 def test_results_of_retrieval_are_context() -> None:
-    calls = searched(is_retrieval=True).take()
+    calls = searched(is_retrieval=True).drain()
     assert calls.retrieved_chunks == (
         RetrievedChunk("a", "A", 0.5),
         RetrievedChunk("a", "A", 0.5),
@@ -618,23 +618,23 @@ def test_results_of_retrieval_are_context() -> None:
 
 
 def test_other_results_are_not() -> None:
-    calls = searched(is_retrieval=False).take()
+    calls = searched(is_retrieval=False).drain()
     assert (calls.retrieved_chunks, calls.retrieval_context) == (None, None)
 
 
 def test_a_pattern_cannot_hold_up_the_run() -> None:
     schema = JsonSchema({"type": "object", "properties": {"a": {"pattern": "^(a|aa)+$"}}})
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(ToolError, match="too long or too repetitive"):
         check_arguments(schema, {"a": "a" * 60 + "b"})
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 def test_a_schema_reads_nothing_from_elsewhere() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.0)
         schema = JsonSchema({"$ref": f"http://127.0.0.1:{server.getsockname()[1]}/schema.json"})
-        with pytest.raises(ToolError, match="refers to what it does not hold"):
+        with pytest.raises(ToolError, match="refers to an undefined definition"):
             check_arguments(schema, {})
         with pytest.raises(BlockingIOError):
             server.accept()

@@ -6,7 +6,6 @@ Which case meets what is drawn before the run, so what every case, every request
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.commands.project import Project
-from tests.llm.models import Answer, FakeModels, Fault, Reply, Request
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Reply, Request
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +25,6 @@ SLOW_CASES = 3
 """Cases that get no answer in time; each takes the whole time of a turn."""
 TURN_S = 5.0
 CONCURRENCY = 32
-KEY = "sk-planted-0815-secret"
 PROVIDERS = ("openai", "azure_openai", "anthropic", "ollama")
 
 # Over with the next try.
@@ -124,13 +122,6 @@ class Script:
         plan, tried = self._plans[number], self.tries[number]
         self.tries[number] += 1
         return plan.faults[tried] if tried < len(plan.faults) else plan.end
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        yield models
-        assert models.violations == []
 
 
 def suite(project: Project, models: FakeModels, provider: str) -> None:

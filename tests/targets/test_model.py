@@ -6,7 +6,6 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,7 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.llm.calls import CALL, Account, CallContext, Post, WireError
+from holodeck_action.llm.calls import CALL, Account, CallContext, HttpRequest, WireError
 from holodeck_action.llm.calls import Answer as ModelAnswer
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.outcomes import parse
@@ -27,10 +26,10 @@ from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.own_model.model_agent import ModelAgent
 from holodeck_action.targets.protocol import Reply
-from tests.llm.models import Answer, FakeModels, Fault, Request
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request
 from tests.targets.conversations import MAX_BYTES, converse, make_case, run
 
-KEY = "sk-planted-secret-0123456789"
+pytestmark = pytest.mark.models(keys=None)
 PROVIDERS = ("openai", "azure", "azure-v1", "anthropic", "anthropic-stream", "ollama")
 STREAMED = ("anthropic-stream",)
 
@@ -38,7 +37,7 @@ STREAMED = ("anthropic-stream",)
 class PlainClients:
     """Clients that look at no answer: what an agent makes of one that the wire might let through."""
 
-    async def answer(self, account: Account, request: Post) -> ModelAnswer:
+    async def answer(self, account: Account, request: HttpRequest) -> ModelAnswer:
         async with httpx2.AsyncClient(timeout=None, trust_env=False) as client:
             got = await client.post(request.url, content=request.content, headers=dict(request.headers))
         try:
@@ -57,13 +56,6 @@ class PlainClients:
 def live_wire() -> Wire:
     """The wire of a run that tries nothing again, so that a test meets each error once."""
     return Wire(WireSettings(max_retries=0, rate_limit_wait_s=0), price=list_price)
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels() as server:
-        yield server
-        assert server.violations == []
 
 
 def config(provider: str, models: FakeModels) -> dict[str, Any]:
@@ -199,7 +191,7 @@ def test_reasoning_models_are_sent_no_sampling(models: FakeModels) -> None:
 @pytest.mark.parametrize(
     ("written", "notices"),
     [
-        ({"temperature": 0.5}, ("temperature is not sent to claude-opus-4-8, which does not take it",)),
+        ({"temperature": 0.5}, ("temperature is not sent to claude-opus-4-8, which does not accept it",)),
         ({}, ()),
     ],
 )
@@ -399,7 +391,7 @@ class Watching(PlainClients):
     def __init__(self) -> None:
         self.seen: list[CallContext] = []
 
-    async def answer(self, account: Account, request: Post) -> ModelAnswer:
+    async def answer(self, account: Account, request: HttpRequest) -> ModelAnswer:
         self.seen.append(CALL.get())
         answered = await super().answer(account, request)
         kind = dict(answered.headers).get("content-type", "")
@@ -409,7 +401,7 @@ class Watching(PlainClients):
 class Failing(PlainClients):
     """Clients that give up as the wire does."""
 
-    async def answer(self, account: Account, request: Post) -> ModelAnswer:
+    async def answer(self, account: Account, request: HttpRequest) -> ModelAnswer:
         raise WireError(f"no recorded answer for {KEY}", "cassette_miss", status=None)
 
 

@@ -13,10 +13,11 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record, ToolInvocation, Usage
 from tests.commands.project import Project
 from tests.extensions.frameworks.framework_examples import FOLDER, variables
-from tests.llm.models import FakeModels
-from tests.targets.shop_model import ANSWERS, KEY, ORDER, shop_models
+from tests.llm.models import KEY, FakeModels
+from tests.targets.shop_model import ANSWERS, ORDER, shop_answer
 from tests.workers.installing import uv
 
+pytestmark = pytest.mark.models(answer=shop_answer)
 SHOP = """
 import json
 import os
@@ -120,12 +121,6 @@ async def answer(messages, request):
     kept[request["session"]] = result.all_messages()
     return result.output
 """
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with shop_models() as models:
-        yield models
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,9 +16,8 @@ import pytest
 from holodeck_action.record.evaluation import ErrorInfo
 from holodeck_action.record.record import Record
 from tests.commands.project import Finished, Project
-from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request, ToolCall
 
-KEY = "sk-planted-4711-secret"
 PROVIDERS: list[tuple[str, str, dict[str, str]]] = [
     ("openai", "OPENAI_API_KEY", {}),
     ("azure_openai", "AZURE_OPENAI_API_KEY", {"api_version": "2024-10-21"}),
@@ -44,14 +42,6 @@ def broken(order: str) -> str:
 def hangs(order: str) -> str:
     time.sleep(600)
 '''
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    """A server that accepts the planted key alone, and every request of which was right."""
-    with FakeModels(keys=[KEY]) as models:
-        yield models
-        assert models.violations == []
 
 
 def openai(models: FakeModels, **more: Any) -> dict[str, Any]:
@@ -247,7 +237,7 @@ def test_a_model_that_calls_for_ever_is_in_error(project: Project, models: FakeM
     assert turn.error is not None
     assert (turn.error.code, turn.error.message) == (
         "too_many_calls",
-        "the model asked for tools 20 times in one turn and gave no answer",
+        "the model called tools 20 times in one turn without giving an answer",
     )
     assert [(call.name, call.result) for call in turn.tool_invocations or ()] == [
         ("find_order", "A-17 is in Leeds")
@@ -259,7 +249,7 @@ def test_a_model_that_calls_for_ever_is_in_error(project: Project, models: FakeM
     ("flag", "code", "ended", "known"),
     [
         ("--turn-timeout", "timeout", "it took longer than 1.5 s", None),
-        ("--case-timeout", "case_timeout", "it was broken off, because the turn had ended", 7),
+        ("--case-timeout", "case_timeout", "it was stopped because the turn had ended", 7),
     ],
 )
 def test_a_turn_that_ends_at_a_deadline_shows_what_it_was_doing(
@@ -341,7 +331,7 @@ def test_a_missing_key_is_named_before_anything_is_asked(project: Project, model
     asking(project, models, model={"provider": "openai", "name": "gpt-4o"})
     finished = project.run("run", OPENAI_API_KEY="", OPENAI_BASE_URL="")
     assert finished.code == 2
-    assert "OpenAI needs a key for the model gpt-4o, and there is none: " in finished.stderr
+    assert "OpenAI needs a key for the model gpt-4o, but none is set: " in finished.stderr
     assert "set the environment variable OPENAI_API_KEY" in finished.stderr
 
 
@@ -482,7 +472,7 @@ def test_a_replay_neither_records_nor_caches(project: Project, models: FakeModel
     asking(project, models)
     finished = project.run("run", "--replay", "tape", other, "tape", OPENAI_API_KEY=KEY)
     assert finished.code == 2
-    assert "--replay answers from its folder alone: leave out --record and --cache" in finished.stderr
+    assert "--replay answers only from its folder; leave out --record and --cache" in finished.stderr
     assert models.requests == []
 
 

@@ -18,6 +18,7 @@ from tests.llm.models import Answer, FakeModels, Fault, Reply, Request, ToolCall
 from tests.redaction.planting import ENCODINGS, leaked, pieces_of
 from tests.reports.pages import told
 
+pytestmark = pytest.mark.models(keys=None)
 # Signs that JSON, Python, URLs and HTML write differently, and both that base64 has beside letters and digits.
 VARIABLES = {
     "MODEL_CREDENTIAL": "sk-7Lq2zV/mZ8dxK+4711Rt?>~",
@@ -115,13 +116,6 @@ def joined(tape: Path) -> str:
                 delta = event.get("delta") or {}
                 texts.append(delta.get("text", "") + delta.get("partial_json", "") + delta.get("thinking", ""))
     return "".join(texts)
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels() as models:
-        yield models
-        assert models.violations == []
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,12 @@ from holodeck_action.targets.own_model.prompt_tools import PromptTools
 from holodeck_action.targets.own_model.toolbox import Tool, ToolError, ToolResult
 from holodeck_action.targets.templates.templates import PromptTemplate
 from tests.commands.project import Project
-from tests.llm.models import Answer, FakeModels, Fault, Request
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request
 from tests.targets.conversations import run
 from tests.targets.test_model import config, live_wire
-from tests.targets.test_own import KEY, asking, assert_hidden, calling, openai, report
+from tests.targets.test_own import asking, assert_hidden, calling, openai, report
 
 PARAMETERS = {"text": {"type": "string"}, "words": {"type": "integer"}}
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as server:
-        yield server
-        assert server.violations == []
 
 
 # -- templates
@@ -236,10 +228,10 @@ def test_a_prompt_that_is_too_large_is_not_sent(models: FakeModels, tmp_path: Pa
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"template": "{{ tex }}"}, "agent.yaml:9:3: tools.summary.template is no template that can be used: unknown"),
+        ({"template": "{{ tex }}"}, "agent.yaml:9:3: tools.summary.template is not a usable template: unknown"),
         (
             {"file": "p.txt", "template": None},
-            "agent.yaml:9:3: tools.summary.file is no template that can be used: line 2",
+            "agent.yaml:9:3: tools.summary.file is not a usable template: line 2",
         ),
         ({"file": "absent.txt", "template": None}, "tools.summary.file: absent.txt cannot be read: No such file"),
         ({"file": "bad.txt", "template": None}, "tools.summary.file: bad.txt cannot be read: it is not UTF-8 text"),
@@ -248,10 +240,10 @@ def test_a_prompt_that_is_too_large_is_not_sent(models: FakeModels, tmp_path: Pa
             'agent.yaml:9:3: tools.summary.parameters: "a" must be a JSON schema',
         ),
         ({"parameters": {"a": {"type": "strin"}}, "template": "x"}, "agent.yaml:9:3: tools.summary.parameters: "),
-        ({"model": {"provider": "openai", "name": "m"}}, "OpenAI needs a key for the model m, and there is none"),
+        ({"model": {"provider": "openai", "name": "m"}}, "OpenAI needs a key for the model m, but none is set"),
         (
             {"model": {"provider": "openai", "name": "m", "api_key": "k", "endpoint": "nowhere"}},
-            "tools.summary.model.endpoint is no address",
+            "tools.summary.model.endpoint is not a URL",
         ),
     ],
 )
@@ -340,7 +332,7 @@ def test_a_template_that_cannot_be_used_is_a_configuration_error(
     asking(project, models, [CASE], tools=[tool(template="{{ nobody }}")])
     finished = project.run(command, OPENAI_API_KEY=KEY)
     assert finished.code == 2
-    assert "tools.summary.template is no template that can be used: unknown parameter `nobody`" in finished.stderr
+    assert "tools.summary.template is not a usable template: unknown parameter `nobody`" in finished.stderr
     assert models.requests == []
 
 

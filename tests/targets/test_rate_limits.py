@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.commands.project import Project
-from tests.llm.models import FakeModels, Fault
-from tests.targets.test_own import KEY, asking, recorded_error
+from tests.llm.models import KEY, FakeModels, Fault
+from tests.targets.test_own import asking, recorded_error
 
 KEYS = {"OPENAI_API_KEY": KEY}
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        yield models
-        assert models.violations == []
 
 
 @pytest.mark.proves("Limits: rate_limit_wait_s")

@@ -140,10 +140,10 @@ GOOD = row("beta", "unharmed")
         ('{"case": "alpha", "response": ' + "[" * 100_000, "nested too deeply"),
         ('{"case": "alpha", "response": ' + "9" * 5000 + "}", "a number too long to read"),
         ({"case": "alpha", "response": "x", "tunr": 0}, "unknown key `tunr` (did you mean `turn`?)"),
-        ({"case": "alpha", "response": "x", "turn": "0"}, "`turn` must be a whole number from 0 on"),
-        ({"case": "alpha", "response": "x", "trial": -1}, "`trial` must be a whole number from 0 on"),
-        ({"case": "alpha", "response": "x", "turn": True}, "`turn` must be a whole number from 0 on"),
-        ({"case": "alpha", "response": "x", "turn": 1.0}, "`turn` must be a whole number from 0 on"),
+        ({"case": "alpha", "response": "x", "turn": "0"}, "`turn` must be a whole number of at least 0"),
+        ({"case": "alpha", "response": "x", "trial": -1}, "`trial` must be a whole number of at least 0"),
+        ({"case": "alpha", "response": "x", "turn": True}, "`turn` must be a whole number of at least 0"),
+        ({"case": "alpha", "response": "x", "turn": 1.0}, "`turn` must be a whole number of at least 0"),
     ],
 )
 def test_a_broken_row_is_the_error_of_the_case_it_names(transcript: OpenAgent, broken: object, problem: str) -> None:
@@ -169,7 +169,7 @@ def test_a_broken_row_is_the_error_of_the_case_it_names(transcript: OpenAgent, b
         (
             row("alpha", "x" * 1001),
             "too_large",
-            "t.jsonl:1: the reply holds more than 1000 bytes, which limits.max_response_bytes allows; "
+            "t.jsonl:1: the reply holds more than 1000 bytes, the most that limits.max_response_bytes allows; "
             "it overflows at response",
         ),
     ],
@@ -213,8 +213,8 @@ def test_a_line_of_fifty_megabytes_is_the_error_of_its_case_and_is_never_held(
         (row(3), "`case` must be text, not a number"),  # type: ignore[arg-type]
         (row("Alpah"), "the suite has no case Alpah (did you mean Alpha?)"),
         (row("x" * 500), f"the suite has no case {'x' * 80}…"),
-        (row("alpha", turn=3), "case Alpha has 1 turn, so turn 3 is never asked"),
-        (row("talk", turn=2), "case Talk has 2 turns, so turn 2 is never asked"),
+        (row("alpha", turn=3), "case Alpha has 1 turn, so turn 3 is never run"),
+        (row("talk", turn=2), "case Talk has 2 turns, so turn 2 is never run"),
     ],
 )
 def test_a_row_that_serves_no_case_is_told(transcript: OpenAgent, unusable: object, notice: str) -> None:
@@ -334,9 +334,9 @@ def test_a_file_that_is_no_transcript_is_refused(tmp_path: Path, name: str, cont
         ("missing.jsonl", "transcript T does not exist"),
         ("missing.yaml", "transcript T does not exist"),
         (".", "transcript T is not a regular file"),
-        ("/dev/zero", "transcript T is no regular file (a pipe, a device or a socket)"),
+        ("/dev/zero", "transcript T is not a regular file (a pipe, a device or a socket)"),
         ("x" * 300, "transcript T cannot be read: File name too long"),
-        ("nul\0.yaml", "transcript T is no path of a file"),
+        ("nul\0.yaml", "transcript T is not a path of a file"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, path: str, message: str) -> None:

@@ -15,7 +15,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.model.targets import HttpTarget, parse_target
 from holodeck_action.suite.values import Suite
-from holodeck_action.targets.factory import build_agent, describe
+from holodeck_action.targets.factory import build_agent, describe_target
 from holodeck_action.targets.protocol import Reply
 from holodeck_action.workers.pool import WorkerPool
 from tests.targets.conversations import MAX_BYTES, converse, run
@@ -49,7 +49,7 @@ def asked(suite: Suite, target: str, folder: Path) -> Reply | AgentError:
             agent = build_agent(
                 suite,
                 parse_target(target),
-                files=Checkout.anywhere(folder),
+                files=Checkout.unbounded(folder),
                 environ=os.environ,
                 max_bytes=MAX_BYTES,
                 code=CODE,
@@ -109,9 +109,9 @@ def test_a_service_is_asked(suite: Suite, tmp_path: Path) -> None:
     ],
 )
 def test_a_target_is_named_without_secrets(target: str, shown: str) -> None:
-    assert describe(parse_target(target)) == shown
+    assert describe_target(parse_target(target)) == shown
 
 
 def test_headers_are_no_part_of_a_targets_name() -> None:
     target = HttpTarget.model_validate({"url": "https://example.org/", "headers": {"X-Key": "s3cret"}})
-    assert describe(target) == "http:https://example.org/"
+    assert describe_target(target) == "http:https://example.org/"

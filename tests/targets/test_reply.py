@@ -244,7 +244,7 @@ def test_a_reply_may_be_exactly_as_long_as_the_limit() -> None:
     error = refusal("é" * 50 + "a", max_bytes=100)
     assert error.code == "too_large"
     assert error.message == (
-        "the reply holds more than 100 bytes, which limits.max_response_bytes allows; it overflows at response"
+        "the reply holds more than 100 bytes, the most that limits.max_response_bytes allows; it overflows at response"
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,10 +17,10 @@ from holodeck_action.targets.own_model.model_agent import AnswerFormat, ModelAge
 from holodeck_action.targets.protocol import Reply
 from holodeck_action.text.plain import cut
 from tests.commands.project import Project
-from tests.llm.models import Answer, FakeModels
+from tests.llm.models import KEY, Answer, FakeModels
 from tests.targets.conversations import MAX_BYTES, converse, make_case, run
 from tests.targets.test_model import config, live_wire
-from tests.targets.test_own import KEY, asking, assert_hidden, calling, function, recorded_error, report
+from tests.targets.test_own import asking, assert_hidden, calling, function, recorded_error, report
 
 CLOSED = {
     "type": "object",
@@ -31,13 +30,6 @@ CLOSED = {
 }
 OPEN = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}}}
 LEEDS = '{"city": "Leeds", "days": 2}'
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as server:
-        yield server
-        assert server.violations == []
 
 
 def ask(models: FakeModels, provider: str, schema: dict[str, Any], *inputs: str, **fields: Any) -> Any:
@@ -206,7 +198,7 @@ def test_an_answer_that_does_not_fit_is_an_error(models: FakeModels, text: str, 
 def test_an_answer_that_is_no_json_is_an_error(models: FakeModels, text: str) -> None:
     found = error(models, Answer(text, finish="stop"))
     assert found.code == "bad_output"
-    assert found.message.startswith("the answer is not JSON, which response_format asks for (")
+    assert found.message.startswith("the answer is not JSON, which response_format requires (")
     assert len(found.message) < 500
     assert found.context["answer"] == cut(text, 2000)
 
@@ -228,14 +220,14 @@ def test_a_refusal_is_no_answer(models: FakeModels, provider: str) -> None:
 
 def test_a_pattern_has_a_time_limit() -> None:
     schema = {"type": "string", "pattern": "^(a|aa)+$"}
-    begun = time.monotonic()
+    begun = time.process_time()
     with pytest.raises(AgentError, match="too long or too repetitive"):
         AnswerFormat(schema).read(_answer(json.dumps("a" * 60 + "!")), max_tokens=None, redact=str)
-    assert time.monotonic() - begun < 5
+    assert time.process_time() - begun < 5
 
 
 def test_a_schema_elsewhere_is_not_fetched() -> None:
-    with pytest.raises(AgentError, match="refers to what it does not hold"):
+    with pytest.raises(AgentError, match="refers to an undefined definition"):
         AnswerFormat({"$ref": "http://127.0.0.1:9/schema.json"}).read(_answer("1"), max_tokens=None, redact=str)
 
 
@@ -260,7 +252,7 @@ def test_an_answer_that_does_not_fit_is_not_in_the_conversation(models: FakeMode
 
 
 def test_a_schema_that_is_none_is_refused() -> None:
-    with pytest.raises(TargetError, match=r"^response_format is no JSON schema: type: "):
+    with pytest.raises(TargetError, match=r"^response_format is not a JSON schema: type: "):
         AnswerFormat({"type": "strin"})
 
 
@@ -324,10 +316,10 @@ def test_tools_come_before_the_structured_answer(project: Project, models: FakeM
     [
         (None, "the file does not exist (allowed: a path relative to agent.yaml)"),
         ("{", "the file is not valid JSON: Expecting property name enclosed in double quotes at column 2"),
-        ('["type"]', "the file holds no JSON schema (it must be an object)"),
+        ('["type"]', "the file does not contain a JSON schema (it must be an object)"),
         (
             '{"type": "strin"}',
-            "the file holds no JSON schema (type: 'strin' is not valid under any of the given schemas",
+            "the file does not contain a JSON schema (type: 'strin' is not valid under any of the given schemas",
         ),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,10 +20,10 @@ from holodeck_action.targets.own_model.runner_block import RunnerSettings, runne
 from holodeck_action.targets.own_model.toolbox import ToolResult
 from holodeck_action.targets.protocol import Reply
 from tests.commands.project import Project
-from tests.llm.models import Answer, FakeModels, Fault
+from tests.llm.models import KEY, Answer, FakeModels, Fault
 from tests.targets.conversations import MAX_BYTES, converse, make_case, run
 from tests.targets.test_model import config, live_wire
-from tests.targets.test_own import KEY, asking, assert_hidden, calling, function, openai, recorded_error, report
+from tests.targets.test_own import asking, assert_hidden, calling, function, openai, recorded_error, report
 
 SHOP = """
 def find_order(order: str) -> str:
@@ -34,13 +33,6 @@ def find_order(order: str) -> str:
 def cancel(order: str) -> str:
     return "gone"
 """
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as server:
-        yield server
-        assert server.violations == []
 
 
 def anthropic(models: FakeModels, **more: Any) -> dict[str, Any]:
@@ -98,7 +90,7 @@ def test_the_other_block_is_said_to_be_unused(project: Project, models: FakeMode
     asking(project, models, model=model, **blocks)
     finished = project.run("validate", **KEYS)
     assert finished.code == 0
-    assert f"note: {block}: not used, because the model's provider is {provider}: what is below " in finished.stderr
+    assert f"note: {block}: not used, because the model's provider is {provider}: `" in finished.stderr
 
 
 # -- tools
@@ -142,14 +134,14 @@ def test_which_tools_the_model_is_given(
     allowed: tuple[str, ...] | None, disallowed: tuple[str, ...], left: str
 ) -> None:
     settings = RunnerSettings(allowed=allowed, disallowed=disallowed)
-    assert " ".join(tool.definition.name for tool in settings.permitted(TOOLS)) == left
+    assert " ".join(tool.definition.name for tool in settings.permitted_tools(TOOLS)) == left
 
 
 def test_names_of_no_tool_are_noted() -> None:
     settings = RunnerSettings("claude", allowed=("find_order", "Bash"), disallowed=("WebSearch", "Bash"))
     assert [*settings.notices(TOOLS)] == [
-        'claude: "Bash" is no tool of this suite',
-        'claude: "WebSearch" is no tool of this suite',
+        'claude: "Bash" is not a tool of this suite',
+        'claude: "WebSearch" is not a tool of this suite',
     ]
 
 
@@ -199,7 +191,7 @@ def test_a_turn_has_so_many_calls(project: Project, models: FakeModels, block: d
     error = recorded_error(record)
     assert (error.code, error.message) == (
         "too_many_calls",
-        f"the model asked for tools {calls} times in one turn and gave no answer",
+        f"the model called tools {calls} times in one turn without giving an answer",
     )
 
 
@@ -231,10 +223,16 @@ def sent(models: FakeModels, provider: str, effort: Effort | None, budget: int |
     ("provider", "name", "effort", "expected", "notices"),
     [
         ("openai", "gpt-5", "low", "low", ()),
-        ("openai", "gpt-5", "max", "high", ("openai.effort max is sent to gpt-5 as high, the closest it takes",)),
+        (
+            "openai",
+            "gpt-5",
+            "max",
+            "high",
+            (("openai.effort max is sent to gpt-5 as high, the closest value it accepts"),),
+        ),
         ("openai", "gpt-5.1", "max", "xhigh", ()),
         ("openai", "o3", "medium", "medium", ()),
-        ("openai", "gpt-4o", "high", None, ("openai.effort is not sent to gpt-4o, which does not take it",)),
+        ("openai", "gpt-4o", "high", None, ("openai.effort is not sent to gpt-4o, which does not accept it",)),
         ("openai", "served-by-us", "high", "high", ()),
         ("azure", "our-deployment", "max", "xhigh", ()),
         ("ollama", "gpt-oss:20b", "low", "low", ()),
@@ -243,9 +241,9 @@ def sent(models: FakeModels, provider: str, effort: Effort | None, budget: int |
             "gpt-oss:20b",
             "max",
             "high",
-            ("claude.effort max is sent to gpt-oss:20b as high, the closest it takes",),
+            ("claude.effort max is sent to gpt-oss:20b as high, the closest value it accepts",),
         ),
-        ("ollama", "llama3.2", "low", None, ("claude.effort is not sent to llama3.2, which does not take it",)),
+        ("ollama", "llama3.2", "low", None, ("claude.effort is not sent to llama3.2, which does not accept it",)),
     ],
 )
 def test_effort_of_models_that_speak_openais_language(
@@ -258,7 +256,7 @@ def test_effort_of_models_that_speak_openais_language(
 def test_a_model_that_reasons_on_request_is_sent_no_sampling(models: FakeModels) -> None:
     body, notices = sent(models, "azure", "high", name="gpt-5.1", temperature=0.5)
     assert "temperature" not in body
-    assert notices == ("temperature is not sent to gpt-5.1, which does not take it",)
+    assert notices == ("temperature is not sent to gpt-5.1, which does not accept it",)
 
 
 @pytest.mark.parametrize(
@@ -270,9 +268,9 @@ def test_a_model_that_reasons_on_request_is_sent_no_sampling(models: FakeModels)
             "claude-opus-4-5",
             "max",
             "high",
-            ("claude.effort max is sent to claude-opus-4-5 as high, the closest it takes",),
+            ("claude.effort max is sent to claude-opus-4-5 as high, the closest value it accepts",),
         ),
-        ("claude-haiku-4-5", "low", None, ("claude.effort is not sent to claude-haiku-4-5, which does not take it",)),
+        ("claude-haiku-4-5", "low", None, ("claude.effort is not sent to claude-haiku-4-5, which does not accept it",)),
     ],
 )
 def test_effort_of_anthropics_models(
@@ -287,14 +285,15 @@ def test_thinking_has_a_budget_beside_the_answers(models: FakeModels) -> None:
     assert body["thinking"] == {"type": "enabled", "budget_tokens": 4000}
     assert body["max_tokens"] == 4500
     assert "temperature" not in body
-    assert notices == ("temperature is not sent to claude-haiku-4-5, which does not take it",)
+    assert notices == ("temperature is not sent to claude-haiku-4-5, which does not accept it",)
 
 
 def test_the_least_budget_is_the_providers(models: FakeModels) -> None:
     body, notices = sent(models, "anthropic", None, 1000)
     assert body["thinking"]["budget_tokens"] == 1024
     assert notices == (
-        "claude.extended_thinking.budget_tokens 1000 is sent to claude-haiku-4-5 as 1024, the least it takes",
+        "claude.extended_thinking.budget_tokens 1000 is sent to claude-haiku-4-5 as 1024, the smallest value it "
+        "accepts",
     )
 
 
@@ -302,7 +301,8 @@ def test_a_model_that_takes_no_budget_thinks_as_it_likes(models: FakeModels) -> 
     body, notices = sent(models, "anthropic", None, 4000, name="claude-opus-4-8")
     assert (body["thinking"], body["max_tokens"]) == ({"type": "adaptive"}, 1000)
     assert notices == (
-        "claude.extended_thinking.budget_tokens is not sent to claude-opus-4-8, which thinks as long as it needs; "
+        "claude.extended_thinking.budget_tokens is not sent to claude-opus-4-8, which decides itself how long "
+        "it thinks; "
         "`claude.effort` guides it",
     )
 
@@ -310,7 +310,7 @@ def test_a_model_that_takes_no_budget_thinks_as_it_likes(models: FakeModels) -> 
 def test_other_providers_think_without_a_budget(models: FakeModels) -> None:
     body, notices = sent(models, "ollama", None, 4000)
     assert body["max_tokens"] == 1000
-    assert notices == ("claude.extended_thinking is not sent to llama3.2, which does not take it",)
+    assert notices == ("claude.extended_thinking is not sent to llama3.2, which does not accept it",)
 
 
 @pytest.mark.proves("ClaudeConfig: extended_thinking effort", "ExtendedThinking: budget_tokens", "OpenAIConfig: effort")
@@ -320,7 +320,7 @@ def test_the_blocks_reach_the_model(project: Project, models: FakeModels) -> Non
     finished = project.run("run", **KEYS)
     assert finished.code == 0, finished.stdout + finished.stderr
     assert models.requests[0].body["thinking"] == {"type": "enabled", "budget_tokens": 3000}
-    assert "note: claude.effort is not sent to claude-haiku-4-5, which does not take it" in finished.stderr
+    assert "note: claude.effort is not sent to claude-haiku-4-5, which does not accept it" in finished.stderr
     asking(project, models, model=openai(models, name="o3"), openai={"effort": "low"})
     assert project.run("run", **KEYS).code == 0
     assert models.requests[1].body["reasoning_effort"] == "low"
@@ -355,8 +355,10 @@ def test_a_conversation_ends_when_it_has_cost_what_it_may(
             assert error is not None
             assert (error.code, error.message) == (
                 "session_budget",
-                f"the conversation has cost ${0.035 * answered:.4f}, and may cost ${budget:g}; "
-                "raise openai.max_budget_usd, or ask less in one case",
+                (
+                    f"the conversation has cost ${0.035 * answered:.4f} of at most ${budget:g}; raise "
+                    "openai.max_budget_usd, or shorten the case"
+                ),
             )
     # A replay costs what the recorded run cost.
     before = report(project, "out")
@@ -380,8 +382,10 @@ def test_a_model_whose_price_is_not_known_is_not_limited_and_that_is_told(projec
     finished = project.run("run", **KEYS)
     assert finished.code == 0, finished.stdout + finished.stderr
     assert [line for line in finished.stderr.splitlines() if "max_budget_usd" in line] == [
-        "note: openai.max_budget_usd does not limit OpenAI model unheard-of, whose price is not known; "
-        "budget.max_tokens would"
+        (
+            "note: openai.max_budget_usd does not limit OpenAI model unheard-of, whose price is unknown; use "
+            "budget.max_tokens"
+        )
     ]
 
 
@@ -448,8 +452,8 @@ def test_both_errors_are_told(project: Project, models: FakeModels) -> None:
     assert finished.code == 3
     error = recorded_error(record)
     assert error.code == "model_not_found"
-    assert "OpenAI model gpt-4o is not known" in error.message
-    assert "; and the fallback: OpenAI model spare is not known" in error.message
+    assert "OpenAI model gpt-4o is unknown" in error.message
+    assert "; and the fallback: OpenAI model spare is unknown" in error.message
 
 
 def test_a_replay_that_has_neither_names_the_models_call(project: Project, models: FakeModels) -> None:
@@ -496,4 +500,4 @@ def test_a_wrong_address_is_no_valid_suite(project: Project, models: FakeModels)
     asking(project, models, model={"provider": "openai", "name": "gpt-4o", "endpoint": "nowhere"})
     finished = project.run("validate", **KEYS)
     assert finished.code == 2
-    assert "model.endpoint is no address" in finished.stderr
+    assert "model.endpoint is not a URL" in finished.stderr

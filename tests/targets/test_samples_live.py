@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +18,15 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record
 from tests.commands.project import Project
 from tests.extensions.mcp.mcp_servers.starting import SHOP, path_with_npx
-from tests.llm.models import Answer, FakeModels, Request, ToolCall
+from tests.llm.models import KEY, Answer, FakeModels, Request, ToolCall
 from tests.llm.models.rules import least
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
-KEY = "sk-of-the-samples"
 SEARCHES = {
     "content-moderation": ("moderation_rules_search", "category_definitions_search"),
     "customer-support": ("knowledge_base_search", "faq_search", "product_catalog_search"),
     "ticket-routing": ("ticket_categories_search",),
 }
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(answered)
-        yield models
-        assert models.violations == []
 
 
 def answered(request: Request) -> Answer | dict[str, Any]:
@@ -54,6 +44,9 @@ def answered(request: Request) -> Answer | dict[str, Any]:
         ]
         return Answer(tools=tuple(calls))
     return judged(request)
+
+
+pytestmark = [pytest.mark.needs("deepeval", "knowledge"), pytest.mark.models(answer=answered)]
 
 
 def judged(request: Request) -> Answer | dict[str, Any]:

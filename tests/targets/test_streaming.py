@@ -215,13 +215,13 @@ def test_a_gate_on_the_first_token_changes_the_exit_code(project: Project, servi
     service.respond = lambda handler, _: handler.answer({"response": "In Leeds ✓"})
     finished, _ = _run(project, f"http:{service.url}", gates={"p95_first_token_ms": 60_000})
     assert finished.code == 3
-    assert "1 answer did not tell" in finished.stdout
+    assert "1 answer did not report it" in finished.stdout
 
 
 def test_a_gate_on_the_first_token_is_refused_where_no_answer_can_tell(project: Project) -> None:
     project.numbered(1)
     project.policy(gates={"p95_first_token_ms": 100})
-    sentence = "gates.p95_first_token_ms cannot be judged: {} does not tell what the gate looks at, because {}; give it"
+    sentence = "gates.p95_first_token_ms cannot be judged: {} does not report what the gate depends on: {}; give it"
     own = project.run("run", OPENAI_API_KEY="sk-" + "a" * 20)
     assert own.code == 2
     assert sentence.format("model:openai/gpt-4o", "answers of the suite's own model are not streamed") in own.stderr
@@ -282,13 +282,13 @@ def test_the_pieces_of_a_callable_add_up_to_its_reply(project: Project, name: st
 @pytest.mark.parametrize(
     ("body", "code", "sentence"),
     [
-        ("yield", "bad_reply", "a piece of its reply is of type NoneType (allowed: text or {delta: text})"),
-        ("yield {'delta': 5}", "bad_reply", "a piece of its reply is of type int"),
-        ("yield {'response': ''}; yield 'x'", "bad_reply", "it gave something after its reply, which must come last"),
+        ("yield", "bad_reply", "a part of its reply is of type NoneType (allowed: text or {delta: text})"),
+        ("yield {'delta': 5}", "bad_reply", "a part of its reply is of type int"),
+        ("yield {'response': ''}; yield 'x'", "bad_reply", "it yielded a value after its reply, which must come last"),
         ("yield from ()", "bad_reply", "the reply has no `response`"),
         ("yield 'In '; 1 / 0", "raised", "it raised ZeroDivisionError: division by zero (streamer.py:2)"),
         ("yield 'In '; yield {'error': 'no'}", "agent_error", "the agent reports an error: no"),
-        ("while True: yield 'x' * 900", "too_large", "the pieces of its reply are more than 2000 bytes"),
+        ("while True: yield 'x' * 900", "too_large", "the parts of its reply have more than 2000 bytes"),
         ("yield 'x' * 900; yield 'x' * 900", "too_large", "1000"),
     ],
 )

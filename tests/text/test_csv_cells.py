@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.extensions.calibration.labelled_answers import read_labels
-from holodeck_action.text.csv_cells import GUARDED, guarded, unguarded
+from holodeck_action.extensions.calibration.labels import read_labels
+from holodeck_action.text.csv_cells import GUARDED, guard_cell, unguard_cell
 
 VIEWER = Path(__file__).parents[2] / "viewer" / "src" / "labels.ts"
 # As generators of attacks write them: OWASP's characters, other forms of them, and what is skipped in front.
@@ -29,25 +29,25 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.text(
 @pytest.mark.parametrize("sign", SIGNS)
 def test_no_cell_is_a_formula(before: str, sign: str) -> None:
     for text in (f"{before}{sign}1+1", f"'{before}{sign}1+1", f"{before}{before}{sign}"):
-        assert guarded(text) == f"'{text}"
+        assert guard_cell(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("start", ["\t", "\r", "\n"])
 def test_what_begins_a_cell_for_some_programs_is_guarded_alone(start: str) -> None:
-    assert guarded(f"{start}harmless") == f"'{start}harmless"
+    assert guard_cell(f"{start}harmless") == f"'{start}harmless"
 
 
 @pytest.mark.parametrize("text", ["", "bleu", "'tis", "a=b", "1.5", "ünï", "case-1", '"quoted"', "(x)", "日本"])
 def test_other_texts_stay_as_they_are(text: str) -> None:
-    assert guarded(text) == unguarded(text) == text
+    assert guard_cell(text) == unguard_cell(text) == text
 
 
 @given(TEXTS)
 def test_a_guarded_text_begins_with_no_formula_and_comes_back(text: str) -> None:
-    cell = guarded(text)
+    cell = guard_cell(text)
     shown = cell.lstrip("".join(BEFORE))
     assert unicodedata.normalize("NFKC", shown)[:1] not in {*"=+-@"}
-    assert unguarded(cell) == text
+    assert unguard_cell(cell) == text
 
 
 @given(rows=st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=5, unique=True))
@@ -55,7 +55,7 @@ def test_labels_read_back_are_those_that_were_written(rows: list[tuple[str, str,
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(["suite", "case", "metric", "label"])
-    writer.writerows([*map(guarded, row), "pass"] for row in rows)
+    writer.writerows([*map(guard_cell, row), "pass"] for row in rows)
     file = tmp / "labels.csv"
     file.write_text(text.getvalue(), encoding="utf-8", newline="")
     read = read_labels(file, "labels.csv").rows

@@ -14,7 +14,7 @@ import pytest
 
 from holodeck_action.text.foreign import Foreign, ForeignError, OpenFolder, RefusedFileError, open_file, read_file
 
-NOT_REGULAR = "is no regular file (a pipe, a device or a socket)"
+NOT_REGULAR = "is not a regular file (a pipe, a device or a socket)"
 
 
 def special(folder: Path, what: str) -> Path:
@@ -58,7 +58,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_no_path_is_refused() -> None:
-    with pytest.raises(RefusedFileError, match="it is no path of a file"):
+    with pytest.raises(RefusedFileError, match="it is not a path of a file"):
         open_file("a\0b")
 
 
@@ -79,16 +79,16 @@ def test_a_folder_is_read_where_it_went(tmp_path: Path) -> None:
 def test_packed_bytes_unpack(pack: object) -> None:
     content = random.Random(1).randbytes(1000)
     packed = zlib.compress(content) if pack is zlib.compress else gzip.compress(content)
-    assert Foreign(packed).unpacked(1000).digest() == Foreign(content).digest()
+    assert Foreign(packed).unpack(1000).digest() == Foreign(content).digest()
     for damaged in (packed[:-1], packed[:500], packed[:-4] + b"1234", packed + b"more", b"content", b""):
         with pytest.raises(ForeignError, match="is damaged: "):
-            Foreign(damaged).unpacked(1000)
+            Foreign(damaged).unpack(1000)
 
 
 def test_what_unpacks_to_too_much_is_not_unpacked() -> None:
     bomb = gzip.compress(bytes(50_000_000))
     tracemalloc.start()
     with pytest.raises(ForeignError, match="unpacks to more than 1,000,000 bytes"):
-        Foreign(bomb).unpacked(1_000_000)
+        Foreign(bomb).unpack(1_000_000)
     assert tracemalloc.get_traced_memory()[1] < 5_000_000
     tracemalloc.stop()

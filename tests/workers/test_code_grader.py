@@ -62,8 +62,14 @@ def evaluate(
         ("GraderResult(None, reason='seen')", {}, None, None, "seen"),
         ("GraderResult(None)", {}, None, None, "checks:check gave no score"),
         ("GraderResult(None, False)", {}, False, False, "checks:check gave no score and passed=False"),
-        ("'good'", {"pass_values": ["good", "fair"]}, "good", True, "checks:check gave 'good'; passing are good, fair"),
-        ("'bad'", {"pass_values": ["good"]}, "bad", False, "checks:check gave 'bad'; passing are good"),
+        (
+            "'good'",
+            {"pass_values": ["good", "fair"]},
+            "good",
+            True,
+            "checks:check gave 'good'; the passing values are good, fair",
+        ),
+        ("'bad'", {"pass_values": ["good"]}, "bad", False, "checks:check gave 'bad'; the passing values are good"),
         (
             "GraderResult('bad', True)",
             {"pass_values": ["good"]},
@@ -135,15 +141,19 @@ def test_normalising_keeps_the_order_and_the_verdict(
             "7",
             {},
             "invalid_score",
-            "checks:check: grader returned the score 7, which is not from 0 to 1; "
-            "give the metric a scale if that is what the grader means",
+            (
+                "checks:check: grader returned the score 7, which is not from 0 to 1; give the metric a `scale` if "
+                "the grader uses another range"
+            ),
         ),
         (
             "GraderResult(float('nan'), passed=True)",
             {},
             "invalid_score",
-            "checks:check: grader returned the score nan, which is not from 0 to 1; "
-            "give the metric a scale if that is what the grader means",
+            (
+                "checks:check: grader returned the score nan, which is not from 0 to 1; give the metric a `scale` "
+                "if the grader uses another range"
+            ),
         ),
         (
             "-float('inf')",
@@ -271,7 +281,7 @@ def test_a_forged_grade_is_no_grade(forged: object) -> None:
     )
     with pytest.raises(EvaluationError) as caught:
         evaluator._result(forged, "")
-    assert caught.value.message == "checks:check: its process sent what no grade can be"
+    assert caught.value.message == "checks:check: its process sent an invalid grade"
 
 
 def test_a_run_keeps_booleans_and_how_sure_the_grader_is(project: Project) -> None:
@@ -320,7 +330,11 @@ def test_scores_of_a_grader_whose_code_has_changed_are_not_compared(project: Pro
         assert project.run("run", "-o", name).code == 0
         said[name] = project.run("compare", "base", name).stdout
     changed = re.search(
-        r"grade is not compared: its version is 1\.0\.0, code (\w{12}), and was 1\.0\.0, code (\w{12})", said["other"]
+        (
+            r"grade is not compared: its version is 1\.0\.0, code (\w{12}) now, but was 1\.0\.0, code "
+            r"(\w{12})"
+        ),
+        said["other"],
     )
     assert changed is not None, said["other"]
     assert changed[1] != changed[2]
@@ -351,6 +365,6 @@ def test_a_forged_answer_that_is_nested_too_deeply_is_told(project: Project, lev
     project.write("forging.py", FORGING.replace("LEVELS", str(levels)))
     finished = project.run("run", "-o", "out")
     assert finished.code == 3
-    assert "forging:grade: its process sent what no answer can be: it is nested too deeply; it was ended" in (
+    assert "forging:grade: its process sent an invalid answer: it is nested too deeply; it was ended" in (
         finished.stdout
     )

@@ -190,7 +190,7 @@ def test_hashes_are_held(project: Project) -> None:
         ("nothing-like-this==3\n", "nothing-like-this was not found in the provided package locations"),
         ("not a requirement\n", "uv cannot install requirements.txt: "),
         ("-r gone.txt\n", "environment.requirements: gone.txt: there is no such file"),
-        ("-r /etc/hostname\n", "environment.requirements: /etc/hostname: it cannot be read: it lies outside"),
+        ("-r /etc/hostname\n", "environment.requirements: /etc/hostname: it cannot be read: it is outside"),
         (None, "environment.requirements: requirements.txt: there is no such file"),
     ],
 )
@@ -232,7 +232,7 @@ def test_without_uv_and_without_a_folder(project: Project) -> None:
     project.write("requirements.txt", f"{NO_INDEX}shop\n")
     suite(project, requirements="requirements.txt")
     refused(project, "installing packages needs uv, which is not on the PATH", **without_uv(project.folder / "none"))
-    refused(project, "there is no folder to install packages in: set HOME, or XDG_CACHE_HOME", HOME="")
+    refused(project, "no folder is known to install packages in: set HOME, or XDG_CACHE_HOME", HOME="")
     project.write("file", "")
     refused(project, "packages cannot be installed in ", XDG_CACHE_HOME=str(project.folder / "file"))
 

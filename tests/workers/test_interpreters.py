@@ -88,6 +88,7 @@ def test_functions_are_described_under_it(project: Project, version: str) -> Non
     assert 'the function tool has no parameter "hour" (it takes day, count, tags)' in found.stderr
 
 
+@pytest.mark.needs("holodeck")
 def test_names_that_need_our_packages_say_so(project: Project) -> None:
     bare_python(project.folder / "env")
     project.write("checks.py", "from holodeck.lib.evaluators.base import BaseEvaluator\n")
@@ -129,12 +130,12 @@ def test_programs_of_the_environment_are_found(project: Project) -> None:
     ("script", "says"),
     [
         (None, "env/python: it cannot be started: No such file or directory"),
-        ("#!/bin/sh\nprintf '3 8\\n/usr\\n'", "env/python: it is no Python"),
+        ("#!/bin/sh\nprintf '3 8\\n/usr\\n'", "env/python: it is not a Python interpreter"),
         (
             "#!/bin/sh\nprintf '3\\n8\\n3.8.1\\n/usr\\n'",
             "env/python: it is Python 3.8; code of a suite needs 3.9 or newer",
         ),
-        ("#!/bin/sh\nexit 1", "env/python: it is no Python (allowed: the path of one, 3.9 or newer)"),
+        ("#!/bin/sh\nexit 1", "env/python: it is not a Python interpreter (allowed: the path of one, 3.9 or newer)"),
     ],
 )
 def test_what_is_no_python_is_refused_at_its_line(project: Project, script: str | None, says: str) -> None:

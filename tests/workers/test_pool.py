@@ -167,7 +167,7 @@ def test_closing_the_pool_ends_a_call_under_way(tmp_path: Path) -> None:
     under_way, waiting, late = run(tmp_path, work)
     assert (under_way.code, under_way.message) == (
         "closed",
-        "checks:in_c: its process was ended before it had finished, because the run ended",
+        "checks:in_c: its process was ended before it finished, because the run ended",
     )
     assert waiting.message == late.message == "checks:in_c: not called, because the run has ended"
     assert not running(int((tmp_path / "pid").read_text()))

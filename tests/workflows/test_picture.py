@@ -13,7 +13,7 @@ import pytest
 from lxml import html
 
 from scripts.comment_situations import comments
-from scripts.render_comment_picture import MOST_BYTES, WIDTH, browser, page, photograph
+from scripts.render_comment_picture import MOST_BYTES, WIDTH, comment_page, find_browser, photograph
 from tests.workflows.files import ROOT
 
 COMMENT = """<!-- holodeck-action:report:x -->
@@ -35,7 +35,7 @@ COMMENT = """<!-- holodeck-action:report:x -->
 
 
 def test_the_page_shows_the_comment_as_github_does() -> None:
-    tree = html.fromstring(page(COMMENT))
+    tree = html.fromstring(comment_page(COMMENT))
     article = tree.find(".//article")
     assert article is not None
     assert [cell.text_content() for cell in article.findall(".//td")] == ["bleu", "0.91"]
@@ -45,7 +45,7 @@ def test_the_page_shows_the_comment_as_github_does() -> None:
 
 
 def test_the_page_loads_nothing() -> None:
-    tree = html.fromstring(page(COMMENT))
+    tree = html.fromstring(comment_page(COMMENT))
     assert not tree.xpath("//link | //@src | //@href")
     [policy] = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
     assert policy.startswith("default-src 'none'; ")
@@ -110,7 +110,7 @@ def test_every_failing_case_is_named_in_its_comment() -> None:
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 def test_the_first_failing_case_begins_at_the_top(tmp_path: Path) -> None:
     text, title = comments()["forty-of-two-hundred"]
-    taken = photograph(page(text, title), tmp_path / "comment.png", browser(os.environ), WIDTH)
+    taken = photograph(comment_page(text, title), tmp_path / "comment.png", find_browser(os.environ), WIDTH)
     assert taken.first is not None
     assert taken.first <= 200
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.release import IMAGE, ReleaseError, check, notes, pinned
+from scripts.release import IMAGE, ReleaseError, pin_image, release_notes, release_outputs
 from tests.workflows.files import ROOT, bash, load, script
 
 RELEASE = ROOT / ".github" / "workflows" / "release.yml"
@@ -22,8 +22,8 @@ CHANGELOG = "# Changelog\n\n## 1.2.3 (2026-11-30)\n\n* New.\n\n## 1.2.2 (2026-10
 
 
 def test_the_changelog_section_of_the_version_becomes_the_notes() -> None:
-    assert notes("1.2.3", CHANGELOG) == "* New.\n"
-    assert notes("1.2.2", CHANGELOG) == "* Old.\n"
+    assert release_notes("1.2.3", CHANGELOG) == "* New.\n"
+    assert release_notes("1.2.2", CHANGELOG) == "* Old.\n"
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_the_changelog_section_of_the_version_becomes_the_notes() -> None:
         ("1.2.4", CHANGELOG, [], "0 headings"),
         ("1.2.3", CHANGELOG.replace("(2026-11-30)", "(unreleased)"), [], "(unreleased)"),
         ("1.2.3", CHANGELOG.replace("1.2.2", "1.2.3"), [], "2 headings"),
-        ("1.2.3", CHANGELOG.replace("* New.", ""), [], "says nothing"),
+        ("1.2.3", CHANGELOG.replace("* New.", ""), [], "the section for 1.2.3 in CHANGELOG.md is empty"),
         # A dot is a dot.
         ("1.2.3", CHANGELOG.replace("1.2.3", "1x2.3"), [], "0 headings"),
         ("v1.2.3", CHANGELOG, [], "is no version"),
@@ -44,7 +44,7 @@ def test_the_changelog_section_of_the_version_becomes_the_notes() -> None:
 )
 def test_what_does_not_fit_is_refused(version: str, changelog: str, tags: list[str], says: str) -> None:
     with pytest.raises(ReleaseError, match=re.escape(says)):
-        check(version, changelog, tags)
+        release_outputs(version, changelog, tags)
 
 
 @pytest.mark.parametrize(
@@ -59,17 +59,17 @@ def test_what_does_not_fit_is_refused(version: str, changelog: str, tags: list[s
 )
 def test_a_fix_of_an_older_version_moves_nobody_back(version: str, tags: list[str], major: str, latest: str) -> None:
     changelog = f"## {version} (2026-11-30)\n\n* New.\n"
-    assert check(version, changelog, tags) == {"tag": f"v{version}", "major": major, "latest": latest}
+    assert release_outputs(version, changelog, tags) == {"tag": f"v{version}", "major": major, "latest": latest}
 
 
 def test_action_yml_runs_the_image_of_its_release() -> None:
-    text = pinned("1.2.3", DIGEST, ACTION_YML)
+    text = pin_image("1.2.3", DIGEST, ACTION_YML)
     assert yaml.safe_load(text)["runs"] == {"using": "docker", "image": f"docker://{IMAGE}@{DIGEST}"}
     assert text.replace(f"docker://{IMAGE}@{DIGEST} # v1.2.3", "Dockerfile") == ACTION_YML
     with pytest.raises(ReleaseError, match="does not have one line `image: Dockerfile`"):
-        pinned("1.2.4", DIGEST, text)
+        pin_image("1.2.4", DIGEST, text)
     with pytest.raises(ReleaseError, match="is no digest of an image"):
-        pinned("1.2.3", "", ACTION_YML)
+        pin_image("1.2.3", "", ACTION_YML)
 
 
 def test_nothing_has_a_name_before_everything_is_built_and_tried() -> None:

@@ -79,7 +79,7 @@ def test_the_jobs_of_the_workflow_of_shards_give_one_verdict(project: Project) -
     assert "shard 2/4 is missing" in ended.text
     runner.output_file.unlink()
     ended = runner.run({"merge": "shards", "shard": "1/2", **UNPUBLISHED})
-    assert (ended.code, "input shard: does not go with merge, which runs nothing" in ended.text) == (2, True)
+    assert (ended.code, "input shard: cannot be combined with merge, which runs nothing" in ended.text) == (2, True)
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq, as the runner has it")

@@ -146,7 +146,7 @@ export interface Chunk { id: string | null; text: string | null; score: number |
 /** `context` of a turn's error is a text. */
 export interface ErrorInfo { type: string; message: string; code: string; context: unknown }
 
-/** An evaluation with its verdict: `category` is a score that is no number, `details` what the evaluator tells besides, as JSON. */
+/** An evaluation with its verdict: `category` is a score that is not a number, `details` what the evaluator tells besides, as JSON. */
 export interface Evaluation {
   name: string;
   outcome: string;

@@ -1,1 +1,1 @@
-"""A record beside another one: pairs of cases, differences, and what is beyond chance."""
+"""Comparison of two records: pairs of cases, differences, and statistical tests."""

@@ -11,27 +11,28 @@ from holodeck_action.decide.verdict import CaseVerdict, TrialVerdict
 from holodeck_action.record.record import CaseRecord, TurnRecord
 
 _Ranked = tuple[bool, tuple[float, float], str, int]
-"""Whether a changed case is in quarantine, how bad it is, its id and its place among the pairs."""
+"""Whether a changed case is quarantined, its sort key, its id, and its index among the pairs."""
 
 
 class CaseChanges:
-    """The changed cases among pairs that passed or failed on both sides."""
+    """The cases that passed on one side and failed on the other, gathered pair by pair."""
 
     def __init__(self, again: Callable[[int], CasePair] | None) -> None:
-        """Begin with none.
+        """Start empty.
 
         Args:
-            again: makes a pair once more, by its place, so that no changed case need be kept; None: they are kept.
+            again: recreates a pair from its index, so that changed cases need not be kept in memory; None to keep them.
         """
         self._again = again
         self._kept: dict[int, CaseChange] = {}
         self._ranked: dict[CaseChangeKind, list[_Ranked]] = {"regressed": [], "fixed": []}
 
     def add(self, pair: CasePair, place: int) -> str:
-        """Add a pair; return why its change rests on what was not evaluated on both sides, empty where it does not."""
+        """Add a pair with its index. Return an empty string, or the reason why no metric evaluated by both sides
+        explains the change."""
         if pair.base.judged == pair.head.judged:
             return ""
-        change = _change(pair)
+        change = _explain_change(pair)
         if isinstance(change, str):
             return change
         self._ranked[change.kind].append((change.quarantined, _badness(pair, change), change.id, place))
@@ -40,14 +41,14 @@ class CaseChanges:
         return ""
 
     def worst_first(self, kind: CaseChangeKind) -> Sequence[CaseChange]:
-        """Return the changed cases of a kind."""
+        """Return the changed cases of a kind: quarantined ones last, otherwise the largest change first."""
         again, ranked = self._again, sorted(self._ranked[kind])
         if again is None:
             return tuple(self._kept[place] for *_, place in ranked)
         places = array("Q", (place for *_, place in ranked))
 
         def make(at: int) -> CaseChange:
-            change = _change(again(places[at]))
+            change = _explain_change(again(places[at]))
             assert isinstance(change, CaseChange)
             return change
 
@@ -55,27 +56,27 @@ class CaseChanges:
 
 
 def _badness(pair: CasePair, change: CaseChange) -> tuple[float, float]:
-    """Return what sorts the worst first: the change in passing trials, by weight, then the change of the score."""
+    """Return a sort key, worst first: the weighted change in passing trials, then the change of the score."""
     shares = [each.passes / max(1, each.passes + each.failures) for each in (pair.base, pair.head)]
-    return -pair.weight * abs(shares[1] - shares[0]), -_size(change.steps[0])
+    return -pair.weight * abs(shares[1] - shares[0]), -_step_size(change.steps[0])
 
 
-def _size(step: MetricStep) -> float:
+def _step_size(step: MetricStep) -> float:
     return 1.0 if step.base is None or step.head is None else abs(step.head - step.base)
 
 
-def _change(pair: CasePair) -> CaseChange | str:
-    """Return how a case changed, or why nothing that both sides evaluated explains it."""
+def _explain_change(pair: CasePair) -> CaseChange | str:
+    """Return a case's change, or the reason why no metric that both sides evaluated explains it."""
     regressed = pair.head.judged == "failed"
     failing, passing = (pair.head, pair.base) if regressed else (pair.base, pair.head)
     good = next(trial for trial in passing.trials if trial.outcome == "passed")
     bad = [trial for trial in failing.trials if trial.outcome == "failed"]
-    found = ((trial, list(_steps(pair, trial, good, passing, regressed=regressed))) for trial in bad)
+    found = ((trial, list(_failing_steps(pair, trial, good, passing, regressed=regressed))) for trial in bad)
     trial, steps = next(((trial, steps) for trial, steps in found if steps), (bad[0], []))
     if not steps:
         side = "in this run" if regressed else "on the base"
-        return f"what fails {side} was not evaluated in both runs: {trial.reason}"
-    steps.sort(key=lambda step: (-_size(step), step.turn, step.name))
+        return f"the evaluation that fails {side} did not happen in both runs: {trial.reason}"
+    steps.sort(key=lambda step: (-_step_size(step), step.turn, step.name))
     base, head = (good, trial) if regressed else (trial, good)
     before, after = _turn(pair.same.base, base, steps[0].turn), _turn(pair.same.head, head, steps[0].turn)
     return CaseChange(
@@ -94,10 +95,10 @@ def _change(pair: CasePair) -> CaseChange | str:
     )
 
 
-def _steps(
+def _failing_steps(
     pair: CasePair, trial: TrialVerdict, good: TrialVerdict, passing: CaseVerdict, *, regressed: bool
 ) -> Iterator[MetricStep]:
-    """Yield what fails in a trial and passes in some trial of the other side."""
+    """Yield each metric (or `tools`) that fails in a trial and passes in any trial of the other side."""
     passed = {(turn.index, each.name) for turn in passing.turns for each in turn.metrics if each.outcome == "passed"}
     tools_passed = {turn.index for turn in passing.turns if turn.tools == "passed"}
     scores: dict[Place, float | None] = {

@@ -1,4 +1,4 @@
-"""Which metrics of two runs measure the same: a score of another judge, or with other settings, shows no change."""
+"""Decides which metrics of two runs can be compared; scores by different judges or settings cannot."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from holodeck_action.decide.compare.pairing import SameCase, decides_alike
+from holodeck_action.decide.compare.pairing import SameCase, gives_same_verdicts
 from holodeck_action.record.evaluation import Criteria, Evaluation, Polarity
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import CaseRecord, Record
 
 _DIGESTS = {
-    "addresses": "its judges are asked at another address",
+    "addresses": "its judges are called at another address",
     "model_settings": "its judges have other settings",
-    "panel": "several verdicts become one in another way",
+    "panel": "the verdicts of its panel are combined in another way",
     "metric": "it has other settings",
 }
 
 
 class ComparableMetrics(Struct, frozen=True):
-    """What can be compared of the metrics of two runs.
+    """The metrics of two runs that can be compared.
 
     Attributes:
-        polarities: whether high or low scores are good, by the head, or by the base where the head lacks the metric;
-            every metric of both runs, by name.
-        incomparable: why the scores of a metric cannot be compared.
-        silent: metrics that decide nothing about whether a case passes: incomparable ones, and those whose own
-            verdicts followed different thresholds.
+        polarities: polarity of every metric of both runs, by name; the head's, or the base's if the head lacks the
+            metric.
+        incomparable: for each metric whose scores cannot be compared, the reason, by name.
+        silent: metrics that do not decide whether a case passes: incomparable ones, and metrics that give their own
+            verdicts and have another threshold on the base.
         asserting: metrics that can fail a case.
-        notices: what differs in the criteria, each one sentence.
+        notices: differences in the criteria, one sentence each.
     """
 
     polarities: Mapping[str, Polarity]
@@ -41,10 +41,10 @@ class ComparableMetrics(Struct, frozen=True):
 
 
 class MetricsTally:
-    """What is known of the metrics of two runs, from their cases one by one."""
+    """The data that decides which metrics of two runs can be compared, gathered case by case."""
 
     def __init__(self, base: Record, head: Record) -> None:
-        """Take both runs, of whose cases nothing is read."""
+        """Store both runs; their cases are added later."""
         self._base, self._head = base, head
         self._of_base: dict[str, tuple[int, Criteria]] = {}
         self._of_head: dict[str, tuple[int, Criteria]] = {}
@@ -52,40 +52,44 @@ class MetricsTally:
         self._own_verdicts: set[str] = set()
         self._thresholds: dict[str, Counter[str]] = {}
         self._lonely: Counter[str] = Counter()
+        self._changed: dict[str, str] = {}
 
     def add_base(self, case: CaseRecord, place: int) -> None:
-        """Add a case of the base, which has it at a place; the order of cases does not matter."""
-        _add_asked(self._of_base, case, place)
+        """Add a case of the base with its index in the base; cases may come in any order."""
+        _note_criteria(self._of_base, case, place)
 
     def add_head(self, case: CaseRecord, place: int) -> None:
-        """Add a case of the head likewise."""
-        _add_asked(self._of_head, case, place)
+        """Add a case of the head with its index in the head; cases may come in any order."""
+        _note_criteria(self._of_head, case, place)
 
     def add_same(self, same: SameCase) -> None:
-        """Add a case that both have, in the head's order; `add_base` and `add_head` are for what each of them asks."""
+        """Add a case of both runs, in the head's order, after `add_base` and `add_head`."""
         if same.base.trials and same.head.trials:
             self._lonely.update({name for _, name in same.base_asked.keys() ^ same.head_asked.keys()})
+            for old, new in _changed_checks(same):
+                self._changed.setdefault(old, f"the check changed, and is {new} now")
+                self._changed.setdefault(new, f"the check changed, and was {old} on the base")
         for (_, name), before, now in same.common:
             if name not in self._measured:
-                reason = _measured_otherwise(before, now)
+                reason = _measure_difference(before, now)
                 if reason:
                     self._measured[name] = reason
-            if not decides_alike(before.criteria, now.criteria):
-                self._thresholds.setdefault(name, Counter())[_change(before, now)] += 1
-                if any(isinstance(each.metadata.get("passed"), bool) and _graded(each) for each in (before, now)):
+            if not gives_same_verdicts(before.criteria, now.criteria):
+                self._thresholds.setdefault(name, Counter())[_criteria_change(before, now)] += 1
+                if any(isinstance(each.metadata.get("passed"), bool) and _is_graded(each) for each in (before, now)):
                     self._own_verdicts.add(name)
 
     @property
-    def found(self) -> ComparableMetrics:
-        """Which metrics can be compared."""
+    def result(self) -> ComparableMetrics:
+        """The metrics that can be compared."""
         of_base, of_head = self._of_base, self._of_head
         asserting = frozenset(name for found in (of_base, of_head) for name, (_, by) in found.items() if by.asserts)
         both = of_base.keys() & of_head.keys()
         incomparable = {
             **self._measured,
-            **dict.fromkeys(of_base.keys() - both, "only the base has it"),
-            **dict.fromkeys(of_head.keys() - both, "the base does not have it"),
-            **{name: reason for name in both for reason in _judged_otherwise(name, self._base, self._head)},
+            **{name: self._changed.get(name, "only the base has it") for name in of_base.keys() - both},
+            **{name: self._changed.get(name, "the base does not have it") for name in of_head.keys() - both},
+            **{name: reason for name in both for reason in _configuration_differences(name, self._base, self._head)},
         }
         lonely = {name: count for name, count in self._lonely.items() if name in both}
         own_verdicts = self._own_verdicts
@@ -98,8 +102,8 @@ class MetricsTally:
         )
 
 
-def _add_asked(found: dict[str, tuple[int, Criteria]], case: CaseRecord, place: int) -> None:
-    """Take note of the criteria of each metric: asserting ones where there are any, of these the first ones."""
+def _note_criteria(found: dict[str, tuple[int, Criteria]], case: CaseRecord, place: int) -> None:
+    """Store in `found` the criteria of each of the case's metrics: the first ones that assert, else the first ones."""
     for turn in case.turns:
         for each in turn.evaluations:
             by = each.criteria
@@ -108,28 +112,43 @@ def _add_asked(found: dict[str, tuple[int, Criteria]], case: CaseRecord, place: 
                 found[each.evaluator_name] = place, by
 
 
-def _judged_otherwise(name: str, base: Record, head: Record) -> Iterator[str]:
-    """Say what differs in what decides the scores of a metric that models grade; at most one sentence."""
+def _changed_checks(same: SameCase) -> Iterator[tuple[str, str]]:
+    """Yield pairs (old name, new name) of metrics on one side only that have the same type and order on a turn."""
+    before, now = (
+        [(turn, each.criteria.kind, name) for (turn, name), each in ours.items() if (turn, name) not in theirs]
+        for ours, theirs in ((same.base_asked, same.head_asked), (same.head_asked, same.base_asked))
+    )
+    kinds = {(turn, kind) for turn, kind, _ in before}
+    for place in sorted(kinds):
+        yield from zip(
+            (name for *at, name in before if tuple(at) == place),
+            (name for *at, name in now if tuple(at) == place),
+            strict=False,
+        )
+
+
+def _configuration_differences(name: str, base: Record, head: Record) -> Iterator[str]:
+    """Yield at most one sentence: the first difference in the configuration of a metric with a judge."""
     then, now = base.configurations.get(name), head.configurations.get(name)
     if (then is None) != (now is None):
-        yield "only one of the runs says which models grade it"
+        yield "only one of the runs records which models grade it"
     elif then is not None and now is not None and then != now:
-        yield _difference(then, now)
+        yield _configuration_difference(then, now)
 
 
-def _difference(then: Configuration, now: Configuration) -> str:
+def _configuration_difference(then: Configuration, now: Configuration) -> str:
     if then.judges != now.judges:
-        return f"its judge is {', '.join(now.judges)}, and was {', '.join(then.judges)} on the base"
+        return f"its judge is {', '.join(now.judges)} now, but was {', '.join(then.judges)} on the base"
     if then.version != now.version:
-        return f"its version is {now.version}, and was {then.version} on the base"
+        return f"its version is {now.version} now, but was {then.version} on the base"
     return next(what for name, what in _DIGESTS.items() if getattr(then, name) != getattr(now, name))
 
 
-def _measured_otherwise(before: Evaluation, now: Evaluation) -> str:
-    """Say what makes two scores of a metric different measures; empty where nothing does."""
+def _measure_difference(before: Evaluation, now: Evaluation) -> str:
+    """Return the reason why two scores of a metric measure different things; an empty string if they are comparable."""
     then, here = before.criteria, now.criteria
     if (then.kind, then.metric) != (here.kind, here.metric):
-        return f"it is another metric on the base ({then.kind} {then.metric})"
+        return f"the base has another metric under this name ({then.kind} {then.metric})"
     if then.polarity != here.polarity:
         return "low scores are good on one side, high ones on the other"
     if here.polarity == "neutral":
@@ -143,24 +162,25 @@ def _measured_otherwise(before: Evaluation, now: Evaluation) -> str:
         return f"it has other settings: {', '.join(names)}"
     versions = (before.evaluator_version, now.evaluator_version)
     if before.status == now.status == "completed" and versions[0] != versions[1]:
-        return f"its version is {versions[1]}, and was {versions[0]} on the base"
+        return f"its version is {versions[1]} now, but was {versions[0]} on the base"
     return ""
 
 
-def _graded(evaluation: Evaluation) -> bool:
+def _is_graded(evaluation: Evaluation) -> bool:
     return evaluation.score is not None and not isinstance(evaluation.score, bool)
 
 
-def _change(before: Evaluation, now: Evaluation) -> str:
+def _criteria_change(before: Evaluation, now: Evaluation) -> str:
     then, here = before.criteria, now.criteria
     if then.asserts != here.asserts:
-        return "asserts now, and did not on the base" if here.asserts else "asserts nothing now, and did on the base"
+        return "asserts now, but did not on the base" if here.asserts else "asserts nothing now, but did on the base"
     if then.threshold != here.threshold:
-        return f"has the threshold {_figure(here.threshold)}, and had {_figure(then.threshold)} on the base"
+        old, new = (_threshold_text(each.threshold) for each in (then, here))
+        return f"has the threshold {new}, but had {old} on the base"
     return "has other criteria than on the base"
 
 
-def _figure(threshold: float | None) -> str:
+def _threshold_text(threshold: float | None) -> str:
     return "none" if threshold is None else f"{threshold:g}"
 
 
@@ -173,15 +193,15 @@ def _notices(
 ) -> Iterator[str]:
     for name, reason in sorted(incomparable.items()):
         if name in asserting:
-            yield f"{name} decides nothing about which cases pass here: {reason}."
+            yield f"{name} does not affect which cases pass here: {reason}."
     for name, changes in sorted(thresholds.items()):
         if name in incomparable:
             continue
         what = "; ".join(f"{name} {change}" for change in sorted(changes))
         if name in own_verdicts:
-            yield f"{what}; its verdicts cannot be repeated, so it decides nothing about which cases pass here."
+            yield f"{what}; its verdicts cannot be repeated, so it does not affect which cases pass here."
         else:
             yield f"{what}; both runs are judged by the criteria of this one."
     for name, count in sorted(lonely.items()):
         if name not in incomparable:
-            yield f"{name} is asked on one side only in {count} case{'s' * (count > 1)}, where it does not count."
+            yield f"{name} is used on only one side in {count} case{'s' * (count > 1)}, so it does not count there."

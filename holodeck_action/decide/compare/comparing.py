@@ -1,4 +1,4 @@
-"""`compare`: what changed between two records, without a call to anything (docs/statistics.md)."""
+"""`compare`: finds the changes between two records, without calling a model (docs/statistics.md)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,26 @@ from holodeck_action.decide.compare.comparison import (
     Unknown,
     UnpairedCase,
 )
-from holodeck_action.decide.compare.differences import MetricValues, PassTally, add_metrics, difference, with_states
-from holodeck_action.decide.compare.pairing import CasePair, SameCase, judged_alike, title
+from holodeck_action.decide.compare.differences import (
+    MetricValues,
+    PassTally,
+    add_metrics,
+    difference,
+    judge_differences,
+)
+from holodeck_action.decide.compare.pairing import CasePair, SameCase, judge_alike, title
 from holodeck_action.decide.consumption import Consumption, Timings, Total
 from holodeck_action.decide.exam import ExamTally
 from holodeck_action.decide.statistics import equal_quantile
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.record import BaseRun, CaseRecord, Record
-from holodeck_action.record.sequences import Made
+from holodeck_action.record.sequences import LazySequence
 from holodeck_action.record.stored_cases import case_ids
 from holodeck_action.suite.model.policy import Baseline, Gates
 
 
 class Digests(NamedTuple):
-    """SHA-256 of the canonical records of both runs; empty where nobody asks for it: making one takes a while."""
+    """SHA-256 digests of both canonical records; empty if not requested, because computing them is slow."""
 
     base: str = ""
     head: str = ""
@@ -54,25 +60,25 @@ def compare(
 ) -> Comparison:
     """Compare a run with its base, case by case.
 
-    Cases are the same by id and content. Both sides are judged by the head's criteria on the metrics that both have, so
-    that neither a raised threshold nor a new metric looks like a loss. Cases in quarantine are shown and count nowhere;
-    a case that one side could not judge takes no part.
+    Cases are matched by id and content. Both sides are judged by the head's criteria on the metrics that both have, so
+    that neither a raised threshold nor a new metric looks like a regression. Quarantined cases are reported but not
+    counted. A case that one side could not judge is left out.
 
     Args:
         base: the record of the base.
         head: the record of the head.
-        settings: the margin is taken from them.
-        against: where the base comes from.
-        judged: the verdicts on the head's cases, in their order.
-        digests: of both records, where they are asked for.
-        gates: those that the head is judged by; None for those of its record.
+        settings: settings of the comparison, which hold the margin.
+        against: the origin of the base.
+        judged: the verdicts on the head's cases, in the order of the cases.
+        digests: digests of both records, if requested.
+        gates: the gates by which the head is judged; None to use the gates of its record.
     """
     exam = ExamTally(base, head, against, head.gates if gates is None else gates, settings)
-    matched = _matched(base, head, exam, judged)
+    matched = _match_cases(base, head, exam, judged)
     same, metrics = matched.same, matched.metrics
 
     def pair_at(at: int) -> CasePair:
-        return judged_alike(
+        return judge_alike(
             same[at],
             judged[matched.places[at]],
             metrics.silent,
@@ -81,19 +87,19 @@ def compare(
         )
 
     small = isinstance(base.cases, tuple) and isinstance(head.cases, tuple)
-    found = _Found(CaseChanges(None if small else pair_at), matched.unselected)
+    found = _PairTally(CaseChanges(None if small else pair_at), matched.unselected)
     for at in range(len(same)):
         found.add(pair_at(at), at, metrics)
     passed = found.passed.values
     asked, now = base.provenance.target, head.provenance.target
-    pass_rate, compared = _with_states(
+    pass_rate, compared = _judge_measures(
         difference(passed, settings.margin) if passed else None,
-        [_metric(name, metrics, found.metrics, settings.margin) for name in metrics.polarities],
+        [_compare_metric(name, metrics, found.metrics, settings.margin) for name in metrics.polarities],
         settings.margin,
     )
     return Comparison(
-        base=replace(_run(base, against.source, digests.base, against.distance), name=against.name),
-        head=_run(head, "this run", digests.head),
+        base=replace(_compared_run(base, against.source, digests.base, against.distance), name=against.name),
+        head=_compared_run(head, "this run", digests.head),
         margin=settings.margin,
         paired=found.comparable,
         pass_rate=pass_rate,
@@ -107,17 +113,18 @@ def compare(
             *against.notices,
             *_notices(base, found),
             *metrics.notices,
-            *_left_out(found.metrics, metrics),
+            *_partial_metric_notices(found.metrics, metrics),
         ),
         unknown_now=found.unknown_now,
         unknown_base=found.unknown_base,
-        exam=exam.found(),
+        exam=exam.changes(),
         targets=None if asked == now else (asked, now),
     )
 
 
-class _Took:
-    """What the cases took that both runs have, so that added cases do not look like a rise."""
+class _UsageTally:
+    """The usage of one run in the cases that both runs have; other cases are left out, so that added ones do not
+    count."""
 
     def __init__(self) -> None:
         self._times, self._took = Timings(), Consumption()
@@ -130,9 +137,9 @@ class _Took:
     @property
     def consumed(self) -> Consumed:
         answered, begun = self._times.answers, self._times.first_tokens
-        tokens = _known(self._took.tokens)
+        tokens = _known_total(self._took.tokens)
         return Consumed(
-            cost_usd=_known(self._took.cost_usd),
+            cost_usd=_known_total(self._took.cost_usd),
             tokens=None if tokens is None else round(tokens),
             p50_latency_ms=answered.quantile(0.5),
             p95_latency_ms=answered.quantile(0.95),
@@ -140,37 +147,37 @@ class _Took:
         )
 
 
-def _known(total: Total) -> float | None:
+def _known_total(total: Total) -> float | None:
     return None if total.unknown else total.known
 
 
-class _Matched(Struct, frozen=True):
+class _MatchedCases(Struct, frozen=True):
     """The cases of two records by id and content.
 
     Attributes:
-        same: those that are the same, in the head's order.
-        places: where each of these stands in the head.
-        others: all others.
-        metrics: what can be compared of these.
-        base_took: what they took on the base.
-        head_took: what they took now.
-        unselected: those that filters left out of the base.
+        same: cases that both records have, in the head's order.
+        places: indexes in the head of the cases in `same`.
+        others: all other cases.
+        metrics: the metrics that can be compared.
+        base_took: the base's usage for the cases in `same`.
+        head_took: the head's usage for the cases in `same`.
+        unselected: cases that filters left out of the base.
     """
 
     same: Sequence[SameCase]
     places: Sequence[int]
     others: tuple[UnpairedCase, ...]
     metrics: ComparableMetrics
-    base_took: _Took
-    head_took: _Took
+    base_took: _UsageTally
+    head_took: _UsageTally
     unselected: Unknown
 
 
-def _matched(base: Record, head: Record, exam: ExamTally, judged: Sequence[CaseVerdict]) -> _Matched:
-    """Match the cases of two records, and look at what each of them asks."""
+def _match_cases(base: Record, head: Record, exam: ExamTally, judged: Sequence[CaseVerdict]) -> _MatchedCases:
+    """Match the cases of two records, and collect their metrics, terms and usage."""
     filters = base.provenance.filters
     left_out, unselected = bool(filters) and filters != head.provenance.filters, Unknown()
-    metrics, base_took, head_took = MetricsTally(base, head), _Took(), _Took()
+    metrics, base_took, head_took = MetricsTally(base, head), _UsageTally(), _UsageTally()
     alone = {name: place for place, name in enumerate(case_ids(base.cases))}
     base_places, head_places = array("Q"), array("Q")
     unpaired = []
@@ -192,7 +199,7 @@ def _matched(base: Record, head: Record, exam: ExamTally, judged: Sequence[CaseV
             continue
         metrics.add_base(known, at)
         if known.content_hash != case.content_hash:
-            reason = "its questions or expectations are not those of the base"
+            reason = "its inputs or expectations differ from those of the base"
             unpaired.append(UnpairedCase(case.id, title(case), "changed", reason, *state))
             continue
         metrics.add_same(SameCase(known, case))
@@ -205,28 +212,28 @@ def _matched(base: Record, head: Record, exam: ExamTally, judged: Sequence[CaseV
         metrics.add_base(gone, at)
         exam.add_removed(gone, at)
         unpaired.append(UnpairedCase(gone.id, title(gone), "removed", "only the base has it"))
-    return _Matched(
-        Made(len(head_places), lambda at: SameCase(base.cases[base_places[at]], head.cases[head_places[at]])),
+    return _MatchedCases(
+        LazySequence(len(head_places), lambda at: SameCase(base.cases[base_places[at]], head.cases[head_places[at]])),
         head_places,
         tuple(sorted(unpaired, key=lambda case: (case.why, case.id))),
-        metrics.found,
+        metrics.result,
         base_took,
         head_took,
         unselected,
     )
 
 
-class _Found:
-    """What pairs of cases come to, one by one.
+class _PairTally:
+    """The totals of pairs of cases, added one by one.
 
     Attributes:
-        changes: those that pass on one side and fail on the other.
-        missing: those that one side could not judge.
-        unexplained: those whose change rests on what was not evaluated on both sides.
-        passed: the values of the pass rate.
+        changes: cases that pass on one side and fail on the other.
+        missing: cases that one side could not judge.
+        unexplained: changed cases for which no metric that both sides evaluated explains the change.
+        passed: the passes of each case on both sides.
         metrics: the values of each metric, by name.
-        comparable: how many tell anything.
-        repeated_otherwise: whether the runs repeat one differently.
+        comparable: number of cases with a verdict or a comparable metric.
+        repeated_otherwise: whether a case has different numbers of trials in both runs.
     """
 
     def __init__(self, changes: CaseChanges, unselected: Unknown) -> None:
@@ -242,29 +249,29 @@ class _Found:
     def add(self, pair: CasePair, place: int, metrics: ComparableMetrics) -> None:
         if pair.missing:
             self._add_unknown(pair, metrics, counted=False)
-            self.missing.append(_not_evaluated(pair, pair.missing))
+            self.missing.append(_unevaluated_case(pair, pair.missing))
             return
         reason = self.changes.add(pair, place) if pair.decided else ""
         regressed = (pair.base.judged, pair.head.judged) == ("passed", "failed")
         self._add_unknown(pair, metrics, counted=regressed and not reason)
         if reason:
-            self.unexplained.append(_not_evaluated(pair, reason))
+            self.unexplained.append(_unevaluated_case(pair, reason))
             return
         if pair.quarantined:
             return
         if pair.decided:
             self.passed.add(pair)
         add_metrics(self.metrics, pair)
-        self.comparable += _comparable(pair, metrics)
+        self.comparable += _is_comparable(pair, metrics)
         self.repeated_otherwise = self.repeated_otherwise or pair.same.base.repeat != pair.same.head.repeat
 
     def _add_unknown(self, pair: CasePair, metrics: ComparableMetrics, *, counted: bool) -> None:
-        """Count a case of which one side is unknown; of both, the base leaves it open.
+        """Count a case whose result is unknown on one side; if unknown on both, it counts for the base.
 
         Args:
             pair: the case.
-            metrics: which of its metrics can be compared.
-            counted: whether it is counted as worse already.
+            metrics: the metrics that can be compared.
+            counted: whether the case already counts as worse.
         """
         base, head = pair.unknown_sides(metrics.asserting - metrics.incomparable.keys())
         if pair.quarantined or not (base or head):
@@ -277,15 +284,15 @@ class _Found:
             self.unknown_now = Unknown(self.unknown_now.cases + 1, self.unknown_now.worse + worse)
 
 
-def _run(record: Record, source: str, digest: str, distance: int | None = None) -> ComparedRun:
+def _compared_run(record: Record, source: str, digest: str, distance: int | None = None) -> ComparedRun:
     return ComparedRun(source, record.provenance.commit, record.run.started_at, digest, distance)
 
 
-def _comparable(pair: CasePair, metrics: ComparableMetrics) -> bool:
+def _is_comparable(pair: CasePair, metrics: ComparableMetrics) -> bool:
     return pair.decided or any(place[1] not in metrics.incomparable for place, _, _ in pair.same.common)
 
 
-def _metric(
+def _compare_metric(
     name: str, metrics: ComparableMetrics, values: Mapping[str, MetricValues], margin: float
 ) -> MetricComparison:
     polarity, found = metrics.polarities[name], values.get(name)
@@ -297,33 +304,36 @@ def _metric(
     return MetricComparison(name, polarity, change, reason, name in metrics.asserting)
 
 
-def _with_states(
+def _judge_measures(
     pass_rate: Difference | None, metrics: Sequence[MetricComparison], margin: float
 ) -> tuple[Difference | None, tuple[MetricComparison, ...]]:
-    """Adjust all p-values together, and say what each difference shows."""
+    """Adjust all p-values together, and set the state of each difference. Return the pass rate and the metrics."""
     measures = [(each.change, each.gates) for each in metrics if each.change is not None]
     if pass_rate is not None:
         measures.append((pass_rate, True))
-    states = iter(with_states([change for change, _ in measures], [gates for _, gates in measures], margin))
+    states = iter(judge_differences([change for change, _ in measures], [gates for _, gates in measures], margin))
     compared = tuple(each if each.change is None else replace(each, change=next(states)) for each in metrics)
     return next(states, None), compared
 
 
-def _not_evaluated(pair: CasePair, reason: str) -> UnpairedCase:
+def _unevaluated_case(pair: CasePair, reason: str) -> UnpairedCase:
     failing = pair.head.judged == "failed" and not pair.quarantined
     return UnpairedCase(pair.same.head.id, pair.same.title, "not evaluated", reason, failing, pair.quarantined)
 
 
-def _notices(base: Record, found: _Found) -> Iterator[str]:
+def _notices(base: Record, found: _PairTally) -> Iterator[str]:
     if base.stopped is not None:
         yield f"The base stopped early: {base.stopped}."
     if found.repeated_otherwise:
-        yield "The runs repeat their cases differently; of each case as many first trials count as both have."
+        yield (
+            "The runs repeat cases a different number of times; for each case, only as many trials count as "
+            "both runs have."
+        )
     if found.passed.by_trial:
         yield "Cases are repeated, so the pass rate is compared as the share of passing trials."
 
 
-def _left_out(values: Mapping[str, MetricValues], metrics: ComparableMetrics) -> Iterator[str]:
+def _partial_metric_notices(values: Mapping[str, MetricValues], metrics: ComparableMetrics) -> Iterator[str]:
     for name, found in sorted(values.items()):
         if found.missing and found.values and name not in metrics.incomparable:
             plural = "s" * (found.missing > 1)

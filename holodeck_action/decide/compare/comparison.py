@@ -1,7 +1,7 @@
-"""`Comparison`: what changed between the run of a base and the run of a head, case by case and metric by metric.
+"""`Comparison`: the changes between a base's run and a head's run, by case and by metric.
 
 Differences follow the metric's polarity: above 0 is better, below 0 is worse. Rates and scores are 0..1.
-`holodeck_action.decide.compare.comparing` makes it; docs/statistics.md explains it.
+`holodeck_action.decide.compare.comparing` creates comparisons; docs/statistics.md explains them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.exam_changes import ExamChanges
 from holodeck_action.record.evaluation import Polarity
-from holodeck_action.record.sequences import Made, OneByOne
+from holodeck_action.record.sequences import LazySequence, OneByOne
 from holodeck_action.record.serialization import written
 from holodeck_action.suite.errors import SourceMark
 
@@ -24,15 +24,15 @@ Why = Literal["added", "removed", "changed", "not evaluated"]
 
 
 class ComparedRun(Struct, frozen=True):
-    """One of the two runs.
+    """One of the two compared runs.
 
     Attributes:
-        source: where it comes from, as the reader would type it: a path, `artifact`, `branch:NAME`, `merge-base`.
-        commit: what was checked out; None where it is not known.
-        started_at: when it ran, ISO 8601 in UTC.
-        record_digest: sha256 of the canonical record; empty where it was not asked for.
-        distance: commits between it and the commit that was wanted; 0 for that commit itself, None where not known.
-        name: what to call it, such as the base branch; empty where nothing is known.
+        source: the run's origin, as the user would type it: a path, `artifact`, `branch:NAME`, `merge-base`.
+        commit: the commit that was checked out; None if unknown.
+        started_at: start of the run, ISO 8601 in UTC.
+        record_digest: sha256 of the canonical record; empty if not requested.
+        distance: number of commits between the run's commit and the requested one; None if unknown.
+        name: the run's name in messages, such as the base branch; empty if unknown.
     """
 
     source: str
@@ -47,18 +47,22 @@ class Difference(Struct, frozen=True):
     """A paired difference over cases: head − base.
 
     Attributes:
-        pairs: cases that both runs have with a value.
-        base: the base's mean over the pairs, by weight.
-        head: the head's.
-        difference: after polarity: above 0 is better.
-        low: lower end of the 95 % interval of the difference; None with fewer than 10 pairs.
-        high: its upper end; None likewise.
-        p_value: two-sided, of no difference; None with fewer than 10 pairs.
-        p_gating: the same adjusted by Holm's method over all that gate; None likewise.
-        p_shown: the same adjusted by Benjamini and Hochberg's method over all that is shown; None likewise.
+        pairs: number of cases with a value in both runs.
+        base: the base's weighted mean over the pairs.
+        head: the head's weighted mean over the pairs.
+        difference: mean difference; above 0 is better, whatever the polarity.
+        low: lower end of the 95 % interval of the difference; None if there are fewer than 10 pairs.
+        high: upper end of this interval; None if there are fewer than 10 pairs.
+        p_value: two-sided p-value of no difference; None if there are fewer than 10 pairs.
+        p_gating: p-value adjusted by Holm's method over all gating differences; None if there are fewer than 10 pairs
+            or the difference does not gate.
+        p_shown: p-value adjusted by Benjamini and Hochberg's method over all reported differences; None if there are
+            fewer than 10 pairs.
         state: `regressed` (worse beyond chance), `non_inferior` (not worse by more than the margin), `inconclusive`.
-        detectable: the smallest difference that 80 % of such comparisons would find; None likewise.
-        settles: how many cases and trials would see the margin, as a sentence; empty where nothing needs settling.
+        detectable: the smallest difference that is detected with 80 % power; None if there are fewer than 10 pairs or
+            no difference can be detected.
+        settles: the number of cases and trials that would detect the margin, as a sentence; empty if the state is not
+            inconclusive.
     """
 
     pairs: int
@@ -76,30 +80,30 @@ class Difference(Struct, frozen=True):
 
     @property
     def moved(self) -> bool:
-        """Whether it changed beyond noise."""
+        """Whether the difference is significant after adjustment for all reported differences."""
         return self.p_shown is not None and self.p_shown <= SIGNIFICANT
 
     @property
     def alone(self) -> bool:
-        """Whether it changed by its own interval, and not among all that is compared."""
+        """Whether the difference is significant by its own 95 % interval, but not after adjustment."""
         if self.moved or self.state == "regressed" or self.low is None or self.high is None:
             return False
         return self.low > 0 or self.high < 0
 
 
 SIGNIFICANT = 0.05
-"""Level of the tests."""
+"""Significance level of the tests."""
 
 
 class MetricComparison(Struct, frozen=True):
     """One metric in both runs.
 
     Attributes:
-        name: the metric's.
+        name: name of the metric.
         polarity: whether high or low scores are good.
-        change: its mean, case by case; None where it cannot be compared.
-        incomparable: why it cannot be compared; empty where it can.
-        gates: whether a loss gates; one of a metric that cannot fail a case is only shown.
+        change: difference of its means, paired by case; None if the metric cannot be compared.
+        incomparable: why the metric cannot be compared; empty if it can.
+        gates: whether a regression can fail the run; False for a metric that cannot fail a case.
     """
 
     name: str
@@ -113,12 +117,12 @@ class MetricStep(Struct, frozen=True):
     """A metric that fails on one side and passes on the other, on one turn.
 
     Attributes:
-        name: the metric's, or `tools` for expected tool calls.
+        name: name of the metric, or `tools` for expected tool calls.
         turn: index of the turn.
-        base: score on the base; None where it is not a number.
-        head: score on the head; None where it is not a number.
-        threshold: the head's; None without one.
-        reason: why it fails, from the side on which it fails.
+        base: score on the base; None if it is not a number.
+        head: score on the head; None if it is not a number.
+        threshold: threshold by which both sides are judged; None if the metric has no threshold.
+        reason: why the metric fails, on the failing side.
     """
 
     name: str
@@ -133,18 +137,18 @@ class CaseChange(Struct, frozen=True):
     """A case that passes on one side and fails on the other.
 
     Attributes:
-        id: the case's id.
-        title: its name, or its id when it has none.
-        source: where the head's suite asks it.
+        id: id of the case.
+        title: name of the case, or its id if it has no name.
+        source: position of the turn in the head's suite.
         kind: `regressed` for a case that passed on the base and fails now, `fixed` for the reverse.
-        quarantined: whether the case is quarantined: it is shown and gates nothing.
-        steps: the metrics behind the change, the largest first.
+        quarantined: whether the case is quarantined: it is reported but cannot fail a gate.
+        steps: the metrics that explain the change, largest difference first.
         turn: index of the turn that explains the change.
-        turns: how many turns the case has.
-        trial: index of the trial that explains it, on the side that fails; None where the case was asked once.
-        question: what is asked in that turn.
-        before: the base's answer; None where there is none.
-        after: the head's answer; None where there is none.
+        turns: number of turns of the case.
+        trial: index of the failing trial that explains the change; None if the case has one trial.
+        question: the input of that turn.
+        before: the base's answer; None if the base has no answer.
+        after: the head's answer; None if the head has no answer.
     """
 
     id: str
@@ -161,10 +165,10 @@ class CaseChange(Struct, frozen=True):
     after: str | None
 
 
-class ChangedCases(Made[CaseChange]):
-    """The changed cases of large runs, each made when it is asked for.
+class ChangedCases(LazySequence[CaseChange]):
+    """The changed cases of large runs, created on demand.
 
-    `ids` are theirs; `gating` is how many of them are not in quarantine.
+    `ids` holds their ids, `gating` the number of cases that are not quarantined.
     """
 
     def __init__(self, ids: Sequence[str], gating: int, make: Callable[[int], CaseChange]) -> None:
@@ -172,21 +176,21 @@ class ChangedCases(Made[CaseChange]):
         self.ids, self.gating = ids, gating
 
 
-def gating(cases: Sequence[CaseChange]) -> int:
-    """Return how many changed cases are not in quarantine: these come first."""
+def count_gating(cases: Sequence[CaseChange]) -> int:
+    """Return the number of changed cases that are not quarantined."""
     return cases.gating if isinstance(cases, ChangedCases) else sum(not case.quarantined for case in cases)
 
 
 def changed_ids(cases: Sequence[CaseChange]) -> Iterable[str]:
-    """Return the ids of changed cases, without making these."""
+    """Return the ids of changed cases, without creating the cases."""
     return cases.ids if isinstance(cases, ChangedCases) else [case.id for case in cases]
 
 
 class UnpairedCase(Struct, frozen=True, omit_defaults=True):
-    """A case that takes no part, by its id and title.
+    """A case that is not compared, by its id and title.
 
     `why` is `added`, `removed`, `changed` (other questions or expectations), or `not evaluated` on one side. `failing`
-    tells whether it fails now, outside of quarantine, and `quarantined` whether it is there now.
+    is true if the case fails in the head and is not quarantined, `quarantined` if it is quarantined in the head.
     """
 
     id: str
@@ -198,9 +202,9 @@ class UnpairedCase(Struct, frozen=True, omit_defaults=True):
 
 
 class Consumed(Struct, frozen=True, omit_defaults=True):
-    """What one run took: US dollars, tokens, and milliseconds of latency; None where it is not known.
+    """The usage of one run: US dollars, tokens, and milliseconds of latency; None if unknown.
 
-    `p95_first_token_ms` is the time within which 95 % of the answers that tell it had begun.
+    `p95_first_token_ms` is the 95 % quantile of the known times to an answer's first token.
     """
 
     cost_usd: float | None
@@ -211,9 +215,9 @@ class Consumed(Struct, frozen=True, omit_defaults=True):
 
 
 class Unknown(Struct, frozen=True):
-    """Cases of which one side is not known: in error, not run, or not evaluated by a metric that gates.
+    """The number of cases whose result is unknown on one side: in error, not run, or a gating metric is missing.
 
-    `worse` is how many of these `cases` could have got worse, whatever is known of the other side.
+    `worse` is the number of these `cases` that could have got worse.
     """
 
     cases: int = 0
@@ -221,25 +225,26 @@ class Unknown(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True, omit_defaults=True):
-    """What changed between two runs.
+    """The changes between two runs.
 
     Attributes:
-        base: the run that is compared with.
+        base: the run of the base.
         head: the run that is judged.
-        margin: the largest loss that counts as none, 0..1.
-        paired: cases that both runs have with the same questions and expectations, and that both could judge.
-        pass_rate: share of passing cases, judged by the head's criteria on metrics that both have; None without pairs.
-        metrics: every metric that one of the runs has, in order of name.
-        regressed: cases that passed on the base and fail now, worst first, those in quarantine last.
-        fixed: cases that failed on the base and pass now, likewise.
-        unpaired: cases that take no part.
-        base_consumed: what the base took.
-        head_consumed: what the head took.
-        notices: what the reader should know, each one sentence.
-        unknown_now: what this run leaves unknown of cases that the base knows.
-        unknown_base: what the base leaves unknown.
-        exam: how the terms of the head differ from the base's; None where none is less strict, other or unknown.
-        targets: what the base's cases were asked through and what the head's; None where it is the same.
+        margin: the largest tolerated regression, 0..1.
+        paired: number of cases that both runs judged with the same questions and expectations.
+        pass_rate: difference of the pass rates, by the head's criteria on the metrics of both runs; None if no pair is
+            decided.
+        metrics: every metric of either run, sorted by name.
+        regressed: cases that passed on the base and fail now, worst first, quarantined ones last.
+        fixed: cases that failed on the base and pass now, largest change first, quarantined ones last.
+        unpaired: cases that are not compared.
+        base_consumed: usage of the base.
+        head_consumed: usage of the head.
+        notices: notices for the reader, one sentence each.
+        unknown_now: cases whose result is unknown only in this run.
+        unknown_base: cases whose result is unknown on the base.
+        exam: the head's changes of the base's terms; None if nothing is less strict, changed or unknown.
+        targets: the targets of base and head; None if they are the same.
     """
 
     base: ComparedRun
@@ -260,7 +265,8 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     targets: tuple[str, str] | None = None
 
     def measures(self, *, gating: bool = False) -> Iterator[tuple[str, Difference]]:
-        """Yield the pass rate and every metric that can be compared, by name; with `gating` those alone that gate."""
+        """Yield name and difference of the pass rate and of every comparable metric; with `gating`, only of those that
+        gate."""
         if self.pass_rate is not None:
             yield "pass rate", self.pass_rate
         for metric in self.metrics:
@@ -269,28 +275,29 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
 
     @property
     def left_out(self) -> tuple[UnpairedCase, ...]:
-        """The run's cases that are not compared, without those in quarantine."""
+        """The head's cases that are not compared, except quarantined ones."""
         return tuple(case for case in self.unpaired if case.why != "removed" and not case.quarantined)
 
     @property
     def failing_unseen(self) -> int:
-        """How many cases fail now and are not compared."""
+        """Number of cases that fail now and are not compared."""
         return sum(case.failing for case in self.left_out)
 
     @property
     def complete(self) -> bool:
-        """Whether no case could have got worse unseen: none fails uncompared, or is unknown on one side."""
+        """Whether the comparison finds every case that got worse: all failing cases are compared, no case was left out
+        because it was not evaluated, and all compared results are known in both runs."""
         unknown = self.unknown_now.cases or self.unknown_base.cases
         return not unknown and not any(case.failing or case.why == "not evaluated" for case in self.left_out)
 
     @property
     def part(self) -> str:
-        """How many of the run's cases are compared, such as `1 of 12 cases`."""
+        """The part of the run's cases that is compared, such as `1 of 12 cases`."""
         cases = self.paired + len(self.left_out)
         return f"{self.paired:,} of {cases:,} {'case' if cases == 1 else 'cases'}"
 
     def without_times(self) -> Comparison:
-        """Return it without what differs between two runs that answer the same."""
+        """Return the comparison without start times and latencies, which differ even if all answers are equal."""
         return replace(
             self,
             base=replace(self.base, started_at=""),

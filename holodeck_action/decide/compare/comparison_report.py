@@ -1,4 +1,4 @@
-"""What `compare` says of two runs: the comparison, the gates on it, and an exit code."""
+"""The report of `compare`: the comparison of two runs, the gates on it, and an exit code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.compare.regressions import judge_comparison
-from holodeck_action.decide.exam_gate import with_exam
+from holodeck_action.decide.exam_gate import add_exam_gate
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.gates import gate_sentence
 from holodeck_action.decide.verdict import GateVerdict, VerdictOutcome
@@ -16,18 +16,18 @@ COMPARISON_VERSION = 1
 
 
 class ComparisonReport(Struct, frozen=True):
-    """Two runs compared, and judged by what changed alone.
+    """The report of `compare`: two runs, judged only by the gates on changes.
 
     Attributes:
-        version: of this form.
+        version: version of this format.
         suite: name of the head's suite.
-        folder: the suite's in its repository; empty where it is not known.
-        outcome: `passed`, `failed`, or `incomplete` where nothing can be compared.
+        folder: folder of the suite in its repository; empty if unknown.
+        outcome: `passed`, `failed`, or `incomplete` if nothing can be compared.
         exit_code: 0, 1 or 3.
-        reason: why.
+        reason: reason of the outcome.
         gates: the gates on changes.
-        warnings: what the settings only warn of.
-        comparison: what changed.
+        warnings: changes for which the settings only warn.
+        comparison: the changes.
     """
 
     version: int
@@ -47,16 +47,16 @@ def report_comparison(
     """Judge a comparison.
 
     Args:
-        comparison: what changed.
-        settings: what a loss does.
-        max_regressions: cases that may have got worse; None for none.
+        comparison: the changes.
+        settings: settings of the comparison, with the reactions to regressions.
+        max_regressions: number of cases that may get worse; None means 0.
         suite: name of the head's suite.
-        folder: the suite's in its repository.
+        folder: folder of the suite in its repository.
     """
-    judged = with_exam(judge_comparison(comparison, "", settings, max_regressions), comparison, "", settings)
+    judged = add_exam_gate(judge_comparison(comparison, "", settings, max_regressions), comparison, "", settings)
     violated = [gate for gate in judged.gates if gate.state == "failed"]
     outcome: VerdictOutcome = "passed"
-    code, reason = ExitCode.PASSED, "nothing that the settings fail on got worse"
+    code, reason = ExitCode.PASSED, "nothing got worse that can fail this comparison"
     if not comparison.complete:
         reason += f" in the {comparison.part} that are compared"
     if violated:
@@ -67,7 +67,10 @@ def report_comparison(
         reason = "; ".join(map(gate_sentence, open_gates))
     elif not comparison.paired:
         outcome, code = "incomplete", ExitCode.INCOMPLETE
-        reason = "no case is the same in both runs, so nothing is compared"
+        reason = "the runs have no case in common, so nothing is compared"
+    elif judged.gates and all(gate.state == "skipped" for gate in judged.gates):
+        outcome, code = "incomplete", ExitCode.INCOMPLETE
+        reason = f"every gate is skipped: {judged.gates[0].reason}"
     return ComparisonReport(
         COMPARISON_VERSION, suite, folder, outcome, code, reason, judged.gates, judged.warnings, comparison
     )

@@ -1,4 +1,4 @@
-"""Paired differences of pass rate and metrics, with what chance allows (docs/statistics.md)."""
+"""Paired differences of the pass rate and of metrics, with their statistics (docs/statistics.md)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_TRIALS = 10
 
 
 class Values:
-    """The values of cases on both sides, 0..1: means over turns of the means over trials; a few numbers a case."""
+    """The values of cases on both sides, 0..1; a case's value is the mean over its turns of the mean over trials."""
 
     def __init__(self) -> None:
         self.base, self.head = Weighted(), Weighted()
@@ -32,11 +32,11 @@ class Values:
         """Add a case.
 
         Args:
-            base: its value on the base.
-            head: its value of the head.
-            weight: of the case.
-            noise: variance of head − base that repeating the case explains; None where no trial was repeated.
-            trials: how many trials it comes from, on the side with fewer.
+            base: value of the case on the base.
+            head: value of the case in the head.
+            weight: weight of the case.
+            noise: variance of head − base that is due to differences between trials; None if there is one trial.
+            trials: number of the case's trials, on the side with fewer.
         """
         self.trials = min(trials, self.trials) if len(self) else trials
         self.base.add(base, weight)
@@ -46,10 +46,10 @@ class Values:
 
 
 class PassTally:
-    """What passed on both sides, case by case.
+    """The passes on both sides, added case by case.
 
-    That is the share of passing trials where all trials of all cases were repeated and run; where trials ended when
-    their case was decided, shares would depend on when, and the case's own verdict counts, 1 or 0.
+    The value of a case is its proportion of passing trials if cases are repeated and all their trials ran. If trials
+    stopped once their case was decided, that proportion would be biased, so the case's verdict counts, 1 or 0.
     """
 
     def __init__(self) -> None:
@@ -70,12 +70,12 @@ class PassTally:
 
     @property
     def by_trial(self) -> bool:
-        """Whether it is counted in trials."""
+        """Whether a case's value is its proportion of passing trials."""
         return self._repeated and self._complete
 
     @property
     def values(self) -> Values:
-        """What passed."""
+        """The values of the cases on both sides."""
         return self._shares if self.by_trial else self._verdicts
 
 
@@ -89,9 +89,9 @@ def _add_shares(values: Values, pair: CasePair) -> None:
 
 
 class MetricValues:
-    """The values of a metric over cases in which both sides have one for the same turns.
+    """The values of a metric, over the cases in which both sides have scores on the same turns.
 
-    `missing` is for how many cases one side has none, `example` one of these and why.
+    `missing` counts the cases in which one side lacks a score, `example` describes one of them.
     """
 
     def __init__(self) -> None:
@@ -99,14 +99,14 @@ class MetricValues:
         self.missing = 0
         self.example = ""
 
-    def miss(self, why: str) -> None:
-        """Add a case of which one side has no value."""
+    def add_missing(self, why: str) -> None:
+        """Count a case in which one side lacks a score; `why` describes it."""
         self.example = min(self.example, why) if self.missing else why
         self.missing += 1
 
 
 def add_metrics(found: dict[str, MetricValues], pair: CasePair) -> None:
-    """Add the values of every metric of a case, by name."""
+    """Add the values of each of a case's metrics to `found`, by name."""
     base, head = _scores(pair.base), _scores(pair.head)
     names: dict[str, list[Place]] = {}
     for place in base.scores.keys() | head.scores.keys():
@@ -116,7 +116,7 @@ def add_metrics(found: dict[str, MetricValues], pair: CasePair) -> None:
         lost = sorted(place for place in places if place not in base.scores or place not in head.scores)
         if lost:
             where, side = ("on the base", base) if lost[0] not in base.scores else ("in this run", head)
-            metric.miss(f"{pair.same.title}, {where}: {side.reasons.get(lost[0], 'not evaluated')}")
+            metric.add_missing(f"{pair.same.title}, {where}: {side.reasons.get(lost[0], 'not evaluated')}")
         else:
             _add_scores(metric.values, pair, [(base.scores[place], head.scores[place]) for place in sorted(places)])
 
@@ -127,7 +127,7 @@ class _Scores(Struct, frozen=True):
 
 
 def _scores(verdict: CaseVerdict) -> _Scores:
-    """Return the scores of each metric on each turn, one for each trial, and why there is none."""
+    """Return the scores of each metric on each turn, one for each trial, and the reasons why scores are missing."""
     scores: dict[Place, list[float]] = {}
     reasons: dict[Place, str] = {}
     for turn in verdict.turns:
@@ -141,7 +141,7 @@ def _scores(verdict: CaseVerdict) -> _Scores:
 
 
 def _score(metric: MetricVerdict) -> float | None:
-    """Return a metric's number; of a category whether it passes."""
+    """Return a metric's score; for a category 1 if it passes and 0 if it fails; None if it was not evaluated."""
     if metric.outcome in ("skipped", "error"):
         return None
     if metric.score is None and metric.outcome in ("passed", "failed"):
@@ -167,11 +167,11 @@ def _variance_of_mean(values: Sequence[float]) -> float:
 
 
 def difference(values: Values, margin: float, *, minimize: bool = False) -> Difference:
-    """Return the paired difference of some values, its p-values not yet adjusted.
+    """Return the paired difference of the values, before p-values are adjusted and the state is set.
 
     Args:
-        values: of the cases, at least one.
-        margin: the largest loss that counts as none.
+        values: values of at least one case.
+        margin: the largest tolerated regression.
         minimize: whether low values are good.
     """
     sign = -1 if minimize else 1
@@ -191,7 +191,7 @@ def difference(values: Values, margin: float, *, minimize: bool = False) -> Diff
         p_shown=None,
         state="inconclusive",
         detectable=None,
-        settles=_settling(values, found, mean, margin),
+        settles=_cases_needed(values, found, mean, margin),
     )
     if len(values) < MANY_ENOUGH:
         return made
@@ -211,36 +211,38 @@ def _mean(values: paired_statistics.Weighted) -> float:
     return mean + 0.0
 
 
-def with_states(differences: Sequence[Difference], gating: Sequence[bool], margin: float) -> tuple[Difference, ...]:
-    """Return differences with adjusted p-values and with what they show.
+def judge_differences(
+    differences: Sequence[Difference], gating: Sequence[bool], margin: float
+) -> tuple[Difference, ...]:
+    """Return differences with adjusted p-values and states.
 
     Args:
-        differences: all that are shown.
-        gating: whether each of them gates.
-        margin: the largest loss that counts as none.
+        differences: all differences that are reported.
+        gating: for each difference, whether it gates.
+        margin: the largest tolerated regression.
     """
-    shown = _adjusted(differences, [True] * len(differences), paired_statistics.benjamini_hochberg)
-    gated = _adjusted(differences, gating, paired_statistics.holm)
+    shown = _adjust_p_values(differences, [True] * len(differences), paired_statistics.benjamini_hochberg)
+    gated = _adjust_p_values(differences, gating, paired_statistics.holm)
     complete = (
         replace(each, p_shown=p_shown, p_gating=p_gating)
         for each, p_shown, p_gating in zip(differences, shown, gated, strict=True)
     )
-    judged = (replace(each, state=_state(each, margin)) for each in complete)
+    judged = (replace(each, state=_change_state(each, margin)) for each in complete)
     return tuple(each if each.state == "inconclusive" else replace(each, settles="") for each in judged)
 
 
-def _adjusted(
+def _adjust_p_values(
     differences: Sequence[Difference],
     chosen: Sequence[bool],
     adjust: Callable[[Sequence[float]], tuple[float, ...]],
 ) -> list[float | None]:
-    """Return the p-values of the chosen differences adjusted together, None for the others."""
+    """Return the p-values of the chosen differences, adjusted together; None for the others."""
     tested = [each.p_value if wanted else None for each, wanted in zip(differences, chosen, strict=True)]
     adjusted = iter(adjust([p for p in tested if p is not None]))
     return [None if p is None else next(adjusted) for p in tested]
 
 
-def _state(found: Difference, margin: float) -> ChangeState:
+def _change_state(found: Difference, margin: float) -> ChangeState:
     if found.low is None or found.high is None:
         return "inconclusive"
     p = found.p_shown if found.p_gating is None else found.p_gating
@@ -249,14 +251,15 @@ def _state(found: Difference, margin: float) -> ChangeState:
     return "non_inferior" if found.low > -margin else "inconclusive"
 
 
-def _settling(values: Values, found: paired_statistics.Weighted, mean: float, margin: float) -> str:
-    """Say how many cases and trials would see the margin, or tell a smaller loss from none and from the margin."""
+def _cases_needed(values: Values, found: paired_statistics.Weighted, mean: float, margin: float) -> str:
+    """Return a sentence with the number of cases and trials that would detect a change of the margin, or of the
+    measured regression."""
     effect = min(margin, max(-mean, margin + mean))
     trials, noise = values.trials, weighted_mean(values.noise)
-    points = f"would see a change of {100 * effect:.2g} points"
-    needed = paired_statistics.cases_to_see(effect, found)
+    points = f"would detect a change of {100 * effect:.2g} points"
+    needed = paired_statistics.cases_to_detect(effect, found)
     for more in range(trials + 1, _MOST_TRIALS + 1) if noise else ():
-        with_more = paired_statistics.cases_to_see(effect, found, noise or 0.0, trials / more)
+        with_more = paired_statistics.cases_to_detect(effect, found, noise or 0.0, trials / more)
         if with_more <= len(values) and with_more < needed and len(values) >= MANY_ENOUGH:
             return f"{len(values)} cases × {more} trials {points}"
     return f"{max(MANY_ENOUGH, needed)} cases × {trials} trial{'s' * (trials > 1)} {points}"

@@ -16,12 +16,12 @@ Weighted = Sequence[tuple[float, float]]
 """(difference −1..1, weight above 0) of each case."""
 
 Z_80 = 0.8416212335729143
-"""80 % quantile of the normal distribution: the power with which a minimum detectable effect is seen."""
+"""80 % quantile of the normal distribution: the power at which a minimum detectable effect is detected."""
 EXACT_UP_TO = 14
-"""Non-zero differences whose 2ⁿ signs are all tried."""
+"""Largest number of non-zero differences for which all 2ⁿ sign patterns are tried."""
 RESAMPLES = 9_999
 ENOUGH_FOR_T = 5
-"""Non-zero differences below which Student's interval is too narrow (docs/statistics.md has the simulation)."""
+"""With fewer non-zero differences, Student's interval is too narrow (docs/statistics.md has the simulation)."""
 _SEED = 20_130_716
 _ROUNDING = 1e-10
 _DIGITS = 12
@@ -29,19 +29,19 @@ _STEPS = 60
 
 
 def difference(base: float, head: float) -> float:
-    """Return head − base without the rounding errors of floats, which would count as a change."""
+    """Return head − base, rounded so that floating-point errors do not count as a change."""
     return round(head - base, _DIGITS) + 0.0
 
 
 def is_binary(differences: Weighted) -> bool:
-    """Tell whether every case went from pass to pass or fail, or the reverse: differences of −1, 0 and 1 only."""
+    """Return whether all differences are −1, 0 or 1, as for cases that pass or fail."""
     return all(value in (-1.0, 0.0, 1.0) for value, _ in differences)
 
 
 def p_value(differences: Weighted) -> float:
-    """Return the two-sided p of "nothing has changed".
+    """Return the two-sided p-value of the hypothesis that nothing has changed.
 
-    McNemar's mid-p for binary differences of cases of equal weight, else the sign-flip permutation test.
+    It comes from McNemar's mid-p test if differences are binary and weights are equal, else from the sign-flip test.
     """
     if is_binary(differences) and len({weight for _, weight in differences}) <= 1:
         values = [value for value, _ in differences]
@@ -63,7 +63,7 @@ def mcnemar_mid_p(lost: int, gained: int) -> float:
 
 
 def sign_flip_p(differences: Weighted) -> float:
-    """Return the two-sided p of the sign-flip permutation test on the (weighted) mean difference.
+    """Return the two-sided p-value of the sign-flip permutation test on the weighted mean difference.
 
     Exact up to 14 non-zero differences, else Monte Carlo with a fixed seed and p = (count + 1)/(R + 1), R = 9,999;
     memory grows with R only. Source: Good 2005, §3.2; Phipson & Smyth 2010 for the + 1.
@@ -78,7 +78,7 @@ def sign_flip_p(differences: Weighted) -> float:
         for size in sizes:
             sums = np.concatenate((sums - size, sums + size))
         return float(np.mean(np.abs(sums) >= observed))
-    # One random byte holds the signs of eight differences, whose 256 possible sums are looked up.
+    # One random byte gives the signs of eight differences; their 256 possible sums are looked up.
     random, sums = Random(_SEED), np.zeros(RESAMPLES)
     signs = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     for start in range(0, len(sizes), 8):
@@ -91,17 +91,17 @@ def sign_flip_p(differences: Weighted) -> float:
 def interval(differences: Weighted) -> tuple[float, float]:
     """Return the 95 % interval of the mean difference, within −1..1.
 
-    Student's where at least 5 differences of graded scores are not zero, else the paired score interval.
+    Student's interval if differences are graded, not binary, and at least 5 are not zero; else the score interval.
     """
-    if _few_changes(differences):
-        return score_interval(*_changes(differences))
+    if _has_few_changes(differences):
+        return score_interval(*_count_changes(differences))
     return student_interval(differences)
 
 
 def student_interval(differences: Weighted) -> tuple[float, float]:
     """Return Student's 95 % interval of the mean difference, within −1..1.
 
-    d̄ ± t·√(s²/n), n the effective sample size and n − 1 degrees of freedom. Source: Miller 2024, §4.2.
+    d̄ ± t·√(s²/n), with the effective sample size n and n − 1 degrees of freedom. Source: Miller 2024, §4.2.
     """
     mean, error, freedom = _moments(differences)
     half = student_t_quantile(0.975, freedom) * error
@@ -109,26 +109,26 @@ def student_interval(differences: Weighted) -> tuple[float, float]:
 
 
 def score_interval(lost: float, gained: float, n: float) -> tuple[float, float]:
-    """Return Tango's 95 % score interval of (gained − lost)/n; ±z²/(n + z²) when nothing was lost or gained.
+    """Return Tango's 95 % score interval of (gained − lost)/n; ±z²/(n + z²) if both are 0.
 
-    With fractions of cases it is too wide rather than too narrow: d² ≤ |d| bounds the variance by that of whole
-    cases. Source: Tango 1998, §3.
+    For graded scores it is conservative: since d² ≤ |d|, their variance is at most the one assumed. Source: Tango 1998,
+        §3.
 
     Args:
-        lost: cases that passed before and fail now.
-        gained: cases that failed before and pass now.
-        n: all pairs.
+        lost: number of cases that passed before and fail now; for graded scores, the sum of the losses.
+        gained: number of cases that failed before and pass now; for graded scores, the sum of the gains.
+        n: number of pairs.
     """
     return 0.0 - _score_upper_end(gained, lost, n), _score_upper_end(lost, gained, n)
 
 
 def _score_upper_end(lost: float, gained: float, n: float) -> float:
-    """Return the δ at which (gained − lost − nδ)/√(n(2q + δ(1 − δ))) is −z.
+    """Return the δ for which (gained − lost − nδ)/√(n(2q + δ(1 − δ))) = −z.
 
-    q, the share that was lost if the difference is δ, is the larger root of 2nq² + bq − lost·δ(1 − δ) = 0.
+    q is the expected proportion of lost cases if the difference is δ: the larger root of 2nq² + bq − lost·δ(1 − δ) = 0.
     """
 
-    def excluded(delta: float) -> bool:
+    def is_excluded(delta: float) -> bool:
         b = -lost - gained + (2 * n + lost - gained) * delta
         product = 2 * lost * delta * (1 - delta)
         root = math.sqrt(max(0.0, b * b + 4 * n * product))
@@ -136,11 +136,11 @@ def _score_upper_end(lost: float, gained: float, n: float) -> float:
         variance = n * (2 * share + delta * (1 - delta))
         return n * delta - (gained - lost) > Z_95 * math.sqrt(max(0.0, variance))
 
-    return _first(excluded, (gained - lost) / n, 1.0)
+    return _bisect(is_excluded, (gained - lost) / n, 1.0)
 
 
 def holm(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return p-values adjusted so that all claims below α hold together with 1 − α. Source: Holm 1979."""
+    """Return p-values adjusted by Holm's method, which controls the family-wise error rate. Source: Holm 1979."""
     adjusted = [0.0] * len(p_values)
     highest = 0.0
     for rank, position in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
@@ -150,7 +150,7 @@ def holm(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
-    """Return p-values adjusted so that a share α of the claims below α is wrong. Source: Benjamini & Hochberg 1995."""
+    """Return p-values adjusted to control the false discovery rate. Source: Benjamini & Hochberg 1995."""
     adjusted = [0.0] * len(p_values)
     lowest, n = 1.0, len(p_values)
     for rank, position in reversed(list(enumerate(sorted(range(n), key=p_values.__getitem__), start=1))):
@@ -160,53 +160,54 @@ def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
 
 
 def minimum_detectable_effect(differences: Weighted) -> float | None:
-    """Return the smallest change that is seen with a probability of 80 % at α = 0.05; None where not even 1 is.
+    """Return the smallest change that is detected with 80 % power at α = 0.05; None if it would be above 1.
 
-    (t₀.₉₇₅ + t₀.₈)·√(s²/n) where Student's interval applies (Bloom 1995), else the δ at which
-    z₀.₉₇₅·√ψ + z₀.₈·√(ψ − δ²) = δ·√n with ψ the share of cases that change: δ and those that change both ways
-    (Connor 1987).
+    It is (t₀.₉₇₅ + t₀.₈)·√(s²/n) if Student's interval applies (Bloom 1995), else the solution δ of z₀.₉₇₅·√ψ +
+    z₀.₈·√(ψ − δ²) = δ·√n (Connor 1987). ψ is the proportion of changing cases: δ plus twice the proportion of the
+    measured lost or gained cases, whichever are fewer.
     """
-    if _few_changes(differences):
-        lost, gained, n = _changes(differences)
+    if _has_few_changes(differences):
+        lost, gained, n = _count_changes(differences)
         return _detectable(2 * min(lost, gained) / n, n)
     _, error, freedom = _moments(differences)
     effect = (student_t_quantile(0.975, freedom) + student_t_quantile(0.8, freedom)) * error
     return effect if effect <= 1 else None
 
 
-def cases_to_see(effect: float, differences: Weighted, noise: float = 0.0, less: float = 1.0) -> int:
-    """Return how many cases see a change of `effect` with a probability of 80 % at α = 0.05.
+def cases_to_detect(effect: float, differences: Weighted, noise: float = 0.0, less: float = 1.0) -> int:
+    """Return the number of cases needed to detect a change of `effect` with 80 % power at α = 0.05.
 
     Args:
         effect: the change, above 0 and at most 1.
-        differences: what was found.
-        noise: part of the variance of the differences that comes from repeating a case.
-        less: factor on this part: trials now / trials then.
+        differences: the measured differences.
+        noise: variance of the differences that is due to differences between trials.
+        less: factor by which more trials reduce `noise`: trials now / planned trials.
     """
-    if _few_changes(differences):
-        lost, gained, n = _changes(differences)
+    if _has_few_changes(differences):
+        lost, gained, n = _count_changes(differences)
         changing = min(1.0, 2 * min(lost, gained) / n + effect)
         needed = ((Z_95 * math.sqrt(changing) + Z_80 * math.sqrt(max(0.0, changing - effect**2))) / effect) ** 2
     else:
         _, error, freedom = _moments(differences)
         variance = error**2 * (freedom + 1)
         variance -= min(noise, variance) * (1 - less)
-        # Student's quantiles are larger than the normal's: 2 cases more make up for it.
+        # Two more cases make up for Student's quantiles, which are larger than the normal ones.
         needed = ((Z_95 + Z_80) / effect) ** 2 * variance + 2
     return math.ceil(needed - _ROUNDING)
 
 
 def _detectable(changing_both_ways: float, n: float) -> float | None:
-    def seen(effect: float) -> bool:
+    def is_detected(effect: float) -> bool:
         changing = min(1.0, changing_both_ways + effect)
         spread = Z_95 * math.sqrt(changing) + Z_80 * math.sqrt(max(0.0, changing - effect**2))
         return effect * math.sqrt(n) >= spread
 
-    return _first(seen, 0.0, 1.0) if seen(1.0) else None
+    return _bisect(is_detected, 0.0, 1.0) if is_detected(1.0) else None
 
 
-def _few_changes(differences: Weighted) -> bool:
-    """Tell whether Student's interval does not apply: whole cases, few changes, or one case that outweighs all."""
+def _has_few_changes(differences: Weighted) -> bool:
+    """Return whether Student's interval does not apply: the differences are binary, few are non-zero, or one case has
+    almost all of the weight."""
     return (
         is_binary(differences)
         or sum(value != 0 for value, _ in differences) < ENOUGH_FOR_T
@@ -214,8 +215,9 @@ def _few_changes(differences: Weighted) -> bool:
     )
 
 
-def _changes(differences: Weighted) -> tuple[float, float, float]:
-    """Return what was lost, gained, and how many cases there are, in cases: of weights, Kish's effective number."""
+def _count_changes(differences: Weighted) -> tuple[float, float, float]:
+    """Return the numbers of lost, gained and all cases; if weights differ, they are scaled to the effective sample
+    size."""
     n = effective_sample_size([weight for _, weight in differences])
     lost = weighted_mean([(max(0.0, -value), weight) for value, weight in differences])
     gained = weighted_mean([(max(0.0, value), weight) for value, weight in differences])
@@ -234,8 +236,8 @@ def _moments(differences: Weighted) -> tuple[float, float, float]:
     return mean, math.sqrt(squares / freedom), freedom
 
 
-def _first(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Return where something begins to hold between two numbers, by bisection; `high` where it never does."""
+def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
+    """Return the point between two numbers at which a predicate becomes true, by bisection; `high` if it never does."""
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)

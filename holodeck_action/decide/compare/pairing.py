@@ -1,4 +1,4 @@
-"""The cases of two runs side by side: which are the same, and both judged as the head judges."""
+"""Pairs of the same case in two runs, with both sides judged by the head's criteria."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holodeck_action.record.evaluation import Criteria, Evaluation
 from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 
 Place = tuple[int, str]
-"""Index of a turn, and name of a metric on it."""
+"""Index of a turn and name of a metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,10 @@ class SameCase:
     """A case with the same questions and expectations in both runs.
 
     Attributes:
-        base: the base's.
-        head: the head's.
-        base_asked: an evaluation of each metric on each turn of the base; a completed one where there is one.
-        head_asked: those of the head.
+        base: the case in the base.
+        head: the case in the head.
+        base_asked: one evaluation of each metric on each turn of the base, a completed one if possible.
+        head_asked: one evaluation of each metric on each turn of the head, a completed one if possible.
     """
 
     base: CaseRecord
@@ -35,18 +35,18 @@ class SameCase:
     head_asked: Mapping[Place, Evaluation] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Look for what was asked."""
-        object.__setattr__(self, "base_asked", _asked(self.base))
-        object.__setattr__(self, "head_asked", _asked(self.head))
+        """Index the evaluations of both sides."""
+        object.__setattr__(self, "base_asked", _evaluations_by_place(self.base))
+        object.__setattr__(self, "head_asked", _evaluations_by_place(self.head))
 
     @property
     def title(self) -> str:
-        """The case's name, or its id without one."""
+        """The case's name, or its id if it has no name."""
         return title(self.head)
 
     @property
     def common(self) -> Iterator[tuple[Place, Evaluation, Evaluation]]:
-        """What both sides were asked: where, by the base, by the head."""
+        """Turn and metric of each evaluation that both sides have, with the base's and the head's evaluation."""
         for place, asked in self.head_asked.items():
             before = self.base_asked.get(place)
             if before is not None:
@@ -54,9 +54,9 @@ class SameCase:
 
 
 class CasePair(Struct, frozen=True):
-    """A case judged alike in both runs: by the head's criteria, on what both were asked, over as many trials.
+    """A case judged by the same rules in both runs: the head's criteria, the common metrics, the same number of trials.
 
-    `quarantined`: the head's run has it in quarantine.
+    `base` and `head` are the verdicts, `trials` is the number of trials, `quarantined` whether the head quarantines it.
     """
 
     same: SameCase
@@ -67,16 +67,16 @@ class CasePair(Struct, frozen=True):
 
     @property
     def weight(self) -> float:
-        """The head's weight of the case."""
+        """Weight of the case in the head."""
         return self.same.head.weight
 
     @property
     def decided(self) -> bool:
-        """Whether both sides passed or failed."""
+        """Whether the case passed or failed on both sides."""
         return {self.base.judged, self.head.judged} <= {"passed", "failed"}
 
     def unknown_sides(self, gating: Set[str]) -> tuple[bool, bool]:
-        """Tell of base and head whether the verdict, or a metric that gates, is unknown."""
+        """Return, for base and head, whether the case's verdict or a gating metric's verdict is unknown."""
         base, head = (
             each.judged in ("error", "skipped")
             or any(trial.outcome == "error" for trial in each.trials)
@@ -87,7 +87,7 @@ class CasePair(Struct, frozen=True):
 
     @property
     def missing(self) -> str:
-        """Why one of the sides could not be judged; empty where both could."""
+        """Why a side could not be judged; an empty string if both could."""
         for where, verdict in (("on the base", self.base), ("in this run", self.head)):
             if verdict.judged in ("error", "skipped"):
                 return f"{where}: {verdict.reason}"
@@ -95,11 +95,11 @@ class CasePair(Struct, frozen=True):
 
 
 def title(case: CaseRecord) -> str:
-    """Return a case's name, or its id without one."""
+    """Return a case's name, or its id if it has no name."""
     return case.name or case.id
 
 
-def _asked(case: CaseRecord) -> dict[Place, Evaluation]:
+def _evaluations_by_place(case: CaseRecord) -> dict[Place, Evaluation]:
     found: dict[Place, Evaluation] = {}
     for turn in case.turns:
         for evaluation in turn.evaluations:
@@ -109,22 +109,22 @@ def _asked(case: CaseRecord) -> dict[Place, Evaluation]:
     return found
 
 
-def judged_alike(same: SameCase, own: CaseVerdict, silent: Set[str], *, base_stops: bool, head_stops: bool) -> CasePair:
+def judge_alike(same: SameCase, own: CaseVerdict, silent: Set[str], *, base_stops: bool, head_stops: bool) -> CasePair:
     """Judge both sides of a case by the same rules.
 
-    Metrics count where both sides have them, with the head's criteria. Of different numbers of trials the first ones
-    count, with the head's share of trials that must pass.
+    Only metrics on both sides count, with the head's criteria. If the numbers of trials differ, only the first trials
+    count, and the head's required proportion of them must pass.
 
     Args:
         same: the case.
         own: the head's verdict in its own run.
-        silent: metrics that decide nothing.
-        base_stops: whether the base's trials end with the one that decides.
-        head_stops: whether the head's do.
+        silent: metrics that do not decide whether the case passes.
+        base_stops: whether the base stopped repeating a case once it was decided.
+        head_stops: whether the head stopped repeating a case once it was decided.
     """
     base, head = same.base, same.head
     if not base.trials or not head.trials:
-        # A case that was not run has no criteria that both could be judged by.
+        # A case that was not run has no criteria to apply to both sides.
         before = judge_case(base, stop_when_decided=base_stops)
         return CasePair(same, before, own, min(base.repeat, head.repeat), own.outcome == "quarantined")
     trials = min(base.repeat, head.repeat)
@@ -134,15 +134,15 @@ def judged_alike(same: SameCase, own: CaseVerdict, silent: Set[str], *, base_sto
         for place, _, asked in same.common
     }
     stops = base_stops or head_stops
-    ours = _alike(head, criteria, same.head_asked, trials, needed)
-    theirs = _alike(base, criteria, same.base_asked, trials, needed)
+    ours = _apply_criteria(head, criteria, same.head_asked, trials, needed)
+    theirs = _apply_criteria(base, criteria, same.base_asked, trials, needed)
     as_run = ours is head and stops == head_stops
     judged = own if as_run else judge_case(ours, stop_when_decided=stops)
     return CasePair(same, judge_case(theirs, stop_when_decided=stops), judged, trials, own.outcome == "quarantined")
 
 
-def decides_alike(one: Criteria, other: Criteria) -> bool:
-    """Tell whether two criteria make the same verdict of the same score."""
+def gives_same_verdicts(one: Criteria, other: Criteria) -> bool:
+    """Return whether two criteria give the same verdict for the same score."""
     return (one.threshold, one.asserts, one.pass_values, one.polarity, one.fail_on_error) == (
         other.threshold,
         other.asserts,
@@ -152,22 +152,23 @@ def decides_alike(one: Criteria, other: Criteria) -> bool:
     )
 
 
-def _alike(
+def _apply_criteria(
     case: CaseRecord, criteria: Mapping[Place, Criteria], own: Mapping[Place, Evaluation], trials: int, needed: int
 ) -> CaseRecord:
-    """Return a case with its first trials, evaluated where there are criteria, and by them."""
+    """Return a case with only its first trials and only the evaluations that have an entry in `criteria`, which
+    replaces their own criteria."""
     as_asked = own.keys() == criteria.keys() and all(
-        decides_alike(evaluation.criteria, criteria[place]) for place, evaluation in own.items()
+        gives_same_verdicts(evaluation.criteria, criteria[place]) for place, evaluation in own.items()
     )
     if as_asked and (case.repeat, case.min_pass) == (trials, needed):
         return case
 
-    def turn_of(turn: TurnRecord) -> TurnRecord:
+    def convert_turn(turn: TurnRecord) -> TurnRecord:
         asked = ((each, criteria.get((turn.index, each.evaluator_name))) for each in turn.evaluations)
         return replace(turn, evaluations=tuple(replace(each, criteria=by) for each, by in asked if by is not None))
 
-    def trial_of(trial: TrialRecord) -> TrialRecord:
-        return replace(trial, turns=tuple(map(turn_of, trial.turns)))
+    def convert_trial(trial: TrialRecord) -> TrialRecord:
+        return replace(trial, turns=tuple(map(convert_turn, trial.turns)))
 
     tools = any(turn.tool_assertions for turn in case.turns)
     return replace(
@@ -175,5 +176,5 @@ def _alike(
         repeat=trials,
         min_pass=needed,
         asserting=case.asserting if as_asked else tools or any(each.asserts for each in criteria.values()),
-        trials=tuple(trial_of(trial) for trial in case.trials if trial.index < trials),
+        trials=tuple(convert_trial(trial) for trial in case.trials if trial.index < trials),
     )

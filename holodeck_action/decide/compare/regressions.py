@@ -1,4 +1,4 @@
-"""Gates on what changed since the base: cases, pass rate and metrics that got worse (docs/statistics.md)."""
+"""Gates on changes since the base: cases, pass rate and metrics that got worse (docs/statistics.md)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.compare.comparison import Comparison, Difference, gating
-from holodeck_action.decide.figures import counted
+from holodeck_action.decide.compare.comparison import Comparison, Difference, count_gating
+from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.verdict import GateState, GateVerdict
 from holodeck_action.suite.model.policy import Baseline, Reaction
 
@@ -17,7 +17,7 @@ _NAMED = 3
 
 
 class BaselineVerdict(Struct, frozen=True):
-    """The gates on a comparison, and what it shows that only warns, each one sentence."""
+    """The gates on a comparison, and the warnings about changes that cannot fail it, one sentence each."""
 
     gates: tuple[GateVerdict, ...]
     warnings: tuple[str, ...]
@@ -26,63 +26,65 @@ class BaselineVerdict(Struct, frozen=True):
 def judge_comparison(
     comparison: Comparison | None, missing: str, settings: Baseline, max_regressions: int | None
 ) -> BaselineVerdict:
-    """Judge what changed.
+    """Judge the changes.
 
     Args:
-        comparison: what changed; None where there is nothing to compare with.
-        missing: why there is nothing, in one sentence.
-        settings: what a loss does.
-        max_regressions: cases that may have got worse; None for none.
+        comparison: the changes; None if there is no base.
+        missing: why there is no base, in one sentence.
+        settings: settings of the comparison, with the reactions to regressions.
+        max_regressions: number of cases that may get worse; None means 0.
 
     Returns:
-        A gate for each reaction `fail`, and a sentence for each `warn` that there is cause for. Without pairs the gates
-        are undetermined, or skipped where the settings accept that, and the reports say why.
+        A gate for each reaction `fail`, and a warning for each violated gate with the reaction `warn`. If no case can
+        be compared, the gates are undetermined with `on_missing: fail`, else skipped.
     """
-    found = list(_found(comparison, max_regressions or 0) if comparison is not None and comparison.paired else ())
+    found = list(
+        _change_gates(comparison, max_regressions or 0) if comparison is not None and comparison.paired else ()
+    )
     reactions = {
         CASES: settings.on_case_regression,
         REGRESSED: settings.on_regressed,
         INCONCLUSIVE: settings.on_inconclusive,
     }
     if comparison is not None and not comparison.paired and comparison.unknown_now.cases:
-        found = list(_found(comparison, max_regressions or 0))
+        found = list(_change_gates(comparison, max_regressions or 0))
     if not found:
-        reason = missing or "no case is the same in the base, so nothing is compared"
+        reason = missing or "the base has no case in common with this run, so nothing is compared"
         short = "there is no base to compare with" if comparison is None and settings.on_missing == "warn" else reason
-        return _without_base(short, reactions, settings, max_regressions or 0)
+        return _gates_without_base(short, reactions, settings, max_regressions or 0)
     assert comparison is not None
-    found = [_as_known(gate, comparison, settings) for gate in found]
+    found = [_apply_unknowns(gate, comparison, settings) for gate in found]
     return BaselineVerdict(
         tuple(gate for gate in found if reactions[gate.name] == "fail"),
         tuple(gate.reason for gate in found if reactions[gate.name] == "warn" and gate.state == "failed"),
     )
 
 
-def _as_known(gate: GateVerdict, comparison: Comparison, settings: Baseline) -> GateVerdict:
-    """Return a gate as passed only if what is not known could not turn it.
+def _apply_unknowns(gate: GateVerdict, comparison: Comparison, settings: Baseline) -> GateVerdict:
+    """Return the gate, changed if it passed only because the results of some cases are unknown.
 
-    What this run leaves unknown makes it undetermined. What the base leaves unknown does so with `on_missing: fail`;
-    else the gate is skipped, unless it holds in any case.
+    Cases that are unknown in this run make it undetermined. Cases that are unknown on the base make it undetermined
+    with `on_missing: fail`; otherwise the gate is skipped, unless it would pass whatever their results are.
     """
     now, base = comparison.unknown_now, comparison.unknown_base
     if gate.state != "passed":
         return gate
     cases = gate.name == CASES
-    regressed = gating(comparison.regressed)
+    regressed = count_gating(comparison.regressed)
     if (cases and regressed + now.worse > gate.required) or (not cases and now.cases):
         count = now.worse if cases else now.cases
-        reason = f"{gate.reason}; {counted(count, 'case')} not wholly evaluated in this run could have got worse"
+        reason = f"{gate.reason}; {count_phrase(count, 'case')} not fully evaluated in this run may have got worse"
         return replace(gate, state="undetermined", reason=reason)
     if not base.cases:
         return gate
-    reason = f"{gate.reason}; the base leaves {counted(base.cases, 'case')} unknown"
+    reason = f"{gate.reason}; {count_phrase(base.cases, 'case')} not fully evaluated on the base"
     if settings.on_missing == "fail":
         return replace(gate, state="undetermined", reason=reason)
     could = regressed + now.worse + base.worse > gate.required if cases else True
     return replace(gate, state="skipped", reason=reason) if could else gate
 
 
-def _without_base(
+def _gates_without_base(
     reason: str, reactions: dict[str, Reaction], settings: Baseline, max_regressions: int
 ) -> BaselineVerdict:
     limits = {CASES: max_regressions}
@@ -95,35 +97,35 @@ def _without_base(
     return BaselineVerdict(tuple(gates), ())
 
 
-def _found(comparison: Comparison, max_regressions: int) -> Iterator[GateVerdict]:
-    cases = gating(comparison.regressed)
+def _change_gates(comparison: Comparison, max_regressions: int) -> Iterator[GateVerdict]:
+    cases = count_gating(comparison.regressed)
     allowed = "none" if max_regressions == 0 else f"{max_regressions:,}"
     which = "case" if cases or comparison.complete else "compared case"
-    reason = f"{counted(cases, which)} got worse than on the base, {allowed} allowed"
+    reason = f"{count_phrase(cases, which)} got worse than on the base, {allowed} allowed"
     if cases:
         more = f" and {cases - _NAMED} more" if cases > _NAMED else ""
         named = comparison.regressed[: min(cases, _NAMED)]
         reason += f": {', '.join(case.title for case in named)}{more}"
-    yield _at_most(CASES, cases, max_regressions, reason)
+    yield _limit_gate(CASES, cases, max_regressions, reason)
     measures = list(comparison.measures(gating=True))
-    worse = [text(name, change) for name, change in measures if change.state == "regressed"]
+    worse = [change_sentence(name, change) for name, change in measures if change.state == "regressed"]
     reason = "worse beyond chance: " + "; ".join(worse) if worse else "nothing is worse beyond chance"
-    yield _at_most(REGRESSED, len(worse), 0, reason)
+    yield _limit_gate(REGRESSED, len(worse), 0, reason)
     open_ones = [name for name, change in measures if change.state == "inconclusive"]
-    loss = f"a loss of more than {100 * comparison.margin:g} points"
-    reason = f"{loss} is ruled out"
+    points = f"{100 * comparison.margin:g} points"
+    reason = f"losses of more than {points} are ruled out"
     if open_ones:
-        reason = f"{loss} can neither be shown nor ruled out for {', '.join(open_ones)}"
-    yield _at_most(INCONCLUSIVE, len(open_ones), 0, reason)
+        reason = f"too few cases to rule out a loss of more than {points} in {', '.join(open_ones)}"
+    yield _limit_gate(INCONCLUSIVE, len(open_ones), 0, reason)
 
 
-def text(name: str, change: Difference) -> str:
-    """Say what became of a measure: its values on both sides, and the interval of the difference where there is one."""
+def change_sentence(name: str, change: Difference) -> str:
+    """Return name and values of a measure on both sides, with the interval of the difference if there is one."""
     said = f"{name} {change.base:.3g} → {change.head:.3g}"
     if change.low is None or change.high is None:
         return said
     return f"{said} (95 % interval of the difference {change.low:+.3f} to {change.high:+.3f})"
 
 
-def _at_most(name: str, actual: int, limit: int, reason: str) -> GateVerdict:
+def _limit_gate(name: str, actual: int, limit: int, reason: str) -> GateVerdict:
     return GateVerdict(name, "passed" if actual <= limit else "failed", actual, limit, reason)

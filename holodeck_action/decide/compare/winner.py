@@ -1,4 +1,4 @@
-"""Which of two runs is the better one, as far as a comparison can tell."""
+"""The better of two runs, if a comparison can determine it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from holodeck_action.decide.compare.comparison import SIGNIFICANT, Comparison, D
 
 
 class Winner(Struct, frozen=True):
-    """The better run, None for neither, and why, as the end of a sentence."""
+    """The better run (None if undetermined), and the reason as the end of a sentence."""
 
     side: Literal["head", "base"] | None
     reason: str
 
 
-def winner_of(comparison: Comparison) -> Winner:
-    """Return the run with the better pass rate, of which nothing is worse.
+def find_winner(comparison: Comparison) -> Winner:
+    """Return the run with the better pass rate, if it is worse in nothing.
 
-    Its loss of pass rate is ruled out beyond the margin, and no metric that gates is worse in it beyond chance.
+    The interval must rule out that its pass rate is worse by the margin, and no gating metric may be worse beyond
+    chance.
     """
     rate = comparison.pass_rate
     unevaluated = sum(case.why == "not evaluated" for case in comparison.unpaired)
@@ -35,22 +36,22 @@ def winner_of(comparison: Comparison) -> Winner:
     ruled_out = rate.low if side == "head" else None if rate.high is None else -rate.high
     if ruled_out is None or ruled_out <= -comparison.margin:
         return Winner(None, f"{rates}, which is inconclusive{f': {rate.settles}' if rate.settles else ''}")
-    worse = list(_worse(comparison, side))
+    worse = list(_worse_metrics(comparison, side))
     if worse:
         return Winner(None, f"{rates}, but the {side} is worse in {', '.join(worse)}")
     return Winner(side, rates)
 
 
-def _worse(comparison: Comparison, side: Literal["head", "base"]) -> Iterator[str]:
-    """Yield the metrics that gate and are worse in a run beyond chance."""
+def _worse_metrics(comparison: Comparison, side: Literal["head", "base"]) -> Iterator[str]:
+    """Yield the names of the gating metrics that are worse beyond chance in the run `side`."""
     for metric in comparison.metrics:
         change = metric.change
         if change is None or not metric.gates:
             continue
-        if change.state == "regressed" if side == "head" else _gained(change):
+        if change.state == "regressed" if side == "head" else _is_better(change):
             yield metric.name
 
 
-def _gained(change: Difference) -> bool:
+def _is_better(change: Difference) -> bool:
     p_value = change.p_shown if change.p_gating is None else change.p_gating
     return change.low is not None and change.low > 0 and p_value is not None and p_value <= SIGNIFICANT

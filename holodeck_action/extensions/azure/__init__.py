@@ -1,1 +1,1 @@
-"""Azure AI Evaluation's metrics on our judges; legacy in HoloDeck's format."""
+"""Metrics of Azure AI Evaluation, graded by the suite's judges; deprecated in HoloDeck's format."""

@@ -1,6 +1,6 @@
-"""The base of evaluators that run an evaluator of Azure AI Evaluation (HoloDeck evaluation API, Azure AI metrics).
+"""The base class of wrappers of Azure AI Evaluation's evaluators (HoloDeck evaluation API, Azure AI metrics).
 
-It runs in the process of the libraries: see `measuring`.
+The wrapped evaluator runs in the libraries' process: see `measuring`.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from holodeck_action.extensions.azure.prompts import unknown_places
+from holodeck_action.extensions.azure.prompts import unknown_placeholders
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import EvaluationError, ProviderNotSupportedError
-from holodeck_action.metrics.judging.libraries import LibraryError, evaluated
-from holodeck_action.metrics.judging.own_judge import TRANSIENT, own_judge
+from holodeck_action.metrics.judging.libraries import LibraryError, evaluate_in_library
+from holodeck_action.metrics.judging.own_judge import TRANSIENT, provide_judge
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.suite.model.providers import LLMProvider
 
 API_VERSION = "2024-02-15-preview"
-"""The version of the API that is asked where none is given."""
+"""The default API version."""
 
 
 class ModelConfig(BaseModel):
@@ -42,13 +42,13 @@ class ModelConfig(BaseModel):
     api_version: str = Field(default=API_VERSION, min_length=1)
 
     def plan(self, environ: Mapping[str, str]) -> ModelPlan:
-        """Return how the deployment is reached and asked.
+        """Return the URL and settings of calls to the deployment.
 
         Args:
             environ: the job's environment.
 
         Raises:
-            ModelConfigError: an address that is none, or a key that cannot be one.
+            ModelConfigError: the URL or the API key is invalid.
         """
         return judge_plan(
             LLMProvider(
@@ -69,7 +69,7 @@ LOWEST, HIGHEST = 1, 5
 
 
 class FivePointResult(EvaluationResult):
-    """A result whose metric scores from 1 to 5: that is what it holds under the metric's name, as documented."""
+    """A result that also has the raw score, 1 to 5, under the metric's name, as HoloDeck documents."""
 
     __slots__ = ()
 
@@ -78,17 +78,17 @@ class FivePointResult(EvaluationResult):
 
 
 class AzureAIEvaluator(BaseEvaluator):
-    """Asks a judge through an evaluator of Azure AI Evaluation; the five metrics are its subclasses.
+    """Calls a judge through an evaluator of Azure AI Evaluation; the five metrics are subclasses.
 
-    A subclass of your own implements `_evaluate_impl` itself.
+    A user-defined subclass implements `_evaluate_impl` itself.
 
     Score = (raw - 1) / 4, with the raw score from 1 to 5.
 
     Attributes:
-        model_config: the deployment that grades; None where a judge was given.
+        model_config: the deployment that grades; None if a judge was given.
         threshold: lowest passing score, 0..1.
         SEEN: names of the texts that the judge sees.
-        CLASS: the library's class.
+        CLASS: name of the library's class.
     """
 
     METRIC: ClassVar[str] = ""
@@ -105,27 +105,27 @@ class AzureAIEvaluator(BaseEvaluator):
         custom_prompt: str | None = None,
         judge: JudgeModel | None = None,
     ) -> None:
-        """Configure; nothing is imported or asked.
+        """Configure the evaluator; this imports nothing and calls no model.
 
         Args:
             model_config: the deployment that grades.
-            timeout: seconds one evaluation may take, retries included; None for no limit.
+            timeout: time limit of one evaluation in seconds, including retries; None if there is no limit.
             retry_config: retries of transient failures.
-            threshold: lowest passing score, 0..1; None for no verdict.
-            custom_prompt: what is asked instead of the library's prompt; see `suite_prompt`.
-            judge: who grades, on a wire that somebody else holds; instead of `model_config`.
+            threshold: lowest passing score, 0..1; None to give no verdict.
+            custom_prompt: a prompt that replaces the library's; see `suite_prompt`.
+            judge: a judge with the caller's connection, instead of `model_config`.
 
         Raises:
-            ProviderNotSupportedError: a model of another provider than Azure OpenAI.
-            TypeError: this base itself, or nobody to grade.
-            ValueError: a threshold outside 0..1, or a prompt with places for inputs that there are not.
+            ProviderNotSupportedError: the model's provider is not Azure OpenAI.
+            TypeError: this base class was instantiated, or neither `model_config` nor `judge` is given.
+            ValueError: the threshold is outside 0..1, or the prompt has placeholders for unknown inputs.
         """
         if not self.METRIC and type(self)._evaluate_impl is AzureAIEvaluator._evaluate_impl:
-            raise TypeError("AzureAIEvaluator is the base of the metrics: use one, such as GroundednessEvaluator")
+            raise TypeError("AzureAIEvaluator is a base class; use a metric such as GroundednessEvaluator")
         super().__init__(timeout=timeout, retry_config=retry_config)
         provider = judge.plan.provider if judge is not None else getattr(model_config, "provider", None)
         if provider is not None and provider not in SUPPORTED_PROVIDERS:
-            raise self._unsupported(str(getattr(provider, "value", provider)))
+            raise self._provider_error(str(getattr(provider, "value", provider)))
         if judge is None and not isinstance(model_config, ModelConfig):
             raise TypeError(f"{self.name} needs a ModelConfig, not {type(model_config).__name__}")
         if custom_prompt is not None and (problem := self.prompt_problem(custom_prompt)) is not None:
@@ -137,25 +137,25 @@ class AzureAIEvaluator(BaseEvaluator):
 
     @property
     def metric_name(self) -> str:
-        """The metric's name in a suite; under it results hold the raw score."""
+        """The metric's name in a suite, and the key of the raw score in results."""
         return self.METRIC or super().metric_name
 
     @classmethod
     def prompt_problem(cls, text: str) -> str | None:
-        """Return what is wrong with a `custom_prompt`, None when nothing is."""
-        unknown = unknown_places(text, cls.SEEN)
+        """Return a description of the defect in a `custom_prompt`; None if the prompt is valid."""
+        unknown = unknown_placeholders(text, cls.SEEN)
         if not unknown:
             return None
         places = ", ".join(f"{{{{{name}}}}}" for name in cls.SEEN)
-        return f"custom_prompt has a place for {unknown[0]:.40}, which {cls.METRIC} does not have; it has {places}"
+        return f"custom_prompt has a placeholder {unknown[0]:.40}, which {cls.METRIC} does not fill; it fills {places}"
 
     def is_transient(self, error: Exception) -> bool:
-        """Tell whether trying again may help: what the provider may get over."""
+        """Return whether a retry may succeed after an error."""
         cause = error.__cause__ if isinstance(error, EvaluationError) else error
         return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        inputs = {name: joined(kwargs[name]) for name in self.SEEN if kwargs.get(name) is not None}
+        inputs = {name: join_texts(kwargs[name]) for name in self.SEEN if kwargs.get(name) is not None}
         if not inputs["response"].strip():
             return self._result(float(LOWEST), "the answer is empty", {})
         request = {
@@ -165,20 +165,20 @@ class AzureAIEvaluator(BaseEvaluator):
             "custom_prompt": self._custom_prompt,
             "seen": self.SEEN,
         }
-        async with own_judge(self._judge, self._plan) as judge:
+        async with provide_judge(self._judge, self._plan) as judge:
             try:
-                found = await evaluated("azure", request, judge)
+                found = await evaluate_in_library("azure", request, judge)
             except EvaluationError:
                 raise
             except ModelCallError as error:
                 context = {"cause": error.code, **error.context}
                 raise EvaluationError(error.message, code="judge_failed", context=context) from error
             except Exception as error:
-                told = str(error) if isinstance(error, LibraryError) else describe(error)
-                raise EvaluationError(f"{self.METRIC} failed: {told}", code="judge_failed") from error
-            return self._read(found, judge)
+                message = str(error) if isinstance(error, LibraryError) else describe(error)
+                raise EvaluationError(f"{self.METRIC} failed: {message}", code="judge_failed") from error
+            return self._read_verdict(found, judge)
 
-    def _read(self, found: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
+    def _read_verdict(self, found: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
         raw = found["score"]
         if not isinstance(raw, int | float) or not LOWEST <= raw <= HIGHEST:
             raise EvaluationError(f"{self.METRIC} gave no score", code="bad_verdict", context={"judge": judge.label})
@@ -198,7 +198,7 @@ class AzureAIEvaluator(BaseEvaluator):
         assert self.model_config is not None
         return self.model_config.plan(environ)
 
-    def _unsupported(self, provider: str) -> ProviderNotSupportedError:
+    def _provider_error(self, provider: str) -> ProviderNotSupportedError:
         return ProviderNotSupportedError(
             f"{self.name} can only be graded by a model of Azure OpenAI, not of {provider}",
             self.name,
@@ -207,6 +207,6 @@ class AzureAIEvaluator(BaseEvaluator):
         )
 
 
-def joined(value: str | Iterable[object]) -> str:
-    """Return a text, or several as one with blank lines between them."""
+def join_texts(value: str | Iterable[object]) -> str:
+    """Return a string unchanged, or several strings joined by blank lines."""
     return value if isinstance(value, str) else "\n\n".join(str(part) for part in value)

@@ -1,8 +1,27 @@
-"""What the extension `azure` adds."""
+"""The manifest of the extension `azure`."""
 
 from __future__ import annotations
 
 from holodeck_action.seam.manifest import Extension, Library, Metric
+
+_HERE = "holodeck_action.extensions.azure"
+_NAMES = {
+    "holodeck_action.metrics": {"Azure": f"{_HERE}.standard:AzureMetric"},
+    "holodeck.lib.evaluators.azure_ai": {
+        "AzureAIEvaluator": f"{_HERE}.base:AzureAIEvaluator",
+        "ModelConfig": f"{_HERE}.base:ModelConfig",
+        **{
+            name: f"{_HERE}.metrics:{name}"
+            for name in (
+                "CoherenceEvaluator",
+                "FluencyEvaluator",
+                "GroundednessEvaluator",
+                "RelevanceEvaluator",
+                "SimilarityEvaluator",
+            )
+        },
+    },
+}
 
 EXTENSION = Extension(
     name="azure",
@@ -20,4 +39,5 @@ EXTENSION = Extension(
             extra="azure",
         ),
     ),
+    names=_NAMES,
 )

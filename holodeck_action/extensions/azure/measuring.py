@@ -1,4 +1,4 @@
-"""Azure AI Evaluation at work, in the process of the libraries (see `metrics.judging.libraries`) and nowhere else."""
+"""Calls of Azure AI Evaluation; imported only in the libraries' process (see `metrics.judging.libraries`)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from holodeck_action.extensions.azure.base import HIGHEST, LOWEST
 from holodeck_action.extensions.azure.prompts import JudgePrompt, library_prompt, suite_prompt
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.judging.libraries import AskedJudge
-from holodeck_action.metrics.judging.verdicts import VerdictError, asked_for_verdict, verdict_object
+from holodeck_action.metrics.judging.libraries import LibraryJudge
+from holodeck_action.metrics.judging.verdicts import VerdictError, request_verdict, verdict_object
 
-_NOBODY = {"azure_endpoint": "https://judge.invalid", "api_key": "not-used", "azure_deployment": "not-used"}
-"""What the library's evaluators insist on; nothing is ever sent there, because their flow is replaced."""
+_UNUSED_CONFIG = {"azure_endpoint": "https://judge.invalid", "api_key": "not-used", "azure_deployment": "not-used"}
+"""Settings that the library's evaluators require; they are never used, because the flow is replaced."""
 
-_ASKED: ContextVar[AskedJudge] = ContextVar("_ASKED")
-"""The judge of the evaluation under way."""
+_JUDGE: ContextVar[LibraryJudge] = ContextVar("_JUDGE")
+"""The judge of the current evaluation."""
 
 _SETTINGS = ("temperature", "max_tokens", "top_p", "presence_penalty", "frequency_penalty")
 
 
-def _package() -> Any:
+def _import_package() -> Any:
     try:
         return importlib.import_module("azure.ai.evaluation")
     except ImportError as error:
@@ -32,7 +32,7 @@ def _package() -> Any:
             "install it with: pip install 'holodeck-action[azure]'",
             code="not_installed",
         ) from error
-    # A package that ends the program would end it with its own exit code.
+    # A package that calls `sys.exit` on import would end the process with its own exit code.
     except (Exception, SystemExit) as error:
         raise EvaluationError(
             f"Azure AI Evaluation, which the metric needs, cannot be imported: {type(error).__name__}: {error}",
@@ -40,34 +40,37 @@ def _package() -> Any:
         ) from error
 
 
-_PACKAGE = _package()
+_PACKAGE = _import_package()
 
 
-async def evaluate(request: Mapping[str, Any], judge: AskedJudge) -> dict[str, Any]:
-    """Evaluate by an evaluator of the library.
+async def evaluate(request: Mapping[str, Any], judge: LibraryJudge) -> dict[str, Any]:
+    """Run an evaluator of the library.
 
     Args:
-        request: `{evaluator, metric, inputs, custom_prompt, seen}`: the library's class, the key of its result, texts
-            by name, what is asked instead of the library's prompt or null, and the names of all texts it could see.
-        judge: who grades.
+        request: `{evaluator, metric, inputs, custom_prompt, seen}`: name of the library's class, key of the score in
+            its result, texts by name, a prompt that replaces the library's (or null), and the names of all texts that
+            the metric can use.
+        judge: the judge to call.
 
     Returns:
         `{score, reason}`.
     """
     inputs, metric = request["inputs"], request["metric"]
-    evaluator = _evaluator(request["evaluator"], request["custom_prompt"], tuple(request["seen"]), "query" in inputs)
-    token = _ASKED.set(judge)
+    evaluator = _build_evaluator(
+        request["evaluator"], request["custom_prompt"], tuple(request["seen"]), "query" in inputs
+    )
+    token = _JUDGE.set(judge)
     try:
         found = await evaluator._to_async()(**inputs)
     finally:
-        _ASKED.reset(token)
+        _JUDGE.reset(token)
     return {"score": found.get(metric), "reason": found.get(f"{metric}_reason")}
 
 
 @cache
-def _evaluator(name: str, custom_prompt: str | None, seen: tuple[str, ...], with_query: bool) -> Any:
-    """Return the library's evaluator with our flow; groundedness has another prompt where there is a query."""
-    evaluator = getattr(_PACKAGE, name)(dict(_NOBODY))
+def _build_evaluator(name: str, custom_prompt: str | None, seen: tuple[str, ...], with_query: bool) -> Any:
+    """Return an evaluator of the library that calls our judge; for groundedness the prompt depends on `with_query`."""
+    evaluator = getattr(_PACKAGE, name)(dict(_UNUSED_CONFIG))
     if with_query and name == "GroundednessEvaluator":
         evaluator._ensure_query_prompty_loaded()
     own = evaluator._flow
@@ -75,17 +78,17 @@ def _evaluator(name: str, custom_prompt: str | None, seen: tuple[str, ...], with
         prompt = library_prompt(own)
     else:
         prompt = suite_prompt(custom_prompt, [name for name in seen if with_query or name != "query"])
-    # The library takes no other client than its own.
-    evaluator._flow = _Flow(prompt, _settings_of(own))
+    # The library accepts no client but its own.
+    evaluator._flow = _Flow(prompt, _request_settings(own))
     return evaluator
 
 
 class _Flow:
-    """Stands in for an `AsyncPrompty` of the library.
+    """Replaces an `AsyncPrompty` of the library, which sends a prompt, by a call of our judge.
 
     Args:
-        prompt: what is asked.
-        settings: request settings where the judge's reference has none of its own; see `JudgeModel.ask`.
+        prompt: the judge's prompt.
+        settings: request settings that apply if the judge's model reference omits them; see `JudgeModel.ask`.
     """
 
     def __init__(self, prompt: JudgePrompt, settings: Mapping[str, Any]) -> None:
@@ -93,26 +96,26 @@ class _Flow:
         self._settings = settings
 
     async def __call__(self, **given: Any) -> dict[str, Any]:
-        """Ask the judge of the evaluation under way, and once more where its answer is no verdict.
+        """Call the judge of the current evaluation; call it once more if its answer is not a valid verdict.
 
         Args:
-            **given: the texts; the library's time limit is not used, the evaluator's own counts.
+            ***given: the texts by name; a time limit of the library is ignored, since the evaluator has its own.
 
         Returns:
-            The verdict as the library reads it, below `llm_output`.
+            The verdict under `llm_output`, where the library reads it.
 
         Raises:
-            EvaluationError: no usable verdict came twice (code `bad_verdict`).
-            ModelCallError: no answer came.
+            EvaluationError: both answers of the judge were invalid (code `bad_verdict`).
+            ModelCallError: a call of the judge failed.
         """
-        judge = _ASKED.get()
-        system, user = self._prompt.filled(given)
+        judge = _JUDGE.get()
+        system, user = self._prompt.fill(given)
         ask = partial(judge.ask, system=system, defaults=self._settings)
-        return {"llm_output": (await asked_for_verdict(judge.label, user, ask, _verdict))[1]}
+        return {"llm_output": (await request_verdict(judge.label, user, ask, _read_verdict))[1]}
 
 
-def _settings_of(flow: Any) -> dict[str, Any]:
-    """Return the request settings of a flow of the library, under the names of `JudgeModel.ask`.
+def _request_settings(flow: Any) -> dict[str, Any]:
+    """Return the request settings of a flow of the library, under the names of `JudgeModel.ask`'s arguments.
 
     Args:
         flow: an `AsyncPrompty`.
@@ -124,17 +127,17 @@ def _settings_of(flow: Any) -> dict[str, Any]:
     return settings
 
 
-def _verdict(text: str) -> dict[str, Any]:
-    """Read an answer.
+def _read_verdict(text: str) -> dict[str, Any]:
+    """Parse a judge's answer and return score and reason as the library expects them.
 
     Raises:
-        VerdictError: it is no JSON object, says that nothing was graded, or its score is not on the scale.
+        VerdictError: the answer is not a JSON object, its status is `skipped`, or its score is not on the scale.
     """
-    told = verdict_object(text)
-    if told.get("status", "completed") == "skipped":
-        raise VerdictError("its status is skipped, but everything that is to be graded is there")
-    score = told.get("score")
+    answer = verdict_object(text)
+    if answer.get("status", "completed") == "skipped":
+        raise VerdictError("its status is skipped, although every input is present")
+    score = answer.get("score")
     if isinstance(score, bool) or not isinstance(score, int | float) or not LOWEST <= score <= HIGHEST:
         raise VerdictError(f"score: it must be a number from {LOWEST} to {HIGHEST}")
-    reason = told.get("reason")
+    reason = answer.get("reason")
     return {"score": score, "reason": reason if isinstance(reason, str) else "", "status": "completed"}

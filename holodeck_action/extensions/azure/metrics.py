@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holodeck_action.extensions.azure.base import AzureAIEvaluator, joined
+from holodeck_action.extensions.azure.base import AzureAIEvaluator, join_texts
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 
@@ -14,10 +14,10 @@ _NO_CONTEXT = "context or retrieval_context"
 
 
 class GroundednessEvaluator(AzureAIEvaluator):
-    """Whether the context supports what the answer says, 1 to 5, as 0..1.
+    """Whether the context supports the answer: 1 to 5, scaled to 0..1.
 
-    The context is the texts of the case's files, else the retrieved texts. With the query the judge is asked another
-    way, and usually better.
+    The context is the text of the case's files, or else the retrieved texts. If there is a query, the library uses
+    another prompt, which usually grades better.
     """
 
     METRIC = "groundedness"
@@ -31,16 +31,16 @@ class GroundednessEvaluator(AzureAIEvaluator):
     SEEN = ("query", "context", "response")
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Rename parameters, and take the retrieved texts where there is no other context.
+        """Return the inputs under the library's names; the retrieved texts are the context if no other is given.
 
         Raises:
-            EvaluationError: see the base class; a context without a word counts as missing.
+            EvaluationError: see the base class; a blank context counts as missing.
         """
         for name in (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT):
             value = given.get(name.value)
-            if value is not None and joined(value).strip():
-                return super().resolve({**given, EvalParam.CONTEXT.value: joined(value)})
-        # Whatever else is missing is named first.
+            if value is not None and join_texts(value).strip():
+                return super().resolve({**given, EvalParam.CONTEXT.value: join_texts(value)})
+        # Report other missing inputs first.
         super().resolve({**given, EvalParam.CONTEXT.value: ""})
         raise EvaluationError(
             f"{self.name} needs {_NO_CONTEXT}, which was not given",
@@ -50,9 +50,9 @@ class GroundednessEvaluator(AzureAIEvaluator):
 
 
 class RelevanceEvaluator(AzureAIEvaluator):
-    """How well the answer addresses the query, 1 to 5, as 0..1.
+    """How well the answer addresses the query: 1 to 5, scaled to 0..1.
 
-    A context is taken, as documented; the library's prompt has no place for it.
+    A context is accepted, as documented, but the library's prompt does not use it.
     """
 
     METRIC = "relevance"
@@ -62,7 +62,7 @@ class RelevanceEvaluator(AzureAIEvaluator):
 
 
 class CoherenceEvaluator(AzureAIEvaluator):
-    """How well the answer's thoughts follow from one another, 1 to 5, as 0..1."""
+    """How logically the answer's ideas connect: 1 to 5, scaled to 0..1."""
 
     METRIC = "coherence"
     CLASS = "CoherenceEvaluator"
@@ -71,7 +71,7 @@ class CoherenceEvaluator(AzureAIEvaluator):
 
 
 class FluencyEvaluator(AzureAIEvaluator):
-    """How well the answer is written, 1 to 5, as 0..1; the judge does not see the query."""
+    """How well the answer is written: 1 to 5, scaled to 0..1; the judge does not see the query."""
 
     METRIC = "fluency"
     CLASS = "FluencyEvaluator"
@@ -80,7 +80,7 @@ class FluencyEvaluator(AzureAIEvaluator):
 
 
 class SimilarityEvaluator(AzureAIEvaluator):
-    """How much the answer says the same as the ground truth, 1 to 5, as 0..1."""
+    """How close the answer is in meaning to the ground truth: 1 to 5, scaled to 0..1."""
 
     METRIC = "similarity"
     CLASS = "SimilarityEvaluator"
@@ -92,4 +92,4 @@ EVALUATORS: Mapping[str, type[AzureAIEvaluator]] = {
     kind.METRIC: kind
     for kind in (GroundednessEvaluator, RelevanceEvaluator, CoherenceEvaluator, FluencyEvaluator, SimilarityEvaluator)
 }
-"""The evaluator of every Azure AI metric, by the metric's name in a suite."""
+"""The evaluator classes by the metric's name in a suite."""

@@ -16,7 +16,7 @@ MIGRATION = {
     "fluency": "type geval with criteria for fluency",
     "similarity": "type geval with evaluation_params actual_output and expected_output",
 }
-"""What a metric becomes."""
+"""The replacement of each deprecated metric."""
 
 
 class AzureMetric(StandardMetric):
@@ -24,12 +24,12 @@ class AzureMetric(StandardMetric):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The text to compare with; similarity alone has one."""
+        """The ground truth, for similarity only."""
         return GROUND_TRUTH if self.metric == "similarity" else NOTHING
 
     @property
     def pass_mark(self) -> float | None:
-        """The threshold from 0 to 1; scale 5 is the metrics' own, which begins at 1."""
+        """The threshold as a score from 0 to 1 (in the suite it is from 1 to 5 if `scale` is 5)."""
         if self.threshold is None or self.scale != HIGHEST:
             return super().pass_mark
         return max(0.0, (self.threshold - LOWEST) / (HIGHEST - LOWEST))
@@ -40,11 +40,11 @@ class AzureMetric(StandardMetric):
 
     @property
     def library(self) -> str | None:
-        """Azure's own package."""
+        """Name of the library that grades."""
         return "azure"
 
     def settings_problem(self) -> str | None:
-        """Return what is wrong with threshold or prompt."""
+        """Return a description of a defect in the threshold or the prompt; None if both are valid."""
         if self.scale == HIGHEST and self.threshold is not None and self.threshold < LOWEST:
             return (
                 f"has a threshold of {self.threshold:g} on scale 5, where the lowest score is 1: every answer would "
@@ -58,24 +58,24 @@ class AzureMetric(StandardMetric):
 
     @property
     def supported_providers(self) -> tuple[str, ...] | None:
-        """Azure's package knows its own models alone."""
+        """The providers of models that can grade: only Azure OpenAI."""
         return SUPPORTED_PROVIDERS
 
     def unsupported_judge(self, shown: str) -> str:
-        """Return why another provider's model cannot grade, and what can be done."""
+        """Return an error message: the judge's provider is not supported, with a remedy."""
         return (
-            f"is graded by models of provider azure_openai alone, and {shown} is none: give it a `model` of that "
-            f"provider, or migrate to {MIGRATION[self.metric]}"
+            f"is graded only by models of the provider azure_openai, and {shown} is not one of them: give it "
+            f"a `model` of that provider, or migrate to {MIGRATION[self.metric]}"
         )
 
     def notices(self, place: str) -> Iterator[str]:
-        """Yield that it is deprecated, and which settings have no effect."""
+        """Yield a deprecation notice, and a notice for each setting without effect."""
         yield f"{self.metric} is deprecated: migrate to {MIGRATION[self.metric]}"
         yield from super().notices(place)
 
     def evaluator(self, building: Building) -> BaseEvaluator:
-        """Return the evaluator that asks the judge."""
+        """Create the evaluator, which calls the judge."""
         from holodeck_action.extensions.azure.metrics import EVALUATORS
 
         kind = EVALUATORS[self.metric]
-        return building.asking(self, kind, threshold=self.pass_mark, custom_prompt=self.custom_prompt)
+        return building.judged_evaluator(self, kind, threshold=self.pass_mark, custom_prompt=self.custom_prompt)

@@ -1,1 +1,1 @@
-"""A judge compared with the labels of humans."""
+"""Comparison of a judge with human labels."""

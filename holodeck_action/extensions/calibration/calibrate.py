@@ -1,4 +1,4 @@
-"""`calibrate`: a judge compared with the labels of humans, and a judge card of what its verdicts are worth."""
+"""The command `calibrate`: compares a judge with human labels and writes a judge card with their agreement."""
 
 from __future__ import annotations
 
@@ -12,42 +12,44 @@ from msgspec.structs import fields
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.extensions.calibration.card import console_lines, make_card, markdown_lines
-from holodeck_action.extensions.calibration.cards import card_json
-from holodeck_action.extensions.calibration.labelled import Answered, judge_labelled, prepare_labelled
-from holodeck_action.extensions.calibration.labelled_answers import Labels, read_labels
+from holodeck_action.extensions.calibration.card_files import card_json
+from holodeck_action.extensions.calibration.label_judging import JudgedLabels, judge_labels, prepare_labels
+from holodeck_action.extensions.calibration.labels import Labels, read_labels
 from holodeck_action.extensions.calibration.matching import match_record
 from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.record.judge_card import CARD_FILE, Estimate, JudgeCard
 from holodeck_action.record.result_files import read_results
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.loading import load_one, writable_folder
-from holodeck_action.run.model_calls import budget_of
-from holodeck_action.run.request import Allowed, request_from
+from holodeck_action.run.loading import ensure_writable, load_one_suite
+from holodeck_action.run.model_calls import make_budget
+from holodeck_action.run.options.request import Allowed, request_from
 from holodeck_action.run.trial import Clock
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 LIVE = "live"
-"""Source of a card whose verdicts were asked for."""
+"""Source of a card whose verdicts come from a live judge."""
 
 
-_OF_CALLS = ("suite", "concurrency", "max_cost_usd", "max_tokens", "record", "replay", "cache", "dry_run")
-"""Options that are of use where a judge is asked."""
-_OF_SUITES = ("env_file", "requirements", "allow_paths", "allow_plain_http")
+_CALL_OPTIONS = ("suite", "concurrency", "max_cost_usd", "max_tokens", "record", "replay", "cache", "dry_run")
+"""Options that apply only if a judge is called."""
+_SUITE_OPTIONS = ("env_file", "requirements", "allow_paths", "allow_plain_http")
 
 
 class Calibration(Struct, frozen=True):
-    """What is asked for.
+    """The options of the command `calibrate`.
 
     Attributes:
-        labels: the CSV file.
-        metric: the metric's name; None for the only judged one.
-        threshold: lowest passing score in place of the metric's own; None for its own.
-        form: how the card is shown.
-        output_dir: where judge-card.json goes; None for nowhere.
-        min_agreement_lower_bound: to be reached by the lower end of the agreement's interval; None for no gate.
-        min_kappa_lower_bound: the same of Cohen's κ.
+        labels: path of the CSV file with the labels.
+        metric: name of the metric; None to take the only metric with a judge.
+        threshold: lowest passing score that replaces the metric's threshold; None to keep it.
+        form: output format of the card.
+        output_dir: folder for judge-card.json; None to write no file.
+        min_agreement_lower_bound: minimum lower bound of the agreement's confidence interval; None if there is no such
+            gate.
+        min_kappa_lower_bound: minimum lower bound of the confidence interval of Cohen's κ; None if there is no such
+            gate.
     """
 
     labels: GivenPath
@@ -60,26 +62,26 @@ class Calibration(Struct, frozen=True):
 
 
 def calibrate_judge(given: Mapping[str, Any], caller: Caller) -> int:
-    """Compare labels with the verdicts of a record, or with those of a judge that is asked now.
+    """Compare labels with the verdicts of a record, or of a judge that is called now.
 
     Args:
-        given: value by setting of the command line.
-        caller: whose standard output takes the card, and standard error the plan, notes and violated gates.
+        given: the command line's values by option.
+        caller: receives the card on standard output, and plan, notes and violated gates on standard error.
 
     Returns:
-        The exit code: 0; 1 for a violated gate; 3 where the judge gave no verdict on a labelled answer; 4 where the
-        budget was used up.
+        The exit code: 0; 1 if a gate is violated; 3 if the judge gave no verdict on a labelled answer; 4 if the budget
+        was used up.
 
     Raises:
         ConfigurationError: options contradict each other, a file cannot be used, labels do not fit the record, or
             no model can grade.
     """
-    asked = Calibration(**{field.name: given[field.name] for field in fields(Calibration)})
+    options = Calibration(**{field.name: given[field.name] for field in fields(Calibration)})
     allowed = Allowed(given["allow_paths"], given["allow_plain_http"])
     results = given["results"]
     if results is None:
-        return _calibrate_live(asked, given, caller)
-    of_calls = (name for name in _OF_CALLS if given[name] is not None and given[name] is not False)
+        return _calibrate_live(options, given, caller)
+    of_calls = (name for name in _CALL_OPTIONS if given[name] is not None and given[name] is not False)
     useless = ["SUITE" if name == "suite" else f"--{name.replace('_', '-')}" for name in of_calls]
     useless += [
         flag
@@ -93,64 +95,66 @@ def calibrate_judge(given: Mapping[str, Any], caller: Caller) -> int:
     ]
     if useless:
         names = ", ".join(useless)
-        raise ConfigurationError([f"--results asks nobody: leave out {names}, or leave out --results to ask the judge"])
-    labels = _labels(asked)
+        raise ConfigurationError(
+            [(f"--results calls no model: leave out {names}, or leave out --results to call the judge")]
+        )
+    labels = _load_labels(options)
     stored = read_results(results)
     record = stored.record
-    matched = match_record(labels, record, asked.metric, str(results))
+    matched = match_record(labels, record, options.metric, str(results))
     configuration = record.configurations.get(matched.metric)
     digest = stored.record_digest or record_digest(record)
-    return _conclude(asked, labels, Answered(matched, None, configuration), digest, caller)
+    return _deliver_card(options, labels, JudgedLabels(matched, None, configuration), digest, caller)
 
 
-def _calibrate_live(asked: Calibration, given: Mapping[str, Any], caller: Caller) -> int:
+def _calibrate_live(options: Calibration, given: Mapping[str, Any], caller: Caller) -> int:
     from holodeck_action.run.plan import plan_lines
 
-    request = request_from({name: value for name, value in given.items() if name in (*_OF_CALLS, *_OF_SUITES)})
+    request = request_from({name: value for name, value in given.items() if name in (*_CALL_OPTIONS, *_SUITE_OPTIONS)})
     around = caller.surroundings(request.env_file, request.allowed, request.requirements)
-    labels = _labels(asked)
-    loaded = load_one(given["suite"] or "agent.yaml", around, "a metric of one is calibrated")
-    prepared, labels, metric = prepare_labelled(labels, asked.metric, asked.threshold, loaded, request.flags, around)
+    labels = _load_labels(options)
+    loaded = load_one_suite(given["suite"] or "agent.yaml", around, "calibrate takes one suite")
+    prepared, labels, metric = prepare_labels(labels, options.metric, options.threshold, loaded, request.flags, around)
     if request.dry_run or prepared.settings.calls.mode != "replay":
         stream = caller.stdout if request.dry_run else caller.stderr
         stream.writelines(f"{line}\n" for line in plan_lines([prepared], request.flags))
         stream.flush()
     if request.dry_run:
         return ExitCode.PASSED
-    budget = budget_of(request.flags.max_cost_usd, request.flags.max_tokens)
-    answered = judge_labelled(labels, metric, prepared, budget, Clock(_now, time.monotonic), caller.stderr)
-    return _conclude(asked, labels, answered, LIVE, caller)
+    budget = make_budget(request.flags.max_cost_usd, request.flags.max_tokens)
+    answered = judge_labels(labels, metric, prepared, budget, Clock(_now, time.monotonic), caller.stderr)
+    return _deliver_card(options, labels, answered, LIVE, caller)
 
 
-def _labels(asked: Calibration) -> Labels:
-    if asked.output_dir is not None:
-        writable_folder(asked.output_dir)
-    return read_labels(asked.labels.path, str(asked.labels))
+def _load_labels(options: Calibration) -> Labels:
+    if options.output_dir is not None:
+        ensure_writable(options.output_dir)
+    return read_labels(options.labels.path, str(options.labels))
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _conclude(asked: Calibration, labels: Labels, answered: Answered, source: str, caller: Caller) -> int:
-    """Make, show and write the card; return the exit code."""
+def _deliver_card(options: Calibration, labels: Labels, answered: JudgedLabels, source: str, caller: Caller) -> int:
+    """Create the judge card, print it and write its file; return the exit code."""
     card = make_card(
         labels,
         answered.matched,
-        asked.threshold,
+        options.threshold,
         configuration=answered.configuration,
         source=source,
         created_at=_now().isoformat(),
     )
     stdout, stderr = caller.stdout, caller.stderr
-    if asked.form == "json":
+    if options.form == "json":
         stdout.write(card_json(card).decode())
     else:
-        lines = console_lines(card) if asked.form == "console" else markdown_lines(card)
+        lines = console_lines(card) if options.form == "console" else markdown_lines(card)
         stdout.writelines(f"{line}\n" for line in lines)
     stdout.flush()
-    if asked.output_dir is not None:
-        path = asked.output_dir / CARD_FILE
+    if options.output_dir is not None:
+        path = options.output_dir / CARD_FILE
         try:
             write_atomically(path.path, [card_json(card)])
         except OSError as error:
@@ -159,24 +163,24 @@ def _conclude(asked: Calibration, labels: Labels, answered: Answered, source: st
         stderr.write(f"stopped: {answered.stopped}\n")
         return ExitCode.STOPPED
     if card.missing:
-        # Gates are not judged: missing verdicts are trouble, and say nothing of how the judge agrees.
+        # Gates are not checked: the agreement is unknown as long as verdicts are missing.
         count = len(card.missing)
         stderr.write(f"incomplete: {count} of {card.n + count} labelled answers were not judged\n")
         return ExitCode.INCOMPLETE
-    violated = list(_violations(asked, card))
+    violated = list(_violations(options, card))
     stderr.writelines(f"violated: {sentence}\n" for sentence in violated)
     return ExitCode.VIOLATED if violated else ExitCode.PASSED
 
 
-def _violations(asked: Calibration, card: JudgeCard) -> Iterator[str]:
+def _violations(options: Calibration, card: JudgeCard) -> Iterator[str]:
     gates: tuple[tuple[str, float | None, Estimate], ...] = (
-        ("min-agreement-lower-bound", asked.min_agreement_lower_bound, card.judge.agreement),
-        ("min-kappa-lower-bound", asked.min_kappa_lower_bound, card.judge.kappa),
+        ("min-agreement-lower-bound", options.min_agreement_lower_bound, card.judge.agreement),
+        ("min-kappa-lower-bound", options.min_kappa_lower_bound, card.judge.kappa),
     )
     for name, least, found in gates:
         if least is None:
             continue
         if found.low is None:
-            yield f"{name} {least:g}: the labels cannot tell; label more answers, good and bad ones"
+            yield f"{name} {least:g}: there are too few labels to tell; label more answers, both good and bad ones"
         elif found.low < least:
             yield f"{name} is {found.low:.4f}, {least:g} required"

@@ -1,4 +1,4 @@
-"""Judge cards: what a judge says, measured against the labels of humans, for machines, terminals and Markdown."""
+"""Judge cards: the agreement of a judge with human labels, as data, plain text and Markdown."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from holodeck_action import __version__
 from holodeck_action.decide.agreement import (
     alpha_of_pairs,
     cohen_kappa,
-    confusion_of,
     corrected_rate,
+    count_confusion,
     krippendorff_alpha,
     mean_absolute_error,
     pearson,
@@ -21,8 +21,8 @@ from holodeck_action.decide.agreement import (
 )
 from holodeck_action.decide.case_verdicts import judge_evaluation
 from holodeck_action.decide.statistics import MANY_ENOUGH
-from holodeck_action.extensions.calibration.labelled_answers import LabelError, Labels
-from holodeck_action.extensions.calibration.matching import Compared, Matched, judges_of
+from holodeck_action.extensions.calibration.labels import LabelError, Labels
+from holodeck_action.extensions.calibration.matching import LabelledEvaluation, MatchedLabels, judge_models
 from holodeck_action.record.evaluation import Criteria, Evaluation
 from holodeck_action.record.judge_card import (
     CARD_VERSION,
@@ -42,70 +42,72 @@ from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.plain import one_line
 
 _MOST_LINES = 20
-NO_THRESHOLD = "has no threshold that makes a verdict of a score; give one with --threshold"
+NO_THRESHOLD = "has no threshold, so its scores are not verdicts; give one with --threshold"
 
 
-class _Judged(Struct, frozen=True):
-    """A labelled answer with both verdicts; `humans` are those of all humans."""
+class _JudgedAnswer(Struct, frozen=True):
+    """A labelled answer with the verdicts of all humans and of the judge."""
 
-    compared: Compared
+    pair: LabelledEvaluation
     humans: tuple[bool | None, ...]
     judge: bool
 
     @property
-    def human(self) -> bool:
+    def human_verdict(self) -> bool:
         assert self.humans[0] is not None
         return self.humans[0]
 
 
 def make_card(
     labels: Labels,
-    matched: Matched,
+    matched: MatchedLabels,
     threshold: float | None,
     *,
     configuration: Configuration | None,
     source: str,
     created_at: str,
 ) -> JudgeCard:
-    """Measure a judge.
+    """Return the judge card computed from labelled answers.
 
     Args:
-        labels: what humans say.
-        matched: what the judge says of the same answers.
-        threshold: lowest passing score (highest, where low scores are good) for humans and judge in place of the
-            metric's own; None for the metric's own.
+        labels: the human labels.
+        matched: the judge's evaluations of the same answers.
+        threshold: lowest passing score (highest, if low scores are good) for humans and judge, which replaces the
+            metric's threshold; None to keep it.
         configuration: see `JudgeCard`.
         source: see `JudgeCard`.
         created_at: see `JudgeCard`.
 
     Raises:
-        LabelError: scores cannot be made verdicts, since there is no threshold.
+        LabelError: the labels are scores, and no threshold turns them into verdicts.
     """
-    judged: list[_Judged] = []
+    judged: list[_JudgedAnswer] = []
     missing: list[Missing] = []
     problems: list[str] = []
-    for item in matched.compared:
-        evaluation = _with_threshold(item.evaluation, threshold)
+    for item in matched.pairs:
+        evaluation = _apply_threshold(item.evaluation, threshold)
         verdict = judge_evaluation(evaluation)
         if verdict.outcome == "error":
             missing.append(Missing(item.row.line, verdict.reason))
         elif verdict.outcome in ("passed", "failed"):
-            humans = tuple(_human(label, labels.scores, evaluation.criteria) for label in item.row.labels)
+            humans = tuple(_human_verdict(label, labels.scores, evaluation.criteria) for label in item.row.labels)
             if humans[0] is None:
-                problems.append(_no_threshold(labels, item.row.line, f"the labels are scores, and {matched.metric}"))
-            judged.append(_Judged(item, humans, verdict.outcome == "passed"))
+                problems.append(
+                    _threshold_problem(labels, item.row.line, f"the labels are scores, and {matched.metric}")
+                )
+            judged.append(_JudgedAnswer(item, humans, verdict.outcome == "passed"))
         else:
-            problems.append(_no_threshold(labels, item.row.line, matched.metric))
+            problems.append(_threshold_problem(labels, item.row.line, matched.metric))
     if problems:
         raise LabelError(problems)
-    table = confusion_of((item.human, item.judge) for item in judged)
-    evaluations = [item.compared.evaluation for item in judged] or [item.evaluation for item in matched.compared]
-    thresholds = {_with_threshold(found, threshold).criteria.threshold for found in evaluations}
+    table = count_confusion((item.human_verdict, item.judge) for item in judged)
+    evaluations = [item.pair.evaluation for item in judged] or [item.evaluation for item in matched.pairs]
+    thresholds = {_apply_threshold(found, threshold).criteria.threshold for found in evaluations}
     rates = _pass_rates(matched, table, threshold)
     return JudgeCard(
         schema_version=CARD_VERSION,
         metric=matched.metric,
-        judges=tuple(sorted(frozenset().union(*map(judges_of, evaluations)))),
+        judges=tuple(sorted(frozenset().union(*map(judge_models, evaluations)))),
         configuration=configuration,
         threshold=next(iter(thresholds)) if len(thresholds) == 1 else None,
         source=source,
@@ -113,16 +115,18 @@ def make_card(
         n=table.n,
         verdicts=table,
         judge=_agreement(
-            [(item.human, item.judge) for item in judged], [item.compared.group for item in judged], table
+            [(item.human_verdict, item.judge) for item in judged], [item.pair.group for item in judged], table
         ),
         sensitivity=wilson(table.true_pass, table.human_passes),
         specificity=wilson(table.true_fail, table.human_fails),
         pass_rates=rates,
-        scores=_scores(judged) if labels.scores else None,
-        humans=_humans(judged, labels.scores),
+        scores=_score_agreement(judged) if labels.scores else None,
+        humans=_human_agreement(judged, labels.scores),
         missing=tuple(missing),
         disagreements=tuple(
-            Disagreement(item.compared.row.line, item.human, item.judge) for item in judged if item.human != item.judge
+            Disagreement(item.pair.row.line, item.human_verdict, item.judge)
+            for item in judged
+            if item.human_verdict != item.judge
         ),
         notices=tuple(_notices(table, rates, thresholds)),
         tool_version=__version__,
@@ -130,8 +134,8 @@ def make_card(
     )
 
 
-def _with_threshold(evaluation: Evaluation, threshold: float | None) -> Evaluation:
-    """Return an evaluation as the threshold of the call has it."""
+def _apply_threshold(evaluation: Evaluation, threshold: float | None) -> Evaluation:
+    """Return the evaluation with its threshold replaced; unchanged if `threshold` is None."""
     if threshold is None:
         return evaluation
     metadata = {name: value for name, value in evaluation.metadata.items() if name != "passed"}
@@ -139,12 +143,12 @@ def _with_threshold(evaluation: Evaluation, threshold: float | None) -> Evaluati
     return replace(evaluation, criteria=criteria, metadata=metadata)
 
 
-def _no_threshold(labels: Labels, line: int, what: str) -> str:
+def _threshold_problem(labels: Labels, line: int, what: str) -> str:
     return f"{labels.file}:{line}: {what} {NO_THRESHOLD}"
 
 
-def _human(label: float | None, scores: bool, criteria: Criteria) -> bool | None:
-    """Return a human's verdict; None without a label, or without a threshold."""
+def _human_verdict(label: float | None, scores: bool, criteria: Criteria) -> bool | None:
+    """Return whether a human's label means pass; None if there is no label, or no threshold for a score."""
     if label is None or not scores:
         return None if label is None else label == 1.0
     if criteria.threshold is None:
@@ -157,14 +161,14 @@ def _agreement(verdicts: Sequence[tuple[bool, bool]], groups: Sequence[str], tab
     return Agreement(table.n, wilson(table.agreed, table.n), cohen_kappa(table), alpha_of_pairs(pairs, groups))
 
 
-def _scores(judged: Sequence[_Judged]) -> Scores | None:
+def _score_agreement(judged: Sequence[_JudgedAnswer]) -> Scores | None:
     pairs: list[tuple[float, float]] = []
     groups: list[str] = []
     for item in judged:
-        label, score = item.compared.row.labels[0], item.compared.evaluation.score
+        label, score = item.pair.row.labels[0], item.pair.evaluation.score
         if label is not None and isinstance(score, bool | int | float):
             pairs.append((label, float(score)))
-            groups.append(item.compared.group)
+            groups.append(item.pair.group)
     if not pairs:
         return None
     return Scores(
@@ -172,22 +176,22 @@ def _scores(judged: Sequence[_Judged]) -> Scores | None:
     )
 
 
-def _humans(judged: Sequence[_Judged], scores: bool) -> Humans | None:
+def _human_agreement(judged: Sequence[_JudgedAnswer], scores: bool) -> Humans | None:
     raters = len(judged[0].humans) if judged else 0
     if raters < 2:
         return None
     both = [item for item in judged if item.humans[1] is not None]
-    verdicts = [(item.human, bool(item.humans[1])) for item in both]
+    verdicts = [(item.human_verdict, bool(item.humans[1])) for item in both]
     units: list[Sequence[float | None]] = [
-        item.compared.row.labels if scores else [None if said is None else float(said) for said in item.humans]
+        item.pair.row.labels if scores else [None if verdict is None else float(verdict) for verdict in item.humans]
         for item in judged
     ]
-    first_two = _agreement(verdicts, [item.compared.group for item in both], confusion_of(verdicts))
+    first_two = _agreement(verdicts, [item.pair.group for item in both], count_confusion(verdicts))
     return Humans(raters, first_two, krippendorff_alpha(units))
 
 
-def _pass_rates(matched: Matched, table: Confusion, threshold: float | None) -> PassRates:
-    outcomes = [judge_evaluation(_with_threshold(evaluation, threshold)).outcome for evaluation in matched.judged]
+def _pass_rates(matched: MatchedLabels, table: Confusion, threshold: float | None) -> PassRates:
+    outcomes = [judge_evaluation(_apply_threshold(evaluation, threshold)).outcome for evaluation in matched.evaluations]
     passes, judged = outcomes.count("passed"), outcomes.count("passed") + outcomes.count("failed")
     corrected = corrected_rate(passes, judged, table) if judged > table.n else Estimate(None)
     return PassRates(
@@ -203,68 +207,70 @@ def _notices(table: Confusion, rates: PassRates, thresholds: set[float | None]) 
     if 0 < table.n < MANY_ENOUGH:
         yield f"too few labels for an interval of κ or α: {table.n}, {MANY_ENOUGH} needed"
     if table.n and not table.human_fails:
-        yield "no labelled answer is bad: nothing tells whether the judge would fail one; label some that are"
+        yield "no labelled answer is bad, so it is unknown whether the judge would fail one; label some bad answers"
     if table.n and not table.human_passes:
-        yield "no labelled answer is good: nothing tells whether the judge would pass one; label some that are"
+        yield "no labelled answer is good, so it is unknown whether the judge would pass one; label some good answers"
     if len(thresholds) > 1:
         yield "the metric's threshold differs by case"
     if rates.judged > table.n and rates.corrected.value is None and table.human_fails and table.human_passes:
-        yield "the judge tells good from bad answers no better than chance: its pass rate cannot be corrected"
+        yield (
+            "the judge distinguishes good from bad answers no better than chance, so its pass rate cannot be corrected"
+        )
 
 
 def console_lines(card: JudgeCard) -> Iterator[str]:
-    """Yield the card as plain lines."""
+    """Yield the lines of the card as plain text."""
     yield _title(card)
     yield ""
     width = max(len("judge passes"), len(str(card.n)))
     yield f"{'':12}  {'judge passes':>{width}}  {'judge fails':>{width}}"
-    for name, cells in _table(card):
+    for name, cells in _confusion_rows(card):
         yield f"{name:12}  {cells[0]:>{width}}  {cells[1]:>{width}}"
     yield ""
-    rows = list(_numbers(card))
+    rows = list(_number_rows(card))
     longest = max(len(name) for name, _ in rows)
     for name, value in rows:
         yield f"{name:{longest}}  {value}"
     yield ""
-    for remark, said in _remarks(card):
-        yield remark + one_line(said, 1000)
+    for remark, text in _remarks(card):
+        yield remark + one_line(text, 1000)
 
 
 def markdown_lines(card: JudgeCard) -> Iterator[str]:
-    """Yield the card as Markdown."""
+    """Yield the lines of the card as Markdown."""
     yield f"### Judge card of {inline_code(card.metric, 120)}"
     yield ""
-    yield f"{card.n} labelled answers{_by(card)}{_at(card)}."
+    yield f"{card.n} labelled answers{_judges_text(card)}{_threshold_text(card)}."
     yield ""
     yield "| | judge passes | judge fails |"
     yield "|---|--:|--:|"
-    for name, cells in _table(card):
+    for name, cells in _confusion_rows(card):
         yield f"| {name} | {cells[0]} | {cells[1]} |"
     yield ""
     yield "| | |"
     yield "|---|---|"
-    for name, value in _numbers(card):
+    for name, value in _number_rows(card):
         yield f"| {name} | {value} |"
     yield ""
-    for remark, said in _remarks(card):
-        yield f"* {remark}{inline_code(said, 1000) if said else ''}"
+    for remark, text in _remarks(card):
+        yield f"* {remark}{inline_code(text, 1000) if text else ''}"
 
 
 def _title(card: JudgeCard) -> str:
     judges = f" by {', '.join(card.judges)}" if card.judges else ""
-    return one_line(f"judge card: {card.metric}{judges}: {card.n} labelled answers{_at(card)}", 1000)
+    return one_line(f"judge card: {card.metric}{judges}: {card.n} labelled answers{_threshold_text(card)}", 1000)
 
 
-def _by(card: JudgeCard) -> str:
-    """Name the judges in Markdown."""
+def _judges_text(card: JudgeCard) -> str:
+    """Return the names of the judges in Markdown."""
     return f", judged by {', '.join(inline_code(judge, 120) for judge in card.judges)}" if card.judges else ""
 
 
-def _at(card: JudgeCard) -> str:
+def _threshold_text(card: JudgeCard) -> str:
     return "" if card.threshold is None else f", threshold {card.threshold:.4g}"
 
 
-def _table(card: JudgeCard) -> Sequence[tuple[str, tuple[int, int]]]:
+def _confusion_rows(card: JudgeCard) -> Sequence[tuple[str, tuple[int, int]]]:
     found = card.verdicts
     return (
         ("human passes", (found.true_pass, found.false_fail)),
@@ -272,8 +278,8 @@ def _table(card: JudgeCard) -> Sequence[tuple[str, tuple[int, int]]]:
     )
 
 
-def _numbers(card: JudgeCard) -> Iterator[tuple[str, str]]:
-    yield from _agreement_numbers("", card.judge)
+def _number_rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
+    yield from _agreement_rows("", card.judge)
     yield "sensitivity", estimate_text(card.sensitivity)
     yield "specificity", estimate_text(card.specificity)
     rates = card.pass_rates
@@ -283,24 +289,24 @@ def _numbers(card: JudgeCard) -> Iterator[tuple[str, str]]:
         yield f"pass rate, judge, all {rates.judged} answers", estimate_text(rates.of_judged)
         yield "corrected pass rate of these", estimate_text(rates.corrected)
     if card.scores is not None:
-        yield "Pearson's r of scores", _plain(card.scores.pearson)
-        yield "Spearman's ρ of scores", _plain(card.scores.spearman)
+        yield "Pearson's r of scores", _decimal(card.scores.pearson)
+        yield "Spearman's ρ of scores", _decimal(card.scores.spearman)
         yield "Krippendorff's α of scores", estimate_text(card.scores.alpha)
-        yield "mean absolute error of scores", _plain(card.scores.mean_absolute_error)
+        yield "mean absolute error of scores", _decimal(card.scores.mean_absolute_error)
     if card.humans is not None:
-        yield from _agreement_numbers(f"humans 1 and 2 ({card.humans.first_two.n} answers): ", card.humans.first_two)
+        yield from _agreement_rows(f"humans 1 and 2 ({card.humans.first_two.n} answers): ", card.humans.first_two)
         if card.humans.raters > 2:
-            yield f"all {card.humans.raters} humans: Krippendorff's α", _plain(card.humans.alpha)
+            yield f"all {card.humans.raters} humans: Krippendorff's α", _decimal(card.humans.alpha)
 
 
-def _agreement_numbers(whose: str, found: Agreement) -> Iterator[tuple[str, str]]:
+def _agreement_rows(whose: str, found: Agreement) -> Iterator[tuple[str, str]]:
     yield f"{whose}agreement", estimate_text(found.agreement)
     yield f"{whose}Cohen's κ", estimate_text(found.kappa)
     yield f"{whose}Krippendorff's α", estimate_text(found.alpha)
 
 
 def _remarks(card: JudgeCard) -> Iterator[tuple[str, str]]:
-    """Yield our own words, each with what others said after them."""
+    """Yield remarks on the card, each as a fixed sentence start and the untrusted text that completes it."""
     for title, differing in (
         ("judge passes what the human fails", [found.line for found in card.disagreements if found.judge]),
         ("judge fails what the human passes", [found.line for found in card.disagreements if found.human]),
@@ -316,5 +322,5 @@ def _remarks(card: JudgeCard) -> Iterator[tuple[str, str]]:
         yield f"note: {notice}", ""
 
 
-def _plain(value: float | None) -> str:
+def _decimal(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"

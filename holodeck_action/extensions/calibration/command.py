@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 @click.option("--min-kappa-lower-bound", type=type_of(RATE), help="Lowest accepted lower end of κ's 95 % interval.")
 @settings(
     *("concurrency", "max-cost-usd", "max-tokens", *CALLS),
-    helps={**JUDGES_ONLY, "concurrency": "Number of answers judged at the same time [default: 10]."},
+    helps={**JUDGES_ONLY, "concurrency": "Maximum number of answers judged concurrently [default: 10]."},
 )
 @click.pass_obj
 def calibrate(caller: Caller, /, **given: Any) -> int:
-    """Compare a judge with the labels of people in LABELS.csv, and report how well they agree.
+    """Compare a judge with the human labels in LABELS.csv, and report how well they agree.
 
     A metric of SUITE (default: agent.yaml) judges the labelled answers. With --results the verdicts come from a record,
     and no model is called.

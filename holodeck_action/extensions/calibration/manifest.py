@@ -1,4 +1,4 @@
-"""What the extension `calibration` adds."""
+"""The manifest of the extension `calibration`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from holodeck_action.seam.manifest import Cards, Command, Extension
 
 EXTENSION = Extension(
     name="calibration",
-    help="Judge cards: what a judge's verdicts are worth beside the labels of people.",
+    help="Judge cards: how a judge's verdicts compare with human labels.",
     cards=Cards(
-        read="holodeck_action.extensions.calibration.cards:suite_cards",
-        summarise="holodeck_action.extensions.calibration.cards:summarise_card",
+        read="holodeck_action.extensions.calibration.card_files:suite_cards",
+        summarise="holodeck_action.extensions.calibration.card_files:summarise_card",
     ),
     commands=(
         Command(
             name="calibrate",
-            help="Compare a judge with the labels of people in LABELS.csv, and report how well they agree.",
+            help="Compare a judge with the human labels in LABELS.csv, and report how well they agree.",
             to="holodeck_action.extensions.calibration.command:calibrate",
             group="Judge",
         ),

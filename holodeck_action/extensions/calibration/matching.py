@@ -1,4 +1,4 @@
-"""Labels and the evaluations of the answers that they are about."""
+"""Matches labels with the judge's evaluations of the same answers."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from holodeck_action.extensions.calibration.labelled_answers import (
+from holodeck_action.extensions.calibration.labels import (
     LabelError,
     LabelledAnswer,
     Labels,
-    about_metric,
-    only_metric,
+    labels_of_metric,
+    sole_metric,
 )
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import CaseRecord, Record, TurnRecord
 from holodeck_action.text.plain import cut
 
 
-class Compared(Struct, frozen=True):
-    """A label and the judge's evaluation of the same answer; `group` is the case to which the answer belongs."""
+class LabelledEvaluation(Struct, frozen=True):
+    """A label and the judge's evaluation of the same answer; `group` identifies the answer's case."""
 
     row: LabelledAnswer
     group: str
     evaluation: Evaluation
 
 
-class Matched(Struct, frozen=True):
-    """What there is to compare.
+class MatchedLabels(Struct, frozen=True):
+    """The labels for a metric, each with the judge's evaluation of the same answer.
 
     Attributes:
-        metric: its name.
-        compared: the labelled answers, in the order of the file.
-        judged: the metric's evaluations of all answers, the labelled ones among them.
+        metric: name of the metric.
+        pairs: the labelled answers with their evaluations, in the order of the file.
+        evaluations: the metric's evaluations of all answers, labelled or not.
     """
 
     metric: str
-    compared: tuple[Compared, ...]
-    judged: Iterable[Evaluation]
+    pairs: tuple[LabelledEvaluation, ...]
+    evaluations: Iterable[Evaluation]
 
 
-class _Place(Struct, frozen=True):
-    """An evaluation of the metric in a record."""
+class _RecordedEvaluation(Struct, frozen=True):
+    """An evaluation and its position in a record."""
 
     case: CaseRecord
     trial: int
@@ -49,66 +49,66 @@ class _Place(Struct, frozen=True):
     evaluation: Evaluation
 
 
-def match_record(labels: Labels, record: Record, metric: str | None, shown: str) -> Matched:
+def match_record(labels: Labels, record: Record, metric: str | None, record_name: str) -> MatchedLabels:
     """Find the labelled answers in a record.
 
     Args:
         labels: the labels.
         record: the record.
-        metric: the metric's name; None for the only one that a judge grades.
-        shown: what the record is called in messages.
+        metric: name of the metric; None to take the only metric with a judge.
+        record_name: name of the record in messages.
 
     Raises:
-        LabelError: there is no such metric, or answers are not in the record, or not as they were labelled.
+        LabelError: the metric does not exist, or labelled answers are missing from the record or differ from it.
     """
-    name = _metric_of(record, metric or only_metric(labels), shown)
-    labels = about_metric(labels, name, record.suite.name)
+    name = _choose_metric(record, metric or sole_metric(labels), record_name)
+    labels = labels_of_metric(labels, name, record.suite.name)
     cases = {row.case for row in labels.rows}
-    texts = {(_text(row.input or ""), _text(row.response or "")) for row in labels.rows if row.case is None}
+    texts = {(_normalize(row.input or ""), _normalize(row.response or "")) for row in labels.rows if row.case is None}
     known: set[str] = set()
     by_name: dict[str, set[str]] = {}
-    by_case: dict[str, list[_Place]] = {}
-    by_texts: dict[tuple[str, str], list[_Place]] = {}
-    # Of a large record only what a label is about is kept.
+    by_case: dict[str, list[_RecordedEvaluation]] = {}
+    by_texts: dict[tuple[str, str], list[_RecordedEvaluation]] = {}
+    # Keep only the labelled parts of a large record.
     for case in record.cases:
         if case.id in cases:
             known.add(case.id)
         if case.name in cases and case.name is not None:
             by_name.setdefault(case.name, set()).add(case.id)
-        for place in _places_in(case, name):
-            said = _text(place.turn.input), _text(place.turn.response or "")
+        for place in _metric_evaluations(case, name):
+            said = _normalize(place.turn.input), _normalize(place.turn.response or "")
             if said in texts:
                 by_texts.setdefault(said, []).append(place)
             if case.id in cases or case.name in cases:
                 by_case.setdefault(case.id, []).append(place)
-    found: list[tuple[LabelledAnswer, _Place]] = []
+    found: list[tuple[LabelledAnswer, _RecordedEvaluation]] = []
     problems: list[str] = []
     for row in labels.rows:
         try:
             if row.case is None:
-                place = _by_texts(row, by_texts, name)
+                place = _find_by_texts(row, by_texts, name)
             else:
                 ids = {row.case} if row.case in known else by_name.get(row.case, set())
-                place = _by_place(row, row.case, ids, by_case, name)
-            _check(row, place)
+                place = _find_by_case(row, row.case, ids, by_case, name)
+            _check_texts(row, place)
         except _NotFoundError as error:
             if row.metric == "" and error.not_judged:
-                # A label of the whole answer says nothing of a metric that did not look at it.
+                # A label of the whole answer does not apply to a metric that did not evaluate it.
                 continue
-            problems.append(f"{labels.file}:{row.line}: column {error.column}: {shown}: {error}")
+            problems.append(f"{labels.file}:{row.line}: column {error.column}: {record_name}: {error}")
             continue
         found.append((row, place))
-    problems += _twice(labels, found)
+    problems += _duplicate_problems(labels, found)
     if problems:
         raise LabelError(problems)
-    compared = tuple(Compared(row, place.case.id, place.evaluation) for row, place in found)
-    return Matched(name, compared, _Evaluations(record, name))
+    compared = tuple(LabelledEvaluation(row, place.case.id, place.evaluation) for row, place in found)
+    return MatchedLabels(name, compared, _Evaluations(record, name))
 
 
 class _NotFoundError(Exception):
-    """No evaluation fits a row; `column` is to blame.
+    """No evaluation matches a row; `column` is the column that does not match.
 
-    `not_judged` says that the case is there, and that the metric did not look at its answer.
+    `not_judged` is true if the case exists, but the metric did not evaluate its answer.
     """
 
     def __init__(self, column: str, message: str, *, not_judged: bool = False) -> None:
@@ -116,11 +116,11 @@ class _NotFoundError(Exception):
         self.column, self.not_judged = column, not_judged
 
 
-def judges_of(evaluation: Evaluation) -> frozenset[str]:
-    """Return the models that gave a verdict; empty where it names none."""
+def judge_models(evaluation: Evaluation) -> frozenset[str]:
+    """Return the names of the models that gave a verdict; empty if the evaluation names no model."""
     judge, panel = evaluation.metadata.get("judge"), evaluation.metadata.get("panel")
     found = {judge} if isinstance(judge, str) else set()
-    # A grader of the suite's own may keep anything under these names.
+    # A custom grader may store anything under these keys.
     verdicts = panel.get("verdicts") if isinstance(panel, Mapping) else None
     for verdict in verdicts if isinstance(verdicts, list | tuple) else ():
         if isinstance(verdict, Mapping) and isinstance(verdict.get("model"), str) and not verdict.get("fallback"):
@@ -129,29 +129,29 @@ def judges_of(evaluation: Evaluation) -> frozenset[str]:
 
 
 class _Evaluations(Struct, frozen=True):
-    """The evaluations of a metric in a record, read each time they are asked for."""
+    """The evaluations of a metric in a record; each iteration reads the record again."""
 
     record: Record
     metric: str
 
     def __iter__(self) -> Iterator[Evaluation]:
-        return (place.evaluation for case in self.record.cases for place in _places_in(case, self.metric))
+        return (place.evaluation for case in self.record.cases for place in _metric_evaluations(case, self.metric))
 
 
-def _places_in(case: CaseRecord, metric: str) -> Iterator[_Place]:
+def _metric_evaluations(case: CaseRecord, metric: str) -> Iterator[_RecordedEvaluation]:
     for trial in case.trials:
         for turn in trial.turns:
             for evaluation in turn.evaluations:
                 if evaluation.status != "skipped" and evaluation.evaluator_name == metric:
-                    yield _Place(case, trial.index, turn, evaluation)
+                    yield _RecordedEvaluation(case, trial.index, turn, evaluation)
 
 
-def _metric_of(record: Record, metric: str | None, shown: str) -> str:
+def _choose_metric(record: Record, metric: str | None, record_name: str) -> str:
     names: dict[str, bool] = {}
     for evaluation in record.evaluations:
         if evaluation.status != "skipped":
             name = evaluation.evaluator_name
-            names[name] = names.get(name, False) or bool(judges_of(evaluation))
+            names[name] = names.get(name, False) or bool(judge_models(evaluation))
     if metric is not None and metric in names:
         return metric
     judged = [name for name, by_judge in names.items() if by_judge] or list(names)
@@ -159,12 +159,16 @@ def _metric_of(record: Record, metric: str | None, shown: str) -> str:
         return judged[0]
     there = ", ".join(sorted(names)) or "none"
     if metric is None:
-        raise LabelError([f"{shown}: say with --metric which one the labels are about (there are: {there})"])
-    raise LabelError([f"{shown}: no metric is called {metric!r} (there are: {there})"])
+        raise LabelError(
+            [(f"{record_name}: use --metric to name the metric that the labels are about (there are: {there})")]
+        )
+    raise LabelError([f"{record_name}: there is no metric {metric!r} (there are: {there})"])
 
 
-def _by_texts(row: LabelledAnswer, known: Mapping[tuple[str, str], Sequence[_Place]], metric: str) -> _Place:
-    places = known.get((_text(row.input or ""), _text(row.response or "")), ())
+def _find_by_texts(
+    row: LabelledAnswer, known: Mapping[tuple[str, str], Sequence[_RecordedEvaluation]], metric: str
+) -> _RecordedEvaluation:
+    places = known.get((_normalize(row.input or ""), _normalize(row.response or "")), ())
     if len(places) == 1:
         return places[0]
     if places:
@@ -172,28 +176,28 @@ def _by_texts(row: LabelledAnswer, known: Mapping[tuple[str, str], Sequence[_Pla
     raise _NotFoundError("input", f"no answer with these texts was evaluated by {metric}")
 
 
-def _by_place(
-    row: LabelledAnswer, case: str, ids: set[str], by_case: Mapping[str, Sequence[_Place]], metric: str
-) -> _Place:
+def _find_by_case(
+    row: LabelledAnswer, case: str, ids: set[str], by_case: Mapping[str, Sequence[_RecordedEvaluation]], metric: str
+) -> _RecordedEvaluation:
     if not ids:
         raise _NotFoundError("case", f"there is no case {cut(case, 80)!r}")
     if len(ids) > 1:
-        raise _NotFoundError("case", f"{len(ids)} cases are called {cut(case, 80)!r}: give the id of one")
+        raise _NotFoundError("case", f"{len(ids)} cases are named {cut(case, 80)!r}; give the id of one")
     places = by_case.get(next(iter(ids)), ())
     if not places:
         raise _NotFoundError("case", f"no answer of {cut(case, 80)!r} was evaluated by {metric}", not_judged=True)
-    places = _narrowed(places, "turn", row.turn, [place.turn.index for place in places], case, metric)
-    places = _narrowed(places, "trial", row.trial, [place.trial for place in places], case, metric)
+    places = _filter_by_index(places, "turn", row.turn, [place.turn.index for place in places], case, metric)
+    places = _filter_by_index(places, "trial", row.trial, [place.trial for place in places], case, metric)
     return places[0]
 
 
-def _narrowed(
-    places: Sequence[_Place], column: str, wanted: int | None, there: Sequence[int], case: str, metric: str
-) -> Sequence[_Place]:
-    """Keep the places whose turn or trial is the wanted one; `there` holds that of each."""
+def _filter_by_index(
+    places: Sequence[_RecordedEvaluation], column: str, wanted: int | None, there: Sequence[int], case: str, metric: str
+) -> Sequence[_RecordedEvaluation]:
+    """Return the evaluations whose turn or trial index is `wanted`; `there` has this index for each evaluation."""
     if wanted is None and len(set(there)) > 1:
         which = ", ".join(map(str, sorted(set(there))))
-        raise _NotFoundError(column, f"say which {column} of {cut(case, 80)!r} ({which}) the label is about")
+        raise _NotFoundError(column, f"name the {column} of {cut(case, 80)!r} ({which}) that the label is about")
     kept = [place for place, index in zip(places, there, strict=True) if wanted in (None, index)]
     if not kept:
         said = f"{column} {wanted} of {cut(case, 80)!r} was not evaluated by {metric}"
@@ -201,14 +205,14 @@ def _narrowed(
     return kept
 
 
-def _check(row: LabelledAnswer, place: _Place) -> None:
-    """Refuse a label of another answer than the one that was judged."""
+def _check_texts(row: LabelledAnswer, place: _RecordedEvaluation) -> None:
+    """Raise _NotFoundError if the texts of a label differ from the texts that the judge graded."""
     turn = place.turn
     if turn.response is None:
         raise _NotFoundError("case", f"case {place.case.id!r} got no answer")
     for column in ("input", "response", "ground_truth"):
         given = getattr(row, column)
-        if given is not None and _text(given) != _text(getattr(turn, column) or ""):
+        if given is not None and _normalize(given) != _normalize(getattr(turn, column) or ""):
             raise _NotFoundError(column, "this is not the text that was judged")
     for column in ("context", "retrieval_context"):
         given = getattr(row, column)
@@ -216,16 +220,18 @@ def _check(row: LabelledAnswer, place: _Place) -> None:
             raise _NotFoundError(column, "these are not the texts that were judged")
 
 
-def _twice(labels: Labels, found: Sequence[tuple[LabelledAnswer, _Place]]) -> list[str]:
+def _duplicate_problems(labels: Labels, found: Sequence[tuple[LabelledAnswer, _RecordedEvaluation]]) -> list[str]:
     first: dict[int, int] = {}
     problems = []
     for row, place in found:
         line = first.setdefault(id(place.evaluation), row.line)
         if line != row.line:
-            problems.append(f"{labels.file}:{row.line}: the answer of line {line} again; give one row for each answer")
+            problems.append(
+                f"{labels.file}:{row.line}: repeats the answer of line {line}; give one row for each answer"
+            )
     return problems
 
 
-def _text(text: str) -> str:
-    """Return a text as spreadsheets leave it: line ends and white space around it differ."""
+def _normalize(text: str) -> str:
+    """Return a string with line ends and surrounding white space normalized, which spreadsheets change."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()

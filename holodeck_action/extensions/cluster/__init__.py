@@ -1,1 +1,1 @@
-"""A run whose trials run on the workers of a Dask cluster: what is sent there, what runs there, what stays here."""
+"""Runs trials on the workers of a Dask cluster."""

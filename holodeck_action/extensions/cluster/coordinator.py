@@ -1,7 +1,7 @@
-"""The coordinator's side of a run on a Dask cluster: which workers take part, their trials, places and spending.
+"""The coordinator of a run on a Dask cluster: it manages workers, their trials, request slots and spending.
 
-Dask sends trials to workers and runs them again where a worker is lost. What a run is stays here: journal, budget,
-limits of accounts, record. Only workers that have opened the suite get trials.
+Dask sends trials to workers, and runs them again if a worker is lost. The coordinator keeps the run's journal, budget,
+account limits and record. Only workers that have opened the suite get trials.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from holodeck_action.extensions.cluster.on_worker import (
     close_session,
     open_session,
     run_trial,
-    tell_session,
     tool_version,
+    update_session,
 )
 from holodeck_action.extensions.cluster.values import REPORTS, RemoteRun, RemoteTrial
 from holodeck_action.llm.limits.shared_limits import SharedLimits
@@ -37,15 +37,15 @@ from holodeck_action.text.plain import one_line
 
 CONNECT_S = 15.0
 FIRST_WORKER_S = 120.0
-"""Seconds for the first worker to come: a cluster may have to start a machine."""
-LOOK_S = 0.2
-"""Seconds between two looks at which workers there are."""
+"""Seconds to wait for the first worker: a cluster may have to start a machine."""
+POLL_S = 0.2
+"""Seconds between two checks of the list of workers."""
 CLOSE_S = 15.0
-AGAIN_S = 0.2
+RETRY_S = 0.2
 
 
 class Cluster:
-    """A run on a cluster, for the block of `async with`."""
+    """A run on a cluster, as an async context manager."""
 
     def __init__(
         self,
@@ -53,48 +53,49 @@ class Cluster:
         run: RemoteRun,
         packed: bytes,
         *,
-        lost: Callable[[str], None],
-        tell: Callable[[str], None],
+        on_lost: Callable[[str], None],
+        note: Callable[[str], None],
     ) -> None:
-        """Prepare; nothing is connected yet.
+        """Store the settings; `__aenter__` connects.
 
         Args:
-            address: of the scheduler.
-            run: what is run.
-            packed: the files of the checkout.
-            lost: told, once, why the cluster cannot be used any more.
-            tell: takes a sentence on workers that come too late to refuse the run.
+            address: URL of Dask's scheduler.
+            run: the run to send to workers.
+            packed: the checkout's files, packed (see `shipping.pack`).
+            on_lost: called with the reason when the connection to the cluster is lost.
+            note: called with a sentence about each worker that joins later and cannot run the suite.
         """
         self._address, self._run, self._packed = address, run, packed
         self._files: Future | None = None
-        """The files of the checkout as a worker got them first; others get them from those that have them."""
+        """The files of the checkout, sent to one worker; the others get them from workers that have them."""
         self._sending = asyncio.Lock()
-        self._lost, self._tell = lost, tell
+        self._on_lost, self._note = on_lost, note
         self._client: Client | None = None
         self._limits = SharedLimits(run.settings.concurrency, run.settings.rate_limit_wait_s)
         self._addresses: dict[str, str] = {}
-        """Of sessions that have reported."""
+        """Worker addresses of the sessions that have reported."""
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._ready: dict[str, None] = {}
         self._refused: set[str] = set()
-        self._any = asyncio.Event()
-        self._news = asyncio.Event()
-        self._answered: dict[str, Callable[[], None]] = {}
-        self._sent: dict[str, tuple[Future, list[str]]] = {}
-        """What has been submitted, and for which workers, by Dask's key."""
+        self._has_workers = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._answer_callbacks: dict[str, Callable[[], None]] = {}
+        self._submitted: dict[str, tuple[Future, list[str]]] = {}
+        """The submitted trials and the workers that may run them, by Dask's key."""
         self._stranded: set[str] = set()
         self._tokens = itertools.count()
-        self._telling: dict[str, asyncio.Task[None]] = {}
+        self._place_updates: dict[str, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        """Connect, and open the suite on the workers that there are.
+        """Connect, and open the suite on the available workers.
 
         Raises:
-            ConfigurationError: there is no such cluster, it has no workers, or one of them cannot run the suite.
+            ConfigurationError: the cluster cannot be reached, has no workers, or has a worker that cannot run the
+                suite.
         """
         secure = self._address.startswith("tls:")
-        # It shows a traceback of each connection that breaks off; what that means for the run is said by the run.
+        # Dask logs a traceback for each lost connection; the run itself reports the consequences.
         for name in ("distributed", "distributed.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         try:
@@ -109,22 +110,24 @@ class Cluster:
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             raise ConfigurationError(
                 [
-                    f"--cluster {self._address}: no scheduler of Dask can be used there "
-                    f"({one_line(str(error), 300) or type(error).__name__}); see docs/cluster.md"
+                    (
+                        f"--cluster {self._address}: no usable Dask scheduler was found there "
+                        f"({one_line(str(error), 300) or type(error).__name__}); see docs/cluster.md"
+                    )
                 ]
             ) from error
         try:
-            self._client.subscribe_topic(REPORTS, self._reported)
-            await self._open_all(await self._first_workers())
-            self._tasks = [asyncio.create_task(work()) for work in (self._look, self._settle)]
-            # Those that there were may be gone already.
+            self._client.subscribe_topic(REPORTS, self._on_report)
+            await self._open_all(await self._wait_for_workers())
+            self._tasks = [asyncio.create_task(work()) for work in (self._watch_workers, self._distribute_places)]
+            # The first workers may be gone already.
             async with asyncio.timeout(FIRST_WORKER_S):
-                await self._any.wait()
+                await self._has_workers.wait()
         except TimeoutError as error:
-            await self._leave()
-            raise ConfigurationError([self._without_workers()]) from error
+            await self._shut_down()
+            raise ConfigurationError([self._no_workers_message()]) from error
         except BaseException:
-            await self._leave()
+            await self._shut_down()
             raise
         return self
 
@@ -132,43 +135,45 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         """End the run on all workers."""
-        await self._leave()
+        await self._shut_down()
 
-    async def trial(self, case_id: str, index: int, answered: Callable[[], None]) -> RemoteTrial:
-        """Run a trial on a worker, and on another one where that is lost.
+    async def run_trial(self, case_id: str, index: int, answered: Callable[[], None]) -> RemoteTrial:
+        """Run a trial on a worker, and again on another worker if the first is lost.
 
         Args:
-            case_id: the case.
-            index: of the trial.
-            answered: called, at most once, when the agent has answered and only grading is left.
+            case_id: id of the case.
+            index: index of the trial.
+            answered: called, at most once, when the agent has answered and only grading remains.
 
         Raises:
             CancelledError: the run was stopped.
         """
         assert self._client is not None
         token = f"{self._run.id}-{next(self._tokens)}"
-        self._answered[token] = answered
+        self._answer_callbacks[token] = answered
         try:
             for attempt in itertools.count():
-                await self._any.wait()
+                await self._has_workers.wait()
                 try:
-                    data = await self._asked(case_id, index, token, attempt)
+                    data = await self._submit_trial(case_id, index, token, attempt)
                 except KilledWorker as error:
                     return RemoteTrial(_lost_trial(index, error.allowed_failures + 1))
                 except (FutureCancelledError, ClosedClientError):
-                    self._lost(f"the scheduler {self._address} was lost; --resume goes on when it is there again")
+                    self._on_lost(
+                        f"the scheduler {self._address} was lost; --resume continues when it is available again"
+                    )
                     await asyncio.Event().wait()
                 if isinstance(data, bytes):
                     return from_json(data, RemoteTrial)
-                # A worker without a session of the run: all that have one are gone, or it has given its own up.
-                self._forget(data)
-                await asyncio.sleep(AGAIN_S)
+                # The worker has no session of the run: it ended, or no worker with a session is left.
+                self._mark_not_ready(data)
+                await asyncio.sleep(RETRY_S)
             raise AssertionError("unreachable")
         finally:
-            self._answered.pop(token, None)
+            self._answer_callbacks.pop(token, None)
 
-    async def _asked(self, case_id: str, index: int, token: str, attempt: int) -> bytes | str:
-        """Have one of the workers run a trial; return it, or the address, if any, of a worker that has no session."""
+    async def _submit_trial(self, case_id: str, index: int, token: str, attempt: int) -> bytes | str:
+        """Run a trial on a worker; return it as JSON, or the URL of a worker without a session (empty if unknown)."""
         assert self._client is not None
         key, workers = f"holodeck_trial-{token}-{attempt}", list(self._ready)
         future = self._client.submit(
@@ -182,7 +187,7 @@ class Cluster:
             allow_other_workers=True,
             pure=False,
         )
-        self._sent[key] = (future, workers)
+        self._submitted[key] = (future, workers)
         try:
             data: bytes | str = await future
         except FutureCancelledError:
@@ -196,27 +201,27 @@ class Cluster:
         except Exception as error:
             if isinstance(error, KilledWorker) or self._client.status == "running":
                 raise
-            # While a client closes, its futures fail with errors of many kinds.
+            # While a client closes, its futures fail with various errors.
             raise ClosedClientError(str(error)) from error
         finally:
             future.release()
-            del self._sent[key]
+            del self._submitted[key]
             self._stranded.discard(key)
         return data
 
-    async def _send_again(self) -> None:
-        """Take back what Dask keeps for workers that are gone; `trial` submits it anew.
+    async def _resubmit_stranded(self) -> None:
+        """Cancel the trials that Dask holds for lost workers; `run_trial` submits them again.
 
-        While there is no worker at all, Dask forgets that others may run it, too.
+        When no worker is left, Dask forgets that other workers may also run these trials.
         """
         assert self._client is not None
         under_way = {key for keys in (await self._client.processing()).values() for key in keys}
-        for key, (future, workers) in list(self._sent.items()):
+        for key, (future, workers) in list(self._submitted.items()):
             if key not in under_way and not future.done() and self._ready.keys().isdisjoint(workers):
                 self._stranded.add(key)
                 await future.cancel()
 
-    async def _first_workers(self) -> list[str]:
+    async def _wait_for_workers(self) -> list[str]:
         assert self._client is not None
         until = time.monotonic() + FIRST_WORKER_S
         while True:
@@ -224,12 +229,13 @@ class Cluster:
             if workers:
                 return workers
             if time.monotonic() > until:
-                raise ConfigurationError([self._without_workers()])
-            await asyncio.sleep(LOOK_S)
+                raise ConfigurationError([self._no_workers_message()])
+            await asyncio.sleep(POLL_S)
 
-    def _without_workers(self) -> str:
+    def _no_workers_message(self) -> str:
         return (
-            f"--cluster {self._address}: no worker was ready within {FIRST_WORKER_S:g} s; start some (docs/cluster.md)"
+            f"--cluster {self._address}: no worker was ready within {FIRST_WORKER_S:g} s; start workers "
+            "(docs/cluster.md)"
         )
 
     async def _open_all(self, workers: list[str]) -> None:
@@ -239,15 +245,15 @@ class Cluster:
             raise ConfigurationError(problems)
 
     async def _open(self, worker: str) -> str | None:
-        """Open the suite on a worker; return why it cannot take part, None where it can or is gone."""
-        version, gone = await self._ask(worker, tool_version)
+        """Open the suite on a worker; return the reason why it cannot run the suite, None if it can or is lost."""
+        version, gone = await self._call_worker(worker, tool_version)
         if gone:
             return None
         if version != __version__:
-            has = f"version {version}" if isinstance(version, str) else "none that can be used"
+            has = f"version {version}" if isinstance(version, str) else "no usable version"
             return (
                 f"it needs version {__version__} of holodeck-action with the extra `cluster`, as the coordinator has, "
-                f"and has {has}"
+                f"but has {has}"
             )
         problem, gone = await self._open_with_files(worker)
         if isinstance(problem, Exception):
@@ -256,19 +262,19 @@ class Cluster:
             assert self._client is not None
             first = not self._ready
             self._ready[worker] = None
-            self._any.set()
-            # The scheduler tells at once what `_look` sees later; what it says of a worker has that one's address.
-            self._client.subscribe_topic(worker, partial(self._happened, worker))
-            if first and self._sent:
-                await self._send_again()
+            self._has_workers.set()
+            # The scheduler reports at once what `_watch_workers` finds later; the topic of a worker is its address.
+            self._client.subscribe_topic(worker, partial(self._on_worker_event, worker))
+            if first and self._submitted:
+                await self._resubmit_stranded()
         return None if problem is None else str(problem)
 
     async def _open_with_files(self, worker: str) -> tuple[str | Exception | None, bool]:
-        """Open the suite on a worker; return why it cannot take part or what was raised, and whether it is gone."""
+        """Open the suite on a worker; return why that is impossible (None if it is open), and if the worker is lost."""
         assert self._client is not None
         while True:
             try:
-                files = await self._sent_files(worker)
+                files = await self._send_files(worker)
                 future = self._client.submit(
                     open_session,
                     self._run,
@@ -276,12 +282,12 @@ class Cluster:
                     key=f"holodeck_open-{self._run.id}-{next(self._tokens)}",
                     workers=[worker],
                     pure=False,
-                    # Before trials that wait there already.
+                    # Before trials that are already queued there.
                     priority=1,
                 )
                 result = asyncio.ensure_future(future.result())
                 try:
-                    while not (await asyncio.wait([result], timeout=LOOK_S))[0]:
+                    while not (await asyncio.wait([result], timeout=POLL_S))[0]:
                         if worker not in await self._client.nthreads():
                             return None, True
                     return await result, False
@@ -289,25 +295,25 @@ class Cluster:
                     result.cancel()
                     future.release()
             except FutureCancelledError:
-                # The last worker with the files is gone.
+                # The last worker with the files is lost.
                 if worker not in await self._client.nthreads():
                     return None, True
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(RETRY_S)
             except (OSError, ValueError, KilledWorker, ClosedClientError) as error:
                 return error, True
             except Exception as error:  # noqa: BLE001 - whatever opening raised there
                 return error, False
 
-    async def _sent_files(self, worker: str) -> Future:
-        """Return the files as workers have them; they are sent to this one if none of them has them any more."""
+    async def _send_files(self, worker: str) -> Future:
+        """Return Dask's future of the packed files; send the files to this worker if no worker has them."""
         assert self._client is not None
         async with self._sending:
             if self._files is None or self._files.status in ("cancelled", "error"):
                 self._files = await self._client.scatter(self._packed, workers=[worker], hash=False)
             return self._files
 
-    async def _ask(self, worker: str, function: Callable[..., Any], *arguments: Any) -> tuple[Any, bool]:
-        """Call a function on a worker; return its answer or what it raised, and whether the worker is gone."""
+    async def _call_worker(self, worker: str, function: Callable[..., Any], *arguments: Any) -> tuple[Any, bool]:
+        """Call a function on a worker; return its result or exception, and whether the worker is lost."""
         assert self._client is not None
         try:
             answers = await self._client.run(function, *arguments, workers=[worker], on_error="return")
@@ -316,87 +322,87 @@ class Cluster:
         answer = answers.get(worker)
         return answer, worker not in answers or isinstance(answer, OSError)
 
-    async def _look(self) -> None:
-        """Open the suite on workers that come, and see which are gone."""
+    async def _watch_workers(self) -> None:
+        """Open the suite on new workers and remove lost workers, until cancelled."""
         assert self._client is not None
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
             try:
                 workers = set(await self._client.nthreads())
             except (OSError, ValueError, ClosedClientError):
                 continue
             for worker in [*self._ready, *self._refused, *self._opening]:
                 if worker not in workers:
-                    self._gone(worker)
+                    self._remove_worker(worker)
             for worker in workers - self._ready.keys() - self._refused - self._opening.keys():
-                self._opening[worker] = asyncio.create_task(self._open_late(worker))
+                self._opening[worker] = asyncio.create_task(self._open_new_worker(worker))
 
-    async def _open_late(self, worker: str) -> None:
+    async def _open_new_worker(self, worker: str) -> None:
         try:
             problem = await self._open(worker)
         finally:
             self._opening.pop(worker, None)
         if problem is not None:
             self._refused.add(worker)
-            self._tell(f"worker {worker} takes no part: {problem}")
+            self._note(f"worker {worker} is not used: {problem}")
 
-    def _forget(self, worker: str) -> None:
-        """Give a worker no more trials until it has opened the suite."""
+    def _mark_not_ready(self, worker: str) -> None:
+        """Send the worker no more trials until it has opened the suite."""
         self._ready.pop(worker, None)
         if not self._ready:
-            self._any.clear()
+            self._has_workers.clear()
 
-    def _happened(self, worker: str, event: tuple[float, Mapping[str, Any]]) -> None:
+    def _on_worker_event(self, worker: str, event: tuple[float, Mapping[str, Any]]) -> None:
         if event[1].get("action") == "remove-worker":
-            self._gone(worker)
+            self._remove_worker(worker)
 
-    def _gone(self, worker: str) -> None:
-        self._forget(worker)
+    def _remove_worker(self, worker: str) -> None:
+        self._mark_not_ready(worker)
         self._refused.discard(worker)
         if (opening := self._opening.pop(worker, None)) is not None:
             opening.cancel()
         for session in [session for session, address in self._addresses.items() if address == worker]:
             del self._addresses[session]
-            self._limits.lost(session, time.monotonic())
-        self._news.set()
+            self._limits.remove_worker(session, time.monotonic())
+        self._changed.set()
 
-    def _reported(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        said = event[1]
-        if said["run"] != self._run.id:
+    def _on_report(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        report = event[1]
+        if report["run"] != self._run.id:
             return
-        for token in said["answered"]:
-            if (answered := self._answered.pop(token, None)) is not None:
+        for token in report["answered"]:
+            if (answered := self._answer_callbacks.pop(token, None)) is not None:
                 answered()
-        self._addresses[said["session"]] = said["worker"]
-        self._limits.reported(said["session"], said["leases"], time.monotonic())
-        self._news.set()
+        self._addresses[report["session"]] = report["worker"]
+        self._limits.apply_report(report["session"], report["leases"], time.monotonic())
+        self._changed.set()
 
-    async def _settle(self) -> None:
-        """Move places between workers when something has changed, and from time to time: gates open, leases end."""
+    async def _distribute_places(self) -> None:
+        """Redistribute request slots under account limits among workers, on changes and before leases expire."""
         pending: dict[str, dict[str, Any]] = {}
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._limits.wait(time.monotonic())):
-                    await self._news.wait()
-            self._news.clear()
-            # Counts only rise: what could not be told yet is part of what is told next.
-            pending |= self._limits.settle(time.monotonic())
-            for session in [session for session in pending if session not in self._telling]:
-                said = pending.pop(session)
+                async with asyncio.timeout(self._limits.seconds_to_wait(time.monotonic())):
+                    await self._changed.wait()
+            self._changed.clear()
+            # Counts only rise, so an update that has not been sent yet is part of the next one.
+            pending |= self._limits.move_places(time.monotonic())
+            for session in [session for session in pending if session not in self._place_updates]:
+                places = pending.pop(session)
                 if (worker := self._addresses.get(session)) is not None:
-                    task = self._telling[session] = asyncio.create_task(self._say(session, worker, said))
-                    task.add_done_callback(lambda _, session=session: self._told(session))  # type: ignore[misc]
+                    task = self._place_updates[session] = asyncio.create_task(self._send_places(worker, places))
+                    task.add_done_callback(lambda _, session=session: self._on_places_sent(session))  # type: ignore[misc]
 
-    async def _say(self, session: str, worker: str, said: dict[str, Any]) -> None:
-        await self._ask(worker, tell_session, self._run.name, said)
+    async def _send_places(self, worker: str, places: dict[str, Any]) -> None:
+        await self._call_worker(worker, update_session, self._run.name, places)
 
-    def _told(self, session: str) -> None:
-        self._telling.pop(session, None)
-        self._news.set()
+    def _on_places_sent(self, session: str) -> None:
+        self._place_updates.pop(session, None)
+        self._changed.set()
 
-    async def _leave(self) -> None:
+    async def _shut_down(self) -> None:
         assert self._client is not None
-        tasks = [*self._tasks, *self._opening.values(), *self._telling.values()]
+        tasks = [*self._tasks, *self._opening.values(), *self._place_updates.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

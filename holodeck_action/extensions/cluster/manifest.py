@@ -1,4 +1,4 @@
-"""What the extension `cluster` adds."""
+"""The manifest of the extension `cluster`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ EXTENSION = Extension(
             "Run the trials on the workers of the Dask cluster with this scheduler.",
             metavar="ADDRESS",
             allowed="tcp://HOST:PORT or tls://HOST:PORT",
-            read="holodeck_action.extensions.cluster.stages:address",
+            read="holodeck_action.extensions.cluster.stages:parse_address",
         ),
         Option(
             "cluster-env",
-            "Give the cluster's workers this variable, which may be a key; without it they know their own alone.",
+            "Send this variable, which may be a key, to the cluster's workers; otherwise they have only their own.",
             metavar="NAME",
             allowed="names of variables, one per line",
             many=True,
         ),
         Option(
             "cluster-insecure",
-            "Allow a cluster on other machines over tcp://, unencrypted and open to whoever reaches it.",
+            "Allow a cluster on other machines over tcp://, which is unencrypted and open to anyone who can reach it.",
             flag=True,
         ),
     ),

@@ -1,6 +1,6 @@
-"""What a coordinator has workers do; Dask finds these functions by name.
+"""Functions that a coordinator calls on workers; Dask finds them by name.
 
-The scheduler reads the names, too, and imports this module for it: nothing of weight is imported here.
+The scheduler also resolves the names and imports this module, so it must import nothing heavy.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def tool_version() -> str:
-    """Return the version of the program that this worker has."""
+    """Return the version of holodeck-action on this worker."""
     return __version__
 
 
 async def open_session(run: RemoteRun, packed: bytes) -> str | None:
-    """Open the suite of a run on a worker, with the packed files; return why it cannot run here, None where it can."""
+    """Open the suite of a run from its packed files; return the reason why it cannot run here, None if it can."""
     from holodeck_action.extensions.cluster.session import Session
 
     worker = get_worker()
@@ -31,28 +31,28 @@ async def open_session(run: RemoteRun, packed: bytes) -> str | None:
     if session is None:
         session = Session(run, packed)
         await worker.plugin_add(session, run.name)
-    problem: str | None = await session.problem()
+    problem: str | None = await session.opening_problem()
     if problem is not None and run.name in worker.plugins:
         await worker.plugin_remove(name=run.name)
     return problem
 
 
 async def run_trial(name: str, case_id: str, index: int, token: str) -> bytes | str:
-    """Run a trial in the session of this name; return the address of this worker where it has none."""
+    """Run a trial in the named session; return it as JSON, or this worker's URL if there is no such session."""
     worker = get_worker()
     session = worker.plugins.get(name)
-    done: bytes | None = None if session is None else await session.trial(case_id, index, token)
+    done: bytes | None = None if session is None else await session.run_trial(case_id, index, token)
     return str(worker.address) if done is None else done
 
 
-async def tell_session(name: str, said: dict[str, Any], dask_worker: Worker) -> None:
-    """Tell the session of this name what the coordinator says of places."""
+async def update_session(name: str, places: dict[str, Any], dask_worker: Worker) -> None:
+    """Apply the coordinator's distribution of request slots to the named session."""
     session = dask_worker.plugins.get(name)
     if session is not None:
-        session.tell(said)
+        session.update_places(places)
 
 
 async def close_session(name: str, dask_worker: Worker) -> None:
-    """End the session of this name."""
+    """End the named session."""
     if name in dask_worker.plugins:
         await dask_worker.plugin_remove(name=name)

@@ -1,6 +1,6 @@
-"""A run on a worker of the cluster: the suite opened once, its trials in an event loop of their own.
+"""A run on a worker of the cluster: opens the suite once, and runs its trials in a separate thread.
 
-A session is a plugin of the worker until its run has ended, or nothing has been heard of its coordinator for a while.
+A session is a plugin of the Dask worker until its run ends or its coordinator has been silent for too long.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 from distributed import Worker, WorkerPlugin
 from msgspec.structs import replace
 
-from holodeck_action.extensions.cluster.opening import OpenedRemotely, open_remotely
+from holodeck_action.extensions.cluster.opening import RemoteSuite, open_remote_suite
 from holodeck_action.extensions.cluster.shipping import ShippingError, unpack
 from holodeck_action.extensions.cluster.values import REPORTS, RemoteRun, RemoteTrial
 from holodeck_action.llm.limits.budget import Amount
@@ -28,26 +28,32 @@ from holodeck_action.llm.limits.leases import LEASE_S, Leases
 from holodeck_action.llm.wire import Counts
 from holodeck_action.record.serialization import to_json
 from holodeck_action.run.schedule import Trials
-from holodeck_action.run.trials import grading_pool, trials_of
+from holodeck_action.run.trials import grading_pool, trial_runner
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.values import Case
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 
 GATHERING_S = 0.01
-"""Seconds in which what there is to report gathers."""
+"""Seconds for which changes are collected before a report."""
 HEARTBEAT_S = LEASE_S / 5
 ORPHANED_S = 60.0
-"""Seconds after which a session whose coordinator says nothing ends."""
-_MOSTLY = ("llm.connections", "llm.limits.leases", "llm.network", "metrics.standard", "targets.own_model.own")
-"""Modules below the package that most runs import when they begin."""
+"""Seconds without a message of the coordinator after which a session ends."""
+_COMMON_MODULES = (
+    "llm.connections",
+    "llm.limits.leases",
+    "llm.network",
+    "metrics.standard",
+    "targets.own_model.own_agent",
+)
+"""Modules of the package that most runs import at their start."""
 
 
 class Session(WorkerPlugin):  # type: ignore[misc]
-    """A run on this worker."""
+    """One run's state on this worker: its open suite and running trials."""
 
     def __init__(self, run: RemoteRun, packed: bytes) -> None:
-        """Prepare; `packed` are the files of the checkout."""
+        """Store the run; `packed` has the packed files of its checkout."""
         self.id = uuid.uuid4().hex
         self._opened: Future[str | None] = Future()
         self._run, self._packed = run, packed
@@ -58,70 +64,70 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         self._tasks: set[asyncio.Task[bytes]] = set()
         self._cases: dict[str, Case] = {}
         self._trials: Trials | None = None
-        self._ready: OpenedRemotely | None = None
+        self._ready: RemoteSuite | None = None
         self._answered: list[str] = []
         self._imported: dict[str, str | None] = {}
-        self._counted, self._charged = Counts(), Amount(0)
+        self._reported_calls, self._reported_spending = Counts(), Amount(0)
         self._heard_at = 0.0
         self._changed, self._ending, self._ended = asyncio.Event(), asyncio.Event(), threading.Event()
         self._leases = Leases(self._changed.set)
 
     async def setup(self, worker: Worker) -> None:
-        """Begin to open the suite."""
+        """Start to open the suite, in a thread."""
         self._worker = worker
         self._folder = Path(worker.local_directory) / f"holodeck-{self.id}"
-        self._thread = threading.Thread(target=self._work, name="holodeck-session", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="holodeck-session", daemon=True)
         self._thread.start()
 
     async def teardown(self, worker: Worker) -> None:
-        """End whatever goes on, and remove the files."""
+        """Cancel running trials, and remove the files."""
         if self._thread is not None:
-            self._end()
+            self._request_end()
             await asyncio.to_thread(self._thread.join)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
-    async def trial(self, case_id: str, index: int, token: str) -> bytes | None:
-        """Run a trial; None where the session has ended, or could not begin.
+    async def run_trial(self, case_id: str, index: int, token: str) -> bytes | None:
+        """Run a trial and return it as JSON; None if the session has ended or the suite could not be opened.
 
-        Dask gives the trials of a lost worker to any other, one that is still opening the suite, too.
+        Dask may send a trial of a lost worker to one that is still opening the suite.
 
         Args:
-            case_id: the case.
-            index: of the trial.
-            token: what its coordinator calls it by.
+            case_id: id of the case.
+            index: index of the trial.
+            token: the coordinator's key for the trial, used in reports.
         """
-        await self.problem()
+        await self.opening_problem()
         if self._loop is None:
             return None
         return await asyncio.wrap_future(
-            asyncio.run_coroutine_threadsafe(self._under_way(case_id, index, token), self._loop)
+            asyncio.run_coroutine_threadsafe(self._track_trial(case_id, index, token), self._loop)
         )
 
-    async def problem(self) -> str | None:
-        """Return why the suite cannot run here, None where it can, once that is known."""
-        # Others wait for it, too, when one of them is cancelled.
+    async def opening_problem(self) -> str | None:
+        """Wait until the suite is open; return the reason why it cannot run here, None if it can."""
+        # Other callers still wait if one of them is cancelled.
         return await asyncio.shield(asyncio.wrap_future(self._opened))
 
-    def tell(self, said: dict[str, Any]) -> None:
-        """Take what the coordinator says of places."""
+    def update_places(self, places: dict[str, Any]) -> None:
+        """Apply the coordinator's distribution of request slots."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._take, said)
+            self._loop.call_soon_threadsafe(self._apply_places, places)
 
-    def _work(self) -> None:
+    def _run_thread(self) -> None:
         try:
             unpack(self._packed, self._folder, self._run.files)
             self._packed = b""
-            self._ready = open_remotely(self._run, Path(os.path.realpath(self._folder)), os.environ, self._leases)
+            self._ready = open_remote_suite(self._run, Path(os.path.realpath(self._folder)), os.environ, self._leases)
             self._ready.ready.begin_judging()
             asyncio.run(self._serve())
         except ConfigurationError as error:
-            self._cannot("; ".join(map(str, error.problems)))
+            self._fail_opening("; ".join(map(str, error.problems)))
         except (OSError, ShippingError) as error:
-            self._cannot(f"the files of the suite cannot be written: {error}")
+            self._fail_opening(f"the files of the suite cannot be written: {error}")
         except Exception as error:  # noqa: BLE001 - its coordinator waits for an answer
-            self._cannot(f"the suite cannot be opened: {type(error).__name__}: {error}")
+            self._fail_opening(f"the suite cannot be opened: {type(error).__name__}: {error}")
 
-    def _cannot(self, problem: str) -> None:
+    def _fail_opening(self, problem: str) -> None:
         if not self._opened.done():
             redactor = Redactor(environment_secrets({**os.environ, **self._run.environ}))
             self._opened.set_result(redactor.text(problem))
@@ -130,13 +136,13 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         assert self._ready is not None
         ready = self._ready.ready
         pool = grading_pool(ready)
-        ready.imported.tell(self._imported.update)
+        ready.imported.notify(self._imported.update)
         self._cases = {case.id: case for case in ready.item.cases}
-        self._trials = trials_of(ready, pool)
+        self._trials = trial_runner(ready, pool)
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
         self._opened.set_result(None)
-        reporting = asyncio.create_task(self._report())
+        reporting = asyncio.create_task(self._send_reports())
         try:
             if not self._ended.is_set():
                 await self._ending.wait()
@@ -149,17 +155,17 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             await ready.close()
             await pool.close()
 
-    def _end(self) -> None:
+    def _request_end(self) -> None:
         self._ended.set()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._ending.set)
 
-    def _take(self, said: dict[str, Any]) -> None:
+    def _apply_places(self, places: dict[str, Any]) -> None:
         self._heard_at = asyncio.get_running_loop().time()
-        self._leases.told(said)
+        self._leases.apply_update(places)
 
-    async def _report(self) -> None:
-        """Tell the coordinator what has changed, soon, and that the worker lives, from time to time."""
+    async def _send_reports(self) -> None:
+        """Report changes to the coordinator soon, and a heartbeat regularly."""
         loop = asyncio.get_running_loop()
         assert self._worker is not None
         while True:
@@ -174,11 +180,11 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             report = {"run": self._run.id, "session": self.id, "worker": self._worker.address, "answered": answered}
             self._worker.log_event(REPORTS, {**report, "leases": self._leases.report()})
             if loop.time() - self._heard_at > ORPHANED_S:
-                # Whoever began the run is gone.
+                # The coordinator is gone.
                 self._worker.loop.add_callback(self._worker.plugin_remove, name=self._run.name)
                 return
 
-    async def _under_way(self, case_id: str, index: int, token: str) -> bytes:
+    async def _track_trial(self, case_id: str, index: int, token: str) -> bytes:
         task = asyncio.create_task(self._run_trial(case_id, index, token))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -186,26 +192,26 @@ class Session(WorkerPlugin):  # type: ignore[misc]
 
     async def _run_trial(self, case_id: str, index: int, token: str) -> bytes:
         assert self._trials is not None
-        trial = await self._trials.run(self._cases[case_id], index, self._slot(token))
+        trial = await self._trials.run(self._cases[case_id], index, self._report_answer(token))
         imported = dict(self._imported)
         self._imported.clear()
-        return to_json(RemoteTrial(trial, self._calls(), self._spent(), imported))
+        return to_json(RemoteTrial(trial, self._new_calls(), self._new_spending(), imported))
 
     @asynccontextmanager
-    async def _slot(self, token: str) -> AsyncIterator[None]:
-        """Hold nothing here: the coordinator counts who works at a time, and is told when the agent has answered."""
+    async def _report_answer(self, token: str) -> AsyncIterator[None]:
+        """Return a context for the agent's work on a trial; its end is reported to the coordinator."""
         yield
         self._answered.append(token)
         self._changed.set()
 
-    def _calls(self) -> Counts:
-        """Return what the model calls came to since the last time."""
+    def _new_calls(self) -> Counts:
+        """Return the totals of model calls since the last report."""
         assert self._ready is not None
         wire = self._ready.ready.wire
         if wire is None:
             return Counts()
-        now, before = replace(wire.counts), self._counted
-        self._counted = now
+        now, before = replace(wire.counts), self._reported_calls
+        self._reported_calls = now
         return Counts(
             now.calls - before.calls,
             now.cached - before.cached,
@@ -215,17 +221,17 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             None if now.cost_usd is None or before.cost_usd is None else now.cost_usd - before.cost_usd,
         )
 
-    def _spent(self) -> Amount:
-        """Return what was spent since the last time."""
+    def _new_spending(self) -> Amount:
+        """Return the amount spent since the last report."""
         assert self._ready is not None
         if self._ready.budget is None:
             return Amount(0)
-        now, before = self._ready.budget.spent, self._charged
-        self._charged = now
+        now, before = self._ready.budget.spent, self._reported_spending
+        self._reported_spending = now
         return Amount(now.tokens - before.tokens, now.cost_usd - before.cost_usd)
 
 
 def dask_setup(worker: Worker) -> None:
-    """Import what most runs need before there is one; Dask calls this where the module is preloaded."""
-    for name in _MOSTLY:
+    """Import modules that most runs need; Dask calls this function if it preloads this module."""
+    for name in _COMMON_MODULES:
         import_module(f"holodeck_action.{name}")

@@ -1,4 +1,4 @@
-"""The files of a checkout as workers get them: packed here, unpacked there."""
+"""Packs the files of a checkout for workers, and unpacks them there."""
 
 from __future__ import annotations
 
@@ -12,42 +12,41 @@ from pathlib import Path
 from holodeck_action.github.bases.local_git import ask_git
 
 MOST_BYTES = 512_000_000
-"""Bytes of all files together."""
-_LEFT_OUT = frozenset((".git", ".hg", ".svn", ".holodeck", ".venv", "venv", "node_modules", "__pycache__"))
-"""Folders of which nothing is sent, wherever they are."""
+"""Largest total size of all files, in bytes."""
+_EXCLUDED = frozenset((".git", ".hg", ".svn", ".holodeck", ".venv", "venv", "node_modules", "__pycache__"))
+"""Names of folders that are never sent, at any depth."""
 
 
 class ShippingError(Exception):
-    """The files cannot be sent; the message is one sentence with the way out."""
+    """The files cannot be sent; the message is one sentence with a remedy."""
 
 
 def pack(root: Path, environ: Mapping[str, str], leave_out: Sequence[Path]) -> bytes:
-    """Pack the files of a checkout: those that Git does not ignore, or all where Git knows nothing of it.
+    """Pack the files of a checkout: the files that Git does not ignore, or all files if it is not a repository.
 
-    Left out are `.env` files, which hold secrets, and links that lead elsewhere.
+    Excludes `.env` files, which contain secrets, and links that lead out of the checkout.
 
     Args:
-        root: the checkout's folder, links resolved.
-        environ: of which Git sees where programs are.
-        leave_out: resolved folders of which nothing is sent, such as those of results.
+        root: the checkout's folder, with links resolved.
+        environ: environment variables for Git.
+        leave_out: folders to exclude, such as the output folder, with links resolved.
 
     Raises:
-        ShippingError: they are too large, or one cannot be read.
+        ShippingError: the files are too large, or a file cannot be read.
     """
     packed = io.BytesIO()
     total = 0
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
-        for name in sorted(_names(root, environ)):
+        for name in sorted(_file_names(root, environ)):
             path = root / name
-            if not _sent(path, root, leave_out):
+            if not _should_send(path, root, leave_out):
                 continue
             try:
                 total += path.lstat().st_size
                 if total > MOST_BYTES:
                     raise ShippingError(
-                        f"the files of the checkout have more than {MOST_BYTES:,} bytes, too much to send to "
-                        "the workers of a cluster: let Git ignore what the suite does not read, or run it in "
-                        "shards"
+                        f"the files of the checkout have more than {MOST_BYTES:,} bytes, too many to send to the "
+                        "workers of a cluster: let Git ignore files that the suite does not read, or run it in shards"
                     )
                 archive.add(path, name, recursive=False)
             except OSError as error:
@@ -55,25 +54,25 @@ def pack(root: Path, environ: Mapping[str, str], leave_out: Sequence[Path]) -> b
     return packed.getvalue()
 
 
-def digest_of(packed: bytes) -> str:
-    """Return what tells packed files apart: SHA-256, hex."""
+def packed_digest(packed: bytes) -> str:
+    """Return the SHA-256 of packed files in hex."""
     return hashlib.sha256(packed).hexdigest()
 
 
 def unpack(packed: bytes, into: Path, digest: str) -> None:
-    """Write what was packed to a new folder; nothing is written outside of it.
+    """Unpack files into a new folder; nothing is written outside of it.
 
     Args:
-        packed: as it came, maybe from another worker.
-        into: the folder.
-        digest: that the coordinator told.
+        packed: the packed files, possibly received from another worker.
+        into: the folder to create.
+        digest: SHA-256 in hex of the files as the coordinator packed them.
 
     Raises:
-        ShippingError: it is broken, or not what the coordinator packed.
-        OSError: it cannot be written.
+        ShippingError: the files are damaged, or differ from what the coordinator packed.
+        OSError: a file cannot be written.
     """
-    if digest_of(packed) != digest:
-        raise ShippingError("they are not those that the coordinator has sent")
+    if packed_digest(packed) != digest:
+        raise ShippingError("they differ from those that the coordinator sent")
     into.mkdir(parents=True)
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
@@ -82,25 +81,25 @@ def unpack(packed: bytes, into: Path, digest: str) -> None:
         raise ShippingError(str(error)) from error
 
 
-def _names(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
+def _file_names(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
     listed = ask_git(root, environ, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
     if (root / ".git").exists() and listed is not None:
         yield from filter(None, listed.split("\0"))
         return
     for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if name not in _LEFT_OUT]
+        folders[:] = [name for name in folders if name not in _EXCLUDED]
         linked = [name for name in folders if Path(folder, name).is_symlink()]
         yield from (os.path.relpath(Path(folder, name), root) for name in (*files, *linked))
 
 
-def _sent(path: Path, root: Path, leave_out: Sequence[Path]) -> bool:
+def _should_send(path: Path, root: Path, leave_out: Sequence[Path]) -> bool:
     if path.name == ".env" or path.name.startswith(".env."):
         return False
-    if any(part in _LEFT_OUT for part in path.relative_to(root).parts):
+    if any(part in _EXCLUDED for part in path.relative_to(root).parts):
         return False
     if any(path.is_relative_to(folder) for folder in leave_out):
         return False
     if path.is_symlink():
-        # An absolute link would lead nowhere on another machine.
+        # An absolute link is broken on another machine.
         return not os.path.isabs(os.readlink(path)) and Path(os.path.realpath(path)).is_relative_to(root)
     return path.is_file()

@@ -1,4 +1,4 @@
-"""What a cluster does in a run: its options are checked, and its workers run the trials."""
+"""The stages of a run on a cluster: checks the options and provides the executor of trials."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from holodeck_action.run.open_suites import Opened
-from holodeck_action.run.preflight import Prepared
-from holodeck_action.run.request import Request
+from holodeck_action.run.open_suites import OpenSuite
+from holodeck_action.run.options.request import Request
+from holodeck_action.run.options.settings import AGAINST
+from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.schedule import Stop, Trials
-from holodeck_action.run.settings import AGAINST
 from holodeck_action.run.stages import Executor, Stages, Voice
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, suite_problem
 from holodeck_action.suite.hosts import is_loopback
@@ -20,16 +20,16 @@ from holodeck_action.suite.model.base_sources import MERGE_BASE
 from holodeck_action.suite.model.targets import RecordedTarget
 
 RECORDED_HERE = (
-    "--cluster is not used: the answers are recorded and no judge is asked, so this machine evaluates them faster than "
-    "workers could; --shard divides them"
+    "--cluster is not used: the answers are recorded and no judge is called, so this machine "
+    "evaluates them faster than workers would; use --shard to split them"
 )
 
 
-def address(text: str) -> str:
-    """Return the address of a scheduler as it is written.
+def parse_address(text: str) -> str:
+    """Return the URL of a scheduler unchanged if it is valid.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the URL is invalid.
     """
     parts = urlsplit(text)
     bare = parts.username is None and text == f"{parts.scheme}://{parts.netloc}"
@@ -39,69 +39,76 @@ def address(text: str) -> str:
 
 
 class ClusterStages(Stages):
-    """Has the workers of a cluster run the trials."""
+    """Runs the trials on the workers of a cluster."""
 
     ELSEWHERE = True
 
     def check_request(self, request: Request) -> None:
-        """Refuse what does not go with a cluster, or goes nowhere without one; see `Stages.check_request`."""
+        """Refuse options that conflict with a cluster or are useless without it; see `Stages.check_request`."""
         flags, given = request.flags, request.flags.extra
         where = given.get("cluster")
         if where is None:
             name = next(name for name in ("cluster-env", "cluster-insecure") if name.replace("-", "_") in given)
-            raise ConfigurationError([f"--{name} is about the workers of --cluster: give that, too"])
+            raise ConfigurationError([f"--{name} applies to the workers of --cluster; give --cluster, too"])
         here = [name for name in (*AGAINST, "record", "replay", "cache") if getattr(flags, name) is not None]
         for name in (*here, *(["allow_path"] if request.allowed.paths else [])):
             flag = name.replace("_", "-")
-            raise ConfigurationError([f"--{flag} is about this machine and does not go with --cluster: leave one out"])
+            raise ConfigurationError(
+                [f"--{flag} applies to this machine and cannot be combined with --cluster; leave one out"]
+            )
         parts = urlsplit(where)
         if parts.scheme == "tcp" and not is_loopback(parts.hostname or "") and not given.get("cluster_insecure"):
             raise ConfigurationError(
                 [
-                    f"--cluster {where}: over tcp:// whoever reaches the scheduler reads what is sent and runs code on "
-                    "all machines of the cluster; use tls://, or allow it in a closed network by --cluster-insecure"
+                    (
+                        f"--cluster {where}: over tcp:// anyone who can reach the scheduler can read the traffic and "
+                        "run code on all machines of the cluster; use tls://, or allow it in a closed network "
+                        "with --cluster-insecure"
+                    )
                 ]
             )
 
-    def check(self, item: Prepared) -> Iterator[str | Located]:
-        """Yield what the policy file asks for and a cluster cannot do."""
+    def check(self, item: PreparedSuite) -> Iterator[str | Located]:
+        """Yield a problem for each setting of the policy file that a cluster does not support."""
         calls, suite, marks = item.settings.calls, item.suite, item.suite.gate_marks
         if calls.mode != "live" or calls.cache is not None:
-            message = "--cluster does not go with recorded or kept model calls, which are on this machine; remove it"
+            message = (
+                "--cluster cannot be combined with recorded or cached model calls, which are on this machine; remove it"
+            )
             yield suite_problem(suite, item.shown, marks.get("cache"), "cache.mode", message)
         if item.settings.baseline.source == MERGE_BASE:
             message = (
-                "--cluster does not go with merge-base, which runs the base beside the suite; compare with stored "
-                "results"
+                "--cluster cannot be combined with merge-base, which runs the base together with the "
+                "suite; compare with stored results"
             )
             yield suite_problem(suite, item.shown, marks.get("baseline.source"), "baseline.source", message)
 
-    def executor(self, ready: Opened, request: Request, leave_out: Sequence[Path], voice: Voice) -> Executor | None:
-        """Return the workers of the cluster; None if the coordinator evaluates the suite alone."""
+    def executor(self, ready: OpenSuite, request: Request, leave_out: Sequence[Path], voice: Voice) -> Executor | None:
+        """Return the executor that uses the cluster's workers; None if this process runs the suite without them."""
         given = request.flags.extra
         if find_spec("distributed") is None:
             raise ConfigurationError(["--cluster needs the package distributed: install holodeck-action[cluster]"])
-        from holodeck_action.extensions.cluster.trials import shipment_of
+        from holodeck_action.extensions.cluster.trials import build_shipment
 
         missing = [name for name in given.get("cluster_env", ()) if name not in ready.item.environ]
         if missing:
             raise ConfigurationError([f"--cluster-env {name}: there is no such variable" for name in missing])
         if isinstance(ready.item.target, RecordedTarget) and ready.wire is None:
-            # To send a recorded answer to a worker takes longer than to evaluate it.
+            # Sending a recorded answer to a worker takes longer than evaluating it.
             voice.note(RECORDED_HERE)
             return None
-        shipment = shipment_of(ready, request, leave_out)
+        shipment = build_shipment(ready, request, leave_out)
 
         @asynccontextmanager
-        async def opened(stop: Stop) -> AsyncIterator[Trials]:
+        async def open_cluster(stop: Stop) -> AsyncIterator[Trials]:
             from holodeck_action.extensions.cluster.coordinator import Cluster
             from holodeck_action.extensions.cluster.trials import ClusterTrials
 
-            def tell(sentence: str) -> None:
+            def note(sentence: str) -> None:
                 voice.note(ready.redactor.text(sentence))
 
             run, packed = shipment.run, shipment.packed
-            async with Cluster(given["cluster"], run, packed, lost=stop.request, tell=tell) as cluster:
+            async with Cluster(given["cluster"], run, packed, on_lost=stop.request, note=note) as cluster:
                 yield ClusterTrials(cluster, ready)
 
-        return Executor(shipment.trials, opened)
+        return Executor(shipment.trials, open_cluster)

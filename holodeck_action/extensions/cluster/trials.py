@@ -1,4 +1,4 @@
-"""Trials of a suite run on a cluster: what `runner.schedule` asks for, answered by workers."""
+"""Runs trials of a suite on a cluster; implements `run.schedule.Trials`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.extensions.cluster.opening import identity_of
-from holodeck_action.extensions.cluster.shipping import ShippingError, digest_of, pack
+from holodeck_action.extensions.cluster.opening import suite_identity
+from holodeck_action.extensions.cluster.shipping import ShippingError, pack, packed_digest
 from holodeck_action.extensions.cluster.values import RemoteRun, RemoteTrial
 from holodeck_action.record.record import TrialRecord
-from holodeck_action.run.open_suites import Opened
-from holodeck_action.run.preflight import Prepared
-from holodeck_action.run.request import Request
-from holodeck_action.run.settings import Flags
+from holodeck_action.run.open_suites import OpenSuite
+from holodeck_action.run.options.request import Request
+from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.trial import Clock
 from holodeck_action.run.trials import SYSTEM_CLOCK
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
 
 
 class ClusterTrials(Struct, frozen=True):
-    """Runs the trials of an opened suite on a cluster, and counts here what they took."""
+    """Runs the trials of an open suite on a cluster, and adds up their calls and costs."""
 
     cluster: Cluster
-    ready: Opened
+    ready: OpenSuite
 
     @property
     def clock(self) -> Clock:
-        """The time here."""
+        """Clock of this machine."""
         return SYSTEM_CLOCK
 
     @property
     def redactor(self) -> Redactor:
-        """Masks secrets; trials come without any."""
+        """Redactor that masks secrets; secrets in workers' trials are already masked."""
         return self.ready.redactor
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
-        """Run one trial; see `runner.trial.TrialRunner.run`."""
+        """Run one trial; see `run.trial.TrialRunner.run`."""
         answered = asyncio.Event()
         async with slot:
-            running = asyncio.create_task(self.cluster.trial(case.id, index, answered.set))
+            running = asyncio.create_task(self.cluster.run_trial(case.id, index, answered.set))
             running.add_done_callback(lambda _: answered.set())
             try:
                 await answered.wait()
@@ -66,11 +66,11 @@ class ClusterTrials(Struct, frozen=True):
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             raise
-        self._count(done)
+        self._add_totals(done)
         return done.trial
 
-    def _count(self, done: RemoteTrial) -> None:
-        self.ready.imported.take(done.imported)
+    def _add_totals(self, done: RemoteTrial) -> None:
+        self.ready.imported.add_digests(done.imported)
         for budget in self.ready.budgets:
             budget.charge(done.spent)
         if self.ready.wire is not None:
@@ -85,23 +85,23 @@ class ClusterTrials(Struct, frozen=True):
 
 
 class Shipment(Struct, frozen=True):
-    """What is sent to workers: the run, the files of its checkout, and how many trials at a time."""
+    """The data for workers: the run, the packed files of its checkout, and the number of concurrent trials."""
 
     run: RemoteRun
     packed: bytes
     trials: int
 
 
-def shipment_of(ready: Opened, request: Request, leave_out: Sequence[Path]) -> Shipment:
-    """Return what the workers of a cluster need to run a suite.
+def build_shipment(ready: OpenSuite, request: Request, leave_out: Sequence[Path]) -> Shipment:
+    """Return the data that the workers of a cluster need to run a suite.
 
     Args:
-        ready: the suite.
-        request: what is asked for.
-        leave_out: folders of which nothing is sent.
+        ready: the open suite.
+        request: the options of the command.
+        leave_out: folders to exclude from the packed files.
 
     Raises:
-        ConfigurationError: something cannot be sent.
+        ConfigurationError: the files cannot be packed, or a setting cannot be sent to workers.
     """
     item, flags = ready.item, request.flags
     checkout = item.suite.checkout
@@ -118,34 +118,34 @@ def shipment_of(ready: Opened, request: Request, leave_out: Sequence[Path]) -> S
             id=uuid.uuid4().hex,
             suite=os.path.relpath(folder / item.suite.file, root),
             cwd=os.path.relpath(cwd, root) if cwd.is_relative_to(root) else os.path.relpath(folder, root),
-            flags=_choosing(flags),
+            flags=_case_flags(flags),
             settings=replace(item.settings, max_cost_usd=None, max_tokens=None, run_timeout_s=None),
             requirements=request.requirements,
             plain_http=request.allowed.plain_http,
             environ={name: item.environ[name] for name in flags.extra.get("cluster_env", ())},
-            identity=identity_of(item),
+            identity=suite_identity(item),
             code=item.code,
             limited=limited,
-            files=digest_of(packed),
+            files=packed_digest(packed),
         )
-        return Shipment(run, packed, _at_a_time(item))
+        return Shipment(run, packed, _concurrent_trials(item))
     except OSError as error:
         raise ConfigurationError([f"{error.filename}: cannot be read: {error.strerror}"]) from error
     except ShippingError as error:
         raise ConfigurationError([str(error)]) from error
 
 
-def _at_a_time(item: Prepared) -> int:
-    """Return how many trials workers have at a time.
+def _concurrent_trials(item: PreparedSuite) -> int:
+    """Return the number of trials that are submitted to workers at the same time.
 
-    If a trial does nothing but call models, they have half as many more than may run. The others wait on their worker,
-    which then need not wait for the coordinator when an answer comes.
+    If trials do nothing but call models, this is 1.5 times the concurrency: the surplus waits on the workers, so that a
+    worker need not wait for the coordinator when a trial ends.
     """
     at_once = item.settings.concurrency
     only_calls = isinstance(item.target, ModelTarget) and not item.suite.agent.tools
     return at_once + at_once // 2 if only_calls else at_once
 
 
-def _choosing(flags: Flags) -> Flags:
-    """Return the flags that say which cases there are, and what answers them."""
+def _case_flags(flags: Flags) -> Flags:
+    """Return only those flags that choose the cases and the target."""
     return replace(flags, extra={}, shard=None, max_cost_usd=None, max_tokens=None, run_timeout_s=None)

@@ -1,4 +1,4 @@
-"""What coordinator and workers tell each other. Dask sends it; nothing here needs Dask."""
+"""Messages between coordinator and workers. Dask sends them, but this module does not import it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from holodeck_action.llm.limits.budget import Amount
 from holodeck_action.llm.wire import Counts
 from holodeck_action.record.record import TrialRecord
-from holodeck_action.run.settings import Flags, Settings
+from holodeck_action.run.options.settings import Flags, Settings
 from holodeck_action.workers.permission import CodeAllowed
 
 REPORTS = "holodeck-action"
@@ -21,21 +21,21 @@ REPORTS = "holodeck-action"
 
 @dataclass(frozen=True, slots=True)
 class RemoteRun:
-    """A run of one suite, as a worker must know it.
+    """The data of a run that a worker needs.
 
     Attributes:
-        id: tells runs apart.
+        id: unique id of the run.
         suite: path of agent.yaml from the root of the checkout.
-        cwd: path of the working folder from there.
-        flags: that choose cases and target.
-        settings: the coordinator's, whatever the worker's environment says.
-        requirements: see `Surroundings`.
-        plain_http: see `Allowed`.
-        environ: variables that workers are given.
-        identity: what the suite must be there, too (`runner.identity.run_identity`).
-        code: the permission to start the suite's code, which the coordinator has.
-        limited: what budgets there are, of which a worker only counts what is spent; None for none.
-        files: SHA-256 of the packed files of the checkout, hex.
+        cwd: path of the working folder from the root of the checkout.
+        flags: flags that choose cases and target.
+        settings: the coordinator's settings, which replace those of the worker's environment.
+        requirements: lines of `--requirements`; see `Surroundings`.
+        plain_http: whether API keys may be sent unencrypted; see `Allowed`.
+        environ: environment variables to set on workers.
+        identity: parts of the suite's identity that must be equal on workers (`run.identity.run_identity`).
+        code: the coordinator's permission to start the suite's code.
+        limited: unit of the budgets whose spending a worker counts; None if there are no budgets.
+        files: SHA-256 in hex of the packed files of the checkout.
     """
 
     id: str
@@ -53,18 +53,18 @@ class RemoteRun:
 
     @property
     def name(self) -> str:
-        """What a worker keeps it under."""
+        """Name of the run's session on workers."""
         return f"holodeck-action-{self.id}"
 
 
 class RemoteTrial(Struct, frozen=True):
-    """A trial that has ended on a worker, and what came with it since the last one; it is sent as JSON.
+    """A trial that a worker has finished, and the worker's totals since its last report; sent as JSON.
 
     Attributes:
-        trial: free of secrets.
-        calls: what model calls came to.
-        spent: against budgets.
-        imported: files of the suite's code with their digests (`runner.identity.ImportedFiles`).
+        trial: the trial, with secrets masked.
+        calls: totals of model calls.
+        spent: amount spent, in the unit of the budgets.
+        imported: newly imported files of the suite's code with their digests (`run.identity.ImportedFiles`).
     """
 
     trial: TrialRecord

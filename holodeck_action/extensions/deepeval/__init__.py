@@ -1,1 +1,1 @@
-"""DeepEval's metrics, graded by models over our own wire."""
+"""DeepEval's metrics, whose judges are called over this program's own connections."""

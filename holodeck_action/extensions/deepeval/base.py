@@ -1,6 +1,6 @@
-"""The base of evaluators that run a metric of DeepEval (HoloDeck evaluation API, DeepEval metrics).
+"""The base class of evaluators that run a metric of DeepEval (HoloDeck evaluation API, DeepEval metrics).
 
-Our own run it in the process of the libraries, as a copy of themselves; those of a program's own in the program.
+Built-in evaluators are copied into the libraries' process and run there; user-defined ones run in the calling program.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, final
 
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig, native_model
 from holodeck_action.extensions.deepeval.entities import EvaluationInput
-from holodeck_action.extensions.deepeval.library import module
+from holodeck_action.extensions.deepeval.library import load_module
 from holodeck_action.extensions.deepeval.model import Problem, deepeval_model
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeModel
@@ -20,9 +20,9 @@ from holodeck_action.llm.spans import Scope
 from holodeck_action.metrics.base import EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
-from holodeck_action.metrics.judging.libraries import AskedJudge, LibraryError, LocalJudge, evaluated
+from holodeck_action.metrics.judging.libraries import LibraryError, LibraryJudge, LocalJudge, evaluate_in_library
 from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
-from holodeck_action.metrics.judging.own_judge import TRANSIENT, own_judge
+from holodeck_action.metrics.judging.own_judge import TRANSIENT, provide_judge
 from holodeck_action.metrics.params import OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.record.evaluation import Polarity
@@ -35,14 +35,13 @@ if TYPE_CHECKING:
     from holodeck_action.llm.spans import Span
 
 
-def evaluation_span(name: str, given: Mapping[str, Any], config: Traces) -> Span:
-    """Start the span of an evaluation, below the program's current one.
+def start_evaluation_span(name: str, given: Mapping[str, Any], config: Traces) -> Span:
+    """Start the span of an evaluation as a child of the program's current span.
 
     Args:
-        name: of the metric.
-        given: the evaluator's inputs; in the span only where `capture_content` or `capture_evaluation_content` asks for
-            them.
-        config: what is kept of it. How many spans wait is the program's own provider's to say.
+        name: name of the metric.
+        given: the evaluator's inputs; recorded only if `capture_content` or `capture_evaluation_content` is set.
+        config: sampling, content and redaction of the span.
 
     Raises:
         EvaluationError: OpenTelemetry is not installed (code `not_installed`).
@@ -63,20 +62,20 @@ def evaluation_span(name: str, given: Mapping[str, Any], config: Traces) -> Span
         patterns=config.redaction_patterns,
     )
     if span.content:
-        span.set_content("holodeck_action.evaluation.inputs", {key: _shown(value) for key, value in given.items()})
+        span.set_content("holodeck_action.evaluation.inputs", {key: _span_value(value) for key, value in given.items()})
     return span
 
 
-_OF_THE_EXPORT = ("max_queue_size", "max_export_batch_size", "schedule_delay_millis")
+_EXPORT_SETTINGS = ("max_queue_size", "max_export_batch_size", "schedule_delay_millis")
 
 
 def check_observability(config: Traces) -> None:
-    """Refuse settings of a run's own export: in a script the program's OpenTelemetry sends the spans.
+    """Refuse settings for exporting spans, which have no effect in a script: its own OpenTelemetry SDK exports them.
 
     Raises:
-        ValueError: one is set.
+        ValueError: one of these settings is set.
     """
-    for name in _OF_THE_EXPORT:
+    for name in _EXPORT_SETTINGS:
         if getattr(config, name) is not None:
             raise ValueError(
                 f"observability_config.{name} has no effect: the program's own tracer provider sends the spans; leave "
@@ -84,8 +83,8 @@ def check_observability(config: Traces) -> None:
             )
 
 
-def tell_result(span: Span, result: EvaluationResult) -> None:
-    """Add what came of an evaluation to its span."""
+def record_result(span: Span, result: EvaluationResult) -> None:
+    """Add the result of an evaluation to its span."""
     score = result.score
     span.set(
         {
@@ -96,31 +95,31 @@ def tell_result(span: Span, result: EvaluationResult) -> None:
     span.set_content("gen_ai.evaluation.explanation", result.reasoning)
 
 
-def _shown(value: Any) -> Any:
+def _span_value(value: Any) -> Any:
     return value if isinstance(value, str) else [str(part) for part in value] if isinstance(value, list) else str(value)
 
 
-_ASKED: ContextVar[AskedJudge] = ContextVar("_ASKED")
-"""The judge of the evaluation under way."""
+_JUDGE: ContextVar[LibraryJudge] = ContextVar("_JUDGE")
+"""The judge of the current evaluation."""
 
 _MARKER = "[DEEPEVAL:"
 _HARMLESS = "[\u200bDEEPEVAL:"
-"""DeepEval loads files that such markers name: with a zero-width space they are text."""
+"""DeepEval loads files that its markers name; with a zero-width space a marker stays text."""
 
-_SHOWN = 200
+_SUMMARY_LENGTH = 200
 
 
 class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
-    """An evaluator that asks a judge through a metric of DeepEval: a subclass implements `_create_metric`.
+    """An evaluator that calls a judge through a metric of DeepEval; subclasses implement `_create_metric`.
 
-    A subclass of your own reads `self._threshold` and `self._model` there, as HoloDeck's documents show.
+    In this method, user-defined subclasses read `self._threshold` and `self._model`, as HoloDeck's documents show.
 
-    Without a `PARAM_SPEC` of its own it takes all inputs of DeepEval's test cases, and needs the answer.
+    A subclass without a `PARAM_SPEC` accepts all inputs of DeepEval's test cases and requires the answer.
 
     Attributes:
-        model_config: the model that grades; None without one, and if a judge was given.
+        model_config: the model that grades; None if a judge was given.
         threshold: lowest passing score.
-        model: the model as DeepEval's metrics take it.
+        model: the model in the form that DeepEval's metrics accept.
     """
 
     PARAM_SPEC = ParamSpec(
@@ -131,7 +130,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
     )
     METRIC: ClassVar[str] = "DeepEval"
     NEEDS_QUESTION: ClassVar[bool] = True
-    """Whether an `EvaluationInput` must have an input that is not empty."""
+    """Whether an `EvaluationInput` must have a non-empty input."""
 
     def __init__(
         self,
@@ -143,18 +142,19 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         *,
         judge: JudgeModel | None = None,
     ) -> None:
-        """Configure; nothing is imported or asked.
+        """Configure the evaluator; this imports nothing and calls no model.
 
         Args:
-            model_config: the model that grades; it is an error if neither it nor `judge` is given.
-            threshold: lowest passing score, 0..1; None for no verdict.
-            timeout: seconds one evaluation may take.
+            model_config: the model that grades; evaluation fails if neither it nor `judge` is given.
+            threshold: lowest passing score, 0..1; None to give no verdict.
+            timeout: time limit of one evaluation, in seconds.
             retry_config: retries of transient failures.
-            observability_config: opens a span per evaluation with the program's own OpenTelemetry; none without it.
-            judge: who grades, on a wire that somebody else holds; instead of `model_config`.
+            observability_config: settings of the span that each evaluation creates with the program's OpenTelemetry;
+                None to create no spans.
+            judge: a judge with the caller's connection, instead of `model_config`.
 
         Raises:
-            ValueError: a threshold outside 0..1, or a setting of `observability_config` that has no effect here.
+            ValueError: the threshold is outside 0..1, or a setting of `observability_config` has no effect here.
         """
         super().__init__(model_config, timeout, retry_config, judge)
         if observability_config is not None:
@@ -174,73 +174,73 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         """The metric's name in results."""
         return self.METRIC
 
-    def graded_by(self, model_config: JudgeModelConfig, timeout: float | None) -> Self:
-        """Return a copy that another model grades, `timeout` seconds at most."""
-        found = super().graded_by(model_config, timeout)
+    def with_model(self, model_config: JudgeModelConfig, timeout: float | None) -> Self:
+        """Return a copy of the evaluator that another model grades, within `timeout` seconds."""
+        found = super().with_model(model_config, timeout)
         found._native_model = None
         return found
 
     @property
     def model(self) -> Any:
-        """The model as DeepEval's metrics take it: during an evaluation the judge, else DeepEval's own class.
+        """The model for DeepEval's metrics: the judge during an evaluation, else an instance of DeepEval's own class.
 
         Raises:
-            EvaluationError: there is no model, or DeepEval, or what its own class for the provider needs, is not there.
+            EvaluationError: no model is configured, or DeepEval or the provider's package is not installed.
         """
         return self._model
 
     @property
     def _model(self) -> Any:
-        judge = _ASKED.get(None)
+        judge = _JUDGE.get(None)
         if judge is not None:
-            return deepeval_model(judge, self._problem)
+            return deepeval_model(judge, self._verdict_problem)
         if self._native_model is None:
-            self._native_model = native_model(self._configured())
+            self._native_model = native_model(self._require_model_config())
         return self._native_model
 
     def _create_metric(self) -> Any:
-        """Return a new metric of DeepEval: metrics hold the state of one evaluation."""
-        raise TypeError("DeepEvalBaseEvaluator is the base of metrics: a subclass implements _create_metric")
+        """Return a new metric of DeepEval for one evaluation (a metric keeps the state of an evaluation)."""
+        raise TypeError("DeepEvalBaseEvaluator is a base class: implement _create_metric in a subclass")
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the arguments that a copy is built with, JSON values; who is asked is not among them."""
+        """Return the constructor arguments for a copy in another process, as JSON values, without the judge."""
         return {"threshold": self._threshold}
 
-    def _problem(self, verdict: Any) -> str | None:
-        """Say what is wrong with a verdict beyond its schema, None when nothing is."""
+    def _verdict_problem(self, verdict: Any) -> str | None:
+        """Return a description of a defect in a verdict that fits its schema; None if it has no defect."""
         return None
 
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
-        """Return what a measured metric found besides its score."""
+        """Return further results of a metric besides its score."""
         return {}
 
     def _prepare(self, metric: Any, test_case: Any) -> None:
-        """Do what has to happen before the metric measures."""
+        """Adapt a metric before it measures."""
 
-    def _settled(self, given: Mapping[str, Any]) -> EvaluationResult | None:
-        """Return the result that needs no judge, None when one must be asked."""
+    def _result_without_judge(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+        """Return the result for inputs that need no judge, else None."""
         return None
 
     def is_transient(self, error: Exception) -> bool:
-        """Tell whether trying again may help: what the provider may get over."""
+        """Return whether a retry may succeed after an error."""
         cause = error.original_error if isinstance(error, DeepEvalError) else error
         return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
 
     async def evaluate(self, given: EvaluationInput | None = None, /, **kwargs: Any) -> EvaluationResult:
-        """Evaluate one item, given as a value or by keyword.
+        """Evaluate one item, given as an `EvaluationInput` or by keywords.
 
         Raises:
-            EvaluationError: the value has no `input` (code `missing_input`); else see `BaseEvaluator.evaluate`.
+            EvaluationError: the item has no `input` (code `missing_input`); otherwise see `BaseEvaluator.evaluate`.
         """
         if given is not None:
-            kwargs = {**given.given(), **kwargs}
+            kwargs = {**given.inputs(), **kwargs}
             question = kwargs.get(EvalParam.INPUT) or kwargs.get(EvalParam.QUERY) or ""
             if self.NEEDS_QUESTION and not str(question).strip():
-                raise self._missing(EvalParam.INPUT)
-        if not self._is_ours:
-            # Its import takes seconds, which are no time of an evaluation. What goes wrong is told where it is needed.
+                raise self._missing_error(EvalParam.INPUT)
+        if not self._is_built_in:
+            # The import takes seconds, which must not count as evaluation time; errors are raised on first use.
             with suppress(EvaluationError):
-                module("deepeval.metrics")
+                load_module("deepeval.metrics")
         return await super().evaluate(**kwargs)
 
     @final
@@ -248,37 +248,37 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         config = self._observability_config
         if config is None or not config.enabled:
             return await super()._with_retries(arguments)
-        with Scope(evaluation_span(self.name, arguments, config)) as span:
+        with Scope(start_evaluation_span(self.name, arguments, config)) as span:
             result = await super()._with_retries(arguments)
-            tell_result(span, result)
+            record_result(span, result)
             return result
 
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         self.check_judge()
-        settled = self._settled(kwargs)
+        settled = self._result_without_judge(kwargs)
         if settled is not None:
             return settled
-        case = _fields(kwargs)
-        async with own_judge(self._judge, self._plan) as judge:
+        case = _test_case_fields(kwargs)
+        async with provide_judge(self._judge, self._plan) as judge:
             try:
-                await self._begin(judge)
-                if self._is_ours:
-                    return await self._evaluated(case, judge)
-                return await self.measured(case, LocalJudge(judge))
+                await self._prepare_steps(judge)
+                if self._is_built_in:
+                    return await self._evaluate_in_libraries(case, judge)
+                return await self.measure_case(case, LocalJudge(judge))
             except Exception as error:
-                raise self._failed(_own(error), kwargs, judge.redact) from error
+                raise self._wrap_error(_unwrap_error(error), kwargs, judge.redact) from error
 
     @property
-    def _is_ours(self) -> bool:
+    def _is_built_in(self) -> bool:
         return type(self).__module__.startswith(f"{__package__}.")
 
-    async def _begin(self, judge: JudgeModel) -> None:
-        """Ask the judge what is asked once for all evaluations."""
+    async def _prepare_steps(self, judge: JudgeModel) -> None:
+        """Let the judge prepare data that all evaluations share, such as steps."""
 
-    async def _evaluated(self, case: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
-        """Evaluate in the process of the libraries."""
-        found = await evaluated("deepeval", {**self._request(), "case": case}, judge)
+    async def _evaluate_in_libraries(self, case: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
+        """Evaluate a test case in the libraries' process."""
+        found = await evaluate_in_library("deepeval", {**self._worker_arguments(), "case": case}, judge)
         steps = found.pop("evaluation_steps")
         return EvaluationResult(
             **found,
@@ -288,34 +288,34 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
             polarity=self._polarity,
         )
 
-    def _request(self) -> dict[str, Any]:
+    def _worker_arguments(self) -> dict[str, Any]:
         return {"evaluator": type(self).__name__, "arguments": self._arguments()}
 
-    async def measured(self, case: Mapping[str, Any], judge: AskedJudge) -> EvaluationResult:
-        """Evaluate in this process.
+    async def measure_case(self, case: Mapping[str, Any], judge: LibraryJudge) -> EvaluationResult:
+        """Evaluate a test case in this process.
 
         Args:
             case: fields of DeepEval's test case.
-            judge: who grades.
+            judge: the judge to call.
 
         Raises:
-            Exception: whatever DeepEval and the judge raise.
+            Exception: any error of DeepEval or the judge.
         """
-        test_case = module("deepeval.test_case").LLMTestCase(**case)
-        with self.asking(judge):
+        test_case = load_module("deepeval.test_case").LLMTestCase(**case)
+        with self.use_judge(judge):
             metric = self._create_metric()
             self._prepare(metric, test_case)
             await metric.a_measure(test_case, _show_indicator=False)
         return self._result(metric, test_case, judge.label)
 
     @contextmanager
-    def asking(self, judge: AskedJudge) -> Iterator[None]:
-        """Let metrics that are made in the block ask a judge."""
-        token = _ASKED.set(judge)
+    def use_judge(self, judge: LibraryJudge) -> Iterator[None]:
+        """Make metrics that are created in the block use this judge."""
+        token = _JUDGE.set(judge)
         try:
             yield
         finally:
-            _ASKED.reset(token)
+            _JUDGE.reset(token)
 
     def _result(self, metric: Any, test_case: Any, judge: str) -> EvaluationResult:
         score = float(metric.score)
@@ -330,42 +330,42 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
             metadata={"judge": judge, **self._metadata(metric, test_case)},
         )
 
-    def _failed(self, error: Exception, given: Mapping[str, Any], redact: Redact) -> EvaluationError:
+    def _wrap_error(self, error: Exception, given: Mapping[str, Any], redact: Redact) -> EvaluationError:
         if isinstance(error, EvaluationError):
             return error
         summary = {
-            name: cut(redact(value), _SHOWN)
+            name: cut(redact(value), _SUMMARY_LENGTH)
             for name in ("input", "actual_output", "expected_output")
             if isinstance(value := given.get(name), str)
         }
         if isinstance(error, ModelCallError):
             context = {"cause": error.code, **error.context}
             return DeepEvalError(error.message, self.metric_name, error, summary, context=context)
-        told = str(error) if isinstance(error, LibraryError) else describe(error)
-        return DeepEvalError(told, self.metric_name, error, summary)
+        message = str(error) if isinstance(error, LibraryError) else describe(error)
+        return DeepEvalError(message, self.metric_name, error, summary)
 
 
-def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of DeepEval's test case; a context that is one text becomes a list of it."""
+def _test_case_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of DeepEval's test case; a context that is a string becomes a list."""
     fields: dict[str, Any] = {"input": ""}
     for param in (EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT):
         if (value := given.get(param.value, given.get(OTHER_NAME[param].value))) is not None:
-            # DeepEval refuses an answer without characters: the judge shall see that there is none.
-            fields[param.value] = _harmless(str(value)) or " "
+            # DeepEval rejects an empty answer, but the judge must grade it.
+            fields[param.value] = _neutralize_markers(str(value)) or " "
     for param in (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT):
         if (value := given.get(param.value)) is not None:
             texts = [value] if isinstance(value, str) else list(value)
-            fields[param.value] = [_harmless(str(text)) for text in texts]
+            fields[param.value] = [_neutralize_markers(str(text)) for text in texts]
     return fields
 
 
-def _own(error: Exception) -> Exception:
-    """Return an error of ours that DeepEval has wrapped because of a word in it, else the error itself."""
+def _unwrap_error(error: Exception) -> Exception:
+    """Return the original error if it is ours and DeepEval wrapped it because of its wording; else the error itself."""
     cause = error.__cause__
     return cause if isinstance(cause, ModelCallError | EvaluationError) else error
 
 
-def _harmless(text: str) -> str:
+def _neutralize_markers(text: str) -> str:
     return text.replace(_MARKER, _HARMLESS)
 
 

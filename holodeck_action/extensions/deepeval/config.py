@@ -1,11 +1,11 @@
-"""`DeepEvalModelConfig`: which model grades (HoloDeck DeepEval data model §1.1)."""
+"""`DeepEvalModelConfig`, the model that grades (HoloDeck DeepEval data model §1.1)."""
 
 from __future__ import annotations
 
 import os
 from typing import Any
 
-from holodeck_action.extensions.deepeval.library import module
+from holodeck_action.extensions.deepeval.library import load_module
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.judge_model import AZURE_VERSION, JudgeModelConfig
 from holodeck_action.suite.model.providers import ProviderEnum
@@ -18,26 +18,26 @@ class DeepEvalModelConfig(JudgeModelConfig):
     """The model that grades; see `JudgeModelConfig`."""
 
     def to_deepeval_model(self) -> Any:
-        """Return DeepEval's own class for the provider; see `native_model`."""
+        """Return an instance of DeepEval's own model class for the provider; see `native_model`."""
         return native_model(self)
 
 
 def native_model(config: JudgeModelConfig) -> Any:
-    """Return DeepEval's own class for the provider, which asks by itself and not over our wire.
+    """Return an instance of DeepEval's own model class for the provider, which calls the model directly.
 
     Raises:
-        EvaluationError: DeepEval, or the provider's package that its class needs, is not installed.
+        EvaluationError: DeepEval or the provider's package that its class needs is not installed.
     """
     try:
-        return _native(config)
-    except module("deepeval.errors").DeepEvalError as error:
+        return _build_native_model(config)
+    except load_module("deepeval.errors").DeepEvalError as error:
         raise EvaluationError(str(error), code="not_installed") from error
 
 
-def _native(config: JudgeModelConfig) -> Any:
-    models: Any = module("deepeval.models")
+def _build_native_model(config: JudgeModelConfig) -> Any:
+    models: Any = load_module("deepeval.models")
     common: dict[str, Any] = {"temperature": config.temperature}
-    # In a run DeepEval is imported without the environment, and finds no key there.
+    # In a run DeepEval is imported without environment variables, and so finds no key.
     key = config.api_key or os.environ.get(_KEYS.get(config.provider, ""))
     if key:
         common["api_key"] = key

@@ -1,4 +1,4 @@
-"""Inputs and settings of DeepEval's metrics as values (HoloDeck DeepEval data model §1.2, §1.3 and §2.1)."""
+"""Inputs and settings of DeepEval's metrics (HoloDeck DeepEval data model §1.2, §1.3 and §2.1)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from holodeck_action.suite.model.metric_base import VALID_EVALUATION_PARAMS
 
 
 class EvaluationInput(BaseModel):
-    """What one evaluation looks at; `query`, `response` and `ground_truth` are other names of the first three fields.
+    """The inputs of one evaluation; `query`, `response` and `ground_truth` are aliases of the first three fields.
 
     Raises:
-        ValidationError: there is no answer, or a value is of another type.
+        ValidationError: the answer is missing, or a value has the wrong type.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -29,26 +29,26 @@ class EvaluationInput(BaseModel):
     context: str | None = None
     retrieval_context: list[str] | None = None
     metadata: dict[str, Any] | None = None
-    """Facts about the item; no metric looks at them."""
+    """Facts about the item, which no metric uses."""
 
-    def given(self) -> Mapping[str, Any]:
-        """Return the inputs by name, those that are there."""
+    def inputs(self) -> Mapping[str, Any]:
+        """Return the given inputs by name."""
         return self.model_dump(exclude={"metadata"}, exclude_none=True)
 
 
 class GEvalConfig(Struct, frozen=True):
-    """Settings of a G-Eval; `GEvalEvaluator.from_config` takes them.
+    """Settings of a G-Eval, for `GEvalEvaluator.from_config`.
 
     Attributes:
-        name: the metric's name.
-        criteria: what is graded, in words.
-        evaluation_steps: how the judge proceeds; written by the judge when absent.
-        evaluation_params: what the judge sees, `actual_output` among it.
+        name: name of the metric.
+        criteria: criteria for grading, in words.
+        evaluation_steps: steps that the judge follows; the judge writes them if None.
+        evaluation_params: inputs that the judge sees; must contain `actual_output`.
         threshold: lowest passing score, 0..1.
-        strict_mode: the judge answers 1 or 0.
+        strict_mode: whether the judge answers only 1 or 0.
 
     Raises:
-        ValueError: the criteria are empty, a parameter is unknown or `actual_output` missing, or the threshold is
+        ValueError: the criteria are empty, a parameter is unknown, `actual_output` is missing, or the threshold is
             outside 0..1.
     """
 
@@ -66,12 +66,12 @@ class GEvalConfig(Struct, frozen=True):
 
 
 class RAGMetricConfig(Struct, frozen=True):
-    """Settings of a metric of retrieved texts; `from_config` of those evaluators takes them.
+    """Settings of a RAG metric, for `from_config` of its evaluator.
 
     Attributes:
         threshold: lowest passing score, 0..1.
         include_reason: whether the judge explains the score.
-        model_config: the model that grades; `from_config` takes it to the evaluator, which is an error without one.
+        model_config: the model that grades; evaluation fails if it is missing.
 
     Raises:
         ValueError: the threshold is outside 0..1.
@@ -86,23 +86,25 @@ class RAGMetricConfig(Struct, frozen=True):
 
 
 def check_criteria(criteria: str) -> None:
-    """Refuse criteria that say nothing.
+    """Raise ValueError for blank criteria.
 
     Raises:
-        ValueError: they are empty.
+        ValueError: the criteria are blank.
     """
     if not criteria.strip():
         raise ValueError("criteria must not be empty")
 
 
 def check_params(params: tuple[str, ...] | list[str]) -> None:
-    """Refuse what a judge cannot be shown.
+    """Raise ValueError for invalid evaluation parameters.
 
     Raises:
-        ValueError: one of them is unknown, or the answer is not among them.
+        ValueError: a parameter is unknown, or `actual_output` is missing.
     """
     unknown = [param for param in params if param not in VALID_EVALUATION_PARAMS]
     if unknown:
-        raise ValueError(f"evaluation_params: {unknown[0]!r} is none of {', '.join(sorted(VALID_EVALUATION_PARAMS))}")
+        raise ValueError(
+            f"evaluation_params: {unknown[0]!r} is not one of {', '.join(sorted(VALID_EVALUATION_PARAMS))}"
+        )
     if "actual_output" not in params:
         raise ValueError("evaluation_params must contain actual_output: it is the answer that is graded")

@@ -1,4 +1,4 @@
-"""DeepEval itself, imported late: its import takes seconds."""
+"""Imports DeepEval when it is first needed, since the import takes seconds."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from holodeck_action.metrics.errors import EvaluationError
 
 
-def module(name: str) -> Any:
-    """Return a module of DeepEval.
+def load_module(name: str) -> Any:
+    """Import and return a module of DeepEval.
 
     Raises:
-        EvaluationError: the packages of the `judges` extra are not installed (code `not_installed`), or cannot be
+        EvaluationError: the packages of the extra `judges` are not installed (code `not_installed`) or cannot be
             imported (`not_importable`).
     """
     try:
@@ -23,10 +23,10 @@ def module(name: str) -> Any:
             "install it with: pip install 'holodeck-action[judges]'",
             code="not_installed",
         ) from error
-    # A package that ends the program would end it with its own exit code.
+    # A package that calls `sys.exit` on import would end the process with its own exit code.
     except (Exception, SystemExit) as error:
         raise EvaluationError(
             f"DeepEval, which the metric needs, cannot be imported: {type(error).__name__}: {error}; "
-            "install it anew with: pip install --force-reinstall 'holodeck-action[judges]'",
+            "reinstall it with: pip install --force-reinstall 'holodeck-action[judges]'",
             code="not_importable",
         ) from error

@@ -1,8 +1,63 @@
-"""What the extension `deepeval` adds."""
+"""The manifest of the extension `deepeval`."""
 
 from __future__ import annotations
 
 from holodeck_action.seam.manifest import Extension, Library, Metric
+
+_HERE = "holodeck_action.extensions.deepeval"
+_NAMES = {
+    "holodeck_action.metrics": {
+        "DeepEvalToolCorrectness": f"{_HERE}.tool_correctness:DeepEvalToolCorrectnessMetric",
+        "GEval": f"{_HERE}.metrics_geval:GEvalMetric",
+        "Rag": f"{_HERE}.metrics_rag:RagMetric",
+    },
+    "holodeck.lib.evaluators.deepeval": {
+        **{
+            name: f"{_HERE}.rag:{name}"
+            for name in (
+                "AnswerRelevancyEvaluator",
+                "ContextualPrecisionEvaluator",
+                "ContextualRecallEvaluator",
+                "ContextualRelevancyEvaluator",
+                "FaithfulnessEvaluator",
+            )
+        },
+        "DeepEvalBaseEvaluator": f"{_HERE}.base:DeepEvalBaseEvaluator",
+        "DeepEvalModelConfig": f"{_HERE}.config:DeepEvalModelConfig",
+        **{name: f"{_HERE}.entities:{name}" for name in ("EvaluationInput", "GEvalConfig", "RAGMetricConfig")},
+        "GEvalEvaluator": f"{_HERE}.geval:GEvalEvaluator",
+    },
+    "holodeck.lib.evaluators.deepeval.answer_relevancy": {
+        "AnswerRelevancyEvaluator": f"{_HERE}.rag:AnswerRelevancyEvaluator",
+    },
+    "holodeck.lib.evaluators.deepeval.base": {
+        "DeepEvalBaseEvaluator": f"{_HERE}.base:DeepEvalBaseEvaluator",
+    },
+    "holodeck.lib.evaluators.deepeval.config": {
+        "DeepEvalModelConfig": f"{_HERE}.config:DeepEvalModelConfig",
+        "GEvalConfig": f"{_HERE}.entities:GEvalConfig",
+        "RAGMetricConfig": f"{_HERE}.entities:RAGMetricConfig",
+    },
+    "holodeck.lib.evaluators.deepeval.contextual_precision": {
+        "ContextualPrecisionEvaluator": f"{_HERE}.rag:ContextualPrecisionEvaluator",
+    },
+    "holodeck.lib.evaluators.deepeval.contextual_recall": {
+        "ContextualRecallEvaluator": f"{_HERE}.rag:ContextualRecallEvaluator",
+    },
+    "holodeck.lib.evaluators.deepeval.contextual_relevancy": {
+        "ContextualRelevancyEvaluator": f"{_HERE}.rag:ContextualRelevancyEvaluator",
+    },
+    "holodeck.lib.evaluators.deepeval.faithfulness": {
+        "FaithfulnessEvaluator": f"{_HERE}.rag:FaithfulnessEvaluator",
+    },
+    "holodeck.lib.evaluators.deepeval.geval": {
+        "GEvalEvaluator": f"{_HERE}.geval:GEvalEvaluator",
+    },
+    "holodeck.models.evaluation": {
+        "GEvalMetric": f"{_HERE}.metrics_geval:GEvalMetric",
+        "RAGMetric": f"{_HERE}.metrics_rag:RagMetric",
+    },
+}
 
 EXTENSION = Extension(
     name="deepeval",
@@ -25,4 +80,5 @@ EXTENSION = Extension(
             extra="judges",
         ),
     ),
+    names=_NAMES,
 )

@@ -1,4 +1,4 @@
-"""DeepEval at work, in the process of the libraries (see `metrics.judging.libraries`) and nowhere else."""
+"""Calls of DeepEval; imported only in the libraries' process (see `metrics.judging.libraries`)."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from typing import Any
 from holodeck_action.extensions.deepeval import rag
 from holodeck_action.extensions.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
-from holodeck_action.extensions.deepeval.library import module
+from holodeck_action.extensions.deepeval.library import load_module
 from holodeck_action.extensions.deepeval.rubric import Level
 from holodeck_action.extensions.deepeval.stand_ins import stand_ins
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.judging.libraries import AskedJudge
+from holodeck_action.metrics.judging.libraries import LibraryJudge
 
 
-def _imported() -> tuple[Any, Any]:
-    """Import DeepEval without the clients of models that are never used here, else with them.
+def _import_deepeval() -> tuple[Any, Any]:
+    """Import DeepEval without its model clients, which are never used here; if that fails, import it with them.
 
     Raises:
-        EvaluationError: it cannot be imported.
+        EvaluationError: DeepEval cannot be imported.
     """
-    made: list[str] = []
+    imported: list[str] = []
     try:
-        with stand_ins("aiohttp", "anthropic", "openai") as made:
-            return module("deepeval.metrics"), module("deepeval.test_case")
+        with stand_ins("aiohttp", "anthropic", "openai") as imported:
+            return load_module("deepeval.metrics"), load_module("deepeval.test_case")
     except EvaluationError:
-        if not made:
+        if not imported:
             raise
-        # A version that needs more of them than their names.
+        # A version of DeepEval that uses the clients on import.
         for name in [name for name in sys.modules if name.split(".")[0] == "deepeval"]:
             del sys.modules[name]
-        return module("deepeval.metrics"), module("deepeval.test_case")
+        return load_module("deepeval.metrics"), load_module("deepeval.test_case")
 
 
-_metrics, _cases = _imported()
+_metrics, _cases = _import_deepeval()
 
 _EVALUATORS: Mapping[str, type[DeepEvalBaseEvaluator]] = {
     kind.__name__: kind
@@ -52,26 +52,26 @@ _EVALUATORS: Mapping[str, type[DeepEvalBaseEvaluator]] = {
 }
 
 
-async def evaluate(request: Mapping[str, Any], judge: AskedJudge) -> Any:
-    """Evaluate by a metric of DeepEval.
+async def evaluate(request: Mapping[str, Any], judge: LibraryJudge) -> Any:
+    """Run a metric of DeepEval.
 
     Args:
-        request: `{evaluator, arguments, case, steps}`: the class, what it is built with, the fields of the test case,
-            and the steps of a G-Eval. Without a case its judge is to write the steps. `{calls, …}` is for tool
-            correctness, which needs no judge: see `_tool_correctness`.
-        judge: who grades.
+        request: `{evaluator, arguments, case, steps}`: our class, its arguments, the fields of the test case, and the
+            steps of a G-Eval; if `case` is missing, the judge only writes the steps. Or `{calls, …}` for tool
+            correctness, which needs no judge: see `_compare_tool_calls`.
+        judge: the judge to call.
 
     Returns:
-        Fields of `EvaluationResult`; the steps; or what `_tool_correctness` returns.
+        Fields of `EvaluationResult`, the steps, or the result of `_compare_tool_calls`.
     """
     if "calls" in request:
-        # Other evaluations go on meanwhile.
-        return await asyncio.to_thread(_tool_correctness, request)
-    evaluator = _copy(request)
+        # A thread, so that other evaluations continue.
+        return await asyncio.to_thread(_compare_tool_calls, request)
+    evaluator = _build_evaluator(request)
     if "case" not in request:
         assert isinstance(evaluator, GEvalEvaluator)
         return await evaluator.write_steps(judge)
-    result = await evaluator.measured(request["case"], judge)
+    result = await evaluator.measure_case(request["case"], judge)
     return {
         "score": result.score,
         "reasoning": result.reasoning,
@@ -81,18 +81,18 @@ async def evaluate(request: Mapping[str, Any], judge: AskedJudge) -> Any:
     }
 
 
-def _copy(request: Mapping[str, Any]) -> DeepEvalBaseEvaluator:
+def _build_evaluator(request: Mapping[str, Any]) -> DeepEvalBaseEvaluator:
     arguments = dict(request["arguments"])
     if arguments.get("rubric") is not None:
         arguments["rubric"] = [Level(**level) for level in arguments["rubric"]]
     evaluator = _EVALUATORS[request["evaluator"]](**arguments)
     if isinstance(evaluator, GEvalEvaluator) and request["steps"] is not None:
-        evaluator.follow(request["steps"])
+        evaluator.use_steps(request["steps"])
     return evaluator
 
 
-def _tool_correctness(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Compare tool calls.
+def _compare_tool_calls(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Score tool calls against expected calls with DeepEval's tool correctness.
 
     Args:
         request: `{calls, expected, evaluation_params, options}`: calls as `{name, args, shown}`, and settings of
@@ -103,15 +103,15 @@ def _tool_correctness(request: Mapping[str, Any]) -> dict[str, Any]:
     """
     metric = _metrics.ToolCorrectnessMetric(
         evaluation_params=[_cases.ToolCallParams(name) for name in request["evaluation_params"]],
-        model=_Nobody(),
+        model=_UnusedModel(),
         async_mode=False,
         **request["options"],
     )
     metric.measure(
         _cases.LLMTestCase(
             input="",
-            tools_called=[_call(**call) for call in request["calls"]],
-            expected_tools=[_call(**call) for call in request["expected"]],
+            tools_called=[_build_call(**call) for call in request["calls"]],
+            expected_tools=[_build_call(**call) for call in request["expected"]],
         ),
         _show_indicator=False,
     )
@@ -119,7 +119,7 @@ def _tool_correctness(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Call(_cases.ToolCall):  # type: ignore[misc,name-defined]
-    """A tool call that reasons show on one line and list in the same order in every process."""
+    """A tool call for DeepEval, with a one-line description and a hash that is the same in every process."""
 
     _digest: int = 0
     _shown: str = ""
@@ -131,27 +131,27 @@ class _Call(_cases.ToolCall):  # type: ignore[misc,name-defined]
         return self._shown
 
 
-def _call(name: str, args: Mapping[str, Any] | None, shown: str) -> _Call:
+def _build_call(name: str, args: Mapping[str, Any] | None, shown: str) -> _Call:
     call = _Call(name=name, input_parameters=args)
-    call._digest = zlib.crc32(f"{name!r} {_token(args or {})}".encode("utf-8", "surrogatepass"))
+    call._digest = zlib.crc32(f"{name!r} {_canonical_text(args or {})}".encode("utf-8", "surrogatepass"))
     call._shown = shown
     return call
 
 
-def _token(value: Any) -> str:
-    """Return a text that is the same for values that Python holds to be equal."""
+def _canonical_text(value: Any) -> str:
+    """Return a string that is the same for all values that are equal in Python."""
     if isinstance(value, dict):
-        return "{" + ",".join(sorted(f"{name!r}:{_token(item)}" for name, item in value.items())) + "}"
+        return "{" + ",".join(sorted(f"{name!r}:{_canonical_text(item)}" for name, item in value.items())) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(map(_token, value)) + "]"
+        return "[" + ",".join(map(_canonical_text, value)) + "]"
     if isinstance(value, int | float):
-        # 1, 1.0 and True are equal; that of a number is the same in every process, but not that of NaN.
+        # 1, 1.0 and True are equal. Hashes of numbers are the same in every process, except that of NaN.
         return "nan" if value != value else str(hash(value))
     return repr(value)
 
 
-class _Nobody(module("deepeval.models").DeepEvalBaseLLM):  # type: ignore[misc]
-    """A model that is never asked: without one DeepEval looks for the key of its own."""
+class _UnusedModel(load_module("deepeval.models").DeepEvalBaseLLM):  # type: ignore[misc]
+    """A model that is never called. If DeepEval got no model, it would look for an API key."""
 
     def load_model(self) -> Any:
         return self
@@ -160,7 +160,7 @@ class _Nobody(module("deepeval.models").DeepEvalBaseLLM):  # type: ignore[misc]
         return "no model"
 
     def generate(self, prompt: str, schema: Any = None) -> Any:
-        raise EvaluationError("tool correctness asks no model", code="judge_failed")
+        raise EvaluationError("tool correctness calls no model", code="judge_failed")
 
     async def a_generate(self, prompt: str, schema: Any = None) -> Any:
         return self.generate(prompt, schema)

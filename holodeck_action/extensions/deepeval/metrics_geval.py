@@ -15,14 +15,14 @@ from holodeck_action.suite.model.providers import LLMProvider
 
 _VARIABLE = r"\$\{[A-Za-z_]"
 ANSWER_IS_SHOWN: dict[str, Any] = {"contains": {"anyOf": [{"const": "actual_output"}, {"pattern": _VARIABLE}]}}
-"""JSON Schema of evaluation parameters."""
+"""JSON Schema rule: evaluation parameters contain `actual_output`, or a variable."""
 
 
 def check_params(params: list[EvaluationParam]) -> None:
     """Refuse evaluation parameters without the answer.
 
     Raises:
-        PydanticCustomError: they lack it.
+        PydanticCustomError: `actual_output` is missing.
     """
     if "actual_output" not in params:
         raise PydanticCustomError("evaluation_params", "must contain actual_output: it is the answer that is graded")
@@ -40,12 +40,12 @@ class GEvalMetric(JudgedMetric):
     name: Annotated[NonBlank, Role.NAME]
     """The name in reports and gates. Example: `Helpfulness`."""
     criteria: NonBlank
-    """What is graded. Example: `The answer tells the customer what to do next.`."""
+    """The criteria for grading, in words. Example: `The answer tells the customer what to do next.`."""
     evaluation_steps: list[NonBlank] | None = None
-    """How the judge proceeds. When absent, it writes the steps once per run. Example: `[Look for a step that the
+    """The steps that the judge follows. When absent, it writes them once per run. Example: `[Look for a step that the
     customer can take.]`."""
     evaluation_params: list[EvaluationParam] = Field(default=["actual_output"], min_length=1)
-    """What the judge sees; `actual_output` is required. Example: `[actual_output, input]`."""
+    """The inputs that the judge sees; `actual_output` is required. Example: `[actual_output, input]`."""
     strict_mode: Flag = False
     """The judge answers 1 or 0."""
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
@@ -54,38 +54,38 @@ class GEvalMetric(JudgedMetric):
     """The judge; `evaluations.model` when absent."""
 
     @model_validator(mode="after")
-    def _answer_is_graded(self) -> GEvalMetric:
+    def _check_answer_is_graded(self) -> GEvalMetric:
         check_params(self.evaluation_params)
         return self
 
     @property
     def needs(self) -> frozenset[str]:
-        """What the judge is shown."""
+        """The inputs that the judge sees."""
         return frozenset(INPUT_OF_PARAM[name] for name in self.evaluation_params if name in INPUT_OF_PARAM)
 
     @property
     def pass_mark(self) -> float | None:
-        """Half of the scale, where no threshold is given."""
+        """The threshold; 0.5 if none is given."""
         return 0.5 if self.threshold is None else self.threshold
 
     def base_name(self, k: int | None) -> str:
-        """Return its name."""
+        """Return the metric's name."""
         return self.name
 
     @property
     def library(self) -> str | None:
-        """DeepEval asks."""
+        """Name of the library that grades."""
         return "deepeval"
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
-        """Yield one call, and one that writes the steps where there are none."""
+        """Yield the judge call of one evaluation, which includes whether the judge also writes the steps."""
         yield JudgeCalls(self, 1, writes_steps=self.evaluation_steps is None)
 
     def evaluator(self, building: Building) -> BaseEvaluator:
-        """Return what scores."""
+        """Create the evaluator of the metric."""
         from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 
-        return building.asking(
+        return building.judged_evaluator(
             self,
             GEvalEvaluator,
             name=self.name,

@@ -25,12 +25,12 @@ _NEEDS: dict[RagName, frozenset[str]] = {
 _CALLS: dict[RagName, int] = {
     "answer_relevancy": 2,
     "faithfulness": 3,
-    # One for each retrieved text, of which nobody knows the number: one text is reckoned with.
+    # One call per retrieved text; their number is unknown, so one is assumed.
     "contextual_relevancy": 1,
     "contextual_precision": 1,
     "contextual_recall": 1,
 }
-"""Calls of one evaluation without the one that explains the score."""
+"""Judge calls of one evaluation, without the call that explains the score."""
 
 
 class RagMetric(JudgedMetric):
@@ -42,35 +42,35 @@ class RagMetric(JudgedMetric):
 
     type: Annotated[Literal["rag"], Role.KIND] = "rag"
     metric_type: Annotated[RagName, Role.KIND]
-    """What is graded. Example: `faithfulness`."""
+    """The metric to compute. Example: `faithfulness`."""
     threshold: Annotated[UnitInterval, Role.PASS_MARK] = 0.5
     """Lowest passing score; 0.5 when absent. Example: `0.8`."""
     include_reason: Flag = True
-    """Whether the judge explains the score, which is one call."""
+    """Whether the judge explains the score, by one more call."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """The judge; `evaluations.model` when absent."""
 
     @property
     def needs(self) -> frozenset[str]:
-        """Retrieved texts, or a text to compare with, or both."""
+        """The inputs that the metric needs: retrieved texts, the ground truth, or both."""
         return _NEEDS[self.metric_type]
 
     @property
     def measure(self) -> str:
-        """The metric."""
+        """Name of what is measured: the `metric_type`."""
         return self.metric_type
 
     @property
     def library(self) -> str | None:
-        """DeepEval asks."""
+        """Name of the library that grades."""
         return "deepeval"
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
-        """Yield the calls of the metric; the reason is one more."""
+        """Yield the judge calls of one evaluation, including the call for the reason."""
         yield JudgeCalls(self, _CALLS[self.metric_type] + self.include_reason)
 
     def evaluator(self, building: Building) -> BaseEvaluator:
-        """Return what scores."""
+        """Create the evaluator of the metric."""
         from holodeck_action.extensions.deepeval import rag
 
         evaluators: dict[RagName, type[rag.RagEvaluator]] = {
@@ -80,6 +80,6 @@ class RagMetric(JudgedMetric):
             "contextual_relevancy": rag.ContextualRelevancyEvaluator,
             "faithfulness": rag.FaithfulnessEvaluator,
         }
-        return building.asking(
+        return building.judged_evaluator(
             self, evaluators[self.metric_type], threshold=self.threshold, include_reason=self.include_reason
         )

@@ -1,4 +1,4 @@
-"""A judge as DeepEval's metrics want it: prompts in, instances of their schemas out."""
+"""Adapts judges to DeepEval's model class, which takes prompts and returns instances of schemas."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from typing import Any
 from msgspec.structs import replace
 from pydantic import BaseModel
 
-from holodeck_action.extensions.deepeval.library import module
+from holodeck_action.extensions.deepeval.library import load_module
 from holodeck_action.llm.judge import JudgeAnswer
 from holodeck_action.llm.messages import TokenProbability
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.judging.libraries import AskedJudge, NoProbabilitiesError
+from holodeck_action.metrics.judging.libraries import LibraryJudge, NoProbabilitiesError
 from holodeck_action.metrics.judging.verdicts import (
     VerdictError,
-    asked_for_verdict,
     read_verdict,
+    request_verdict,
     schema_of,
     verdict_object,
 )
 
 _LEAST = math.log(0.01)
-"""DeepEval weights nothing in that is less probable."""
+"""DeepEval ignores tokens that are less probable."""
 
 Problem = Callable[[BaseModel], str | None]
-"""Says what is wrong with a verdict beyond its schema, None when nothing is."""
+"""Returns the defect of a verdict that fits its schema; None if it has none."""
 
 
-def deepeval_model(judge: AskedJudge, problem: Problem = lambda verdict: None) -> Any:
-    """Return a `DeepEvalBaseLLM` that asks a judge.
+def deepeval_model(judge: LibraryJudge, problem: Problem = lambda verdict: None) -> Any:
+    """Return a `DeepEvalBaseLLM` that calls a judge.
 
-    An answer that cannot be read is requested once more, with the reason; then the evaluation fails (code
-    `bad_verdict`).
+    After an invalid answer the judge is called once more, with the reason; a second invalid answer fails the evaluation
+    (code `bad_verdict`).
 
     Args:
-        judge: who is asked.
-        problem: looks at every verdict that fits its schema.
+        judge: the judge to call.
+        problem: function that checks a verdict that fits its schema, and returns a description of its defect or None.
 
     Raises:
         EvaluationError: DeepEval is not installed.
@@ -52,12 +52,12 @@ def deepeval_model(judge: AskedJudge, problem: Problem = lambda verdict: None) -
 
 @cache
 def _model_class() -> type[Any]:
-    base: Any = module("deepeval.models").DeepEvalBaseLLM
+    base: Any = load_module("deepeval.models").DeepEvalBaseLLM
 
     class Judge(base):  # type: ignore[misc]
-        """Asks a judge over the wire."""
+        """Calls a judge."""
 
-        def __init__(self, judge: AskedJudge, problem: Problem) -> None:
+        def __init__(self, judge: LibraryJudge, problem: Problem) -> None:
             self.judge = judge
             self.problem = problem
             self.weighted: bool | None = None
@@ -70,48 +70,48 @@ def _model_class() -> type[Any]:
             return self.judge.label
 
         def generate(self, prompt: str, schema: type[BaseModel] | None = None) -> Any:
-            raise EvaluationError("judges are asked in an event loop: use a_measure", code="judge_failed")
+            raise EvaluationError("judges are called in an event loop: use a_measure", code="judge_failed")
 
         async def a_generate(self, prompt: str, schema: type[BaseModel] | None = None) -> Any:
             if schema is None:
                 return (await self.judge.ask(prompt)).text
-            with _never_repeated():
-                return await _verdict(self, prompt, schema)
+            with _prevent_fallback():
+                return await _ask_for_verdict(self, prompt, schema)
 
         async def a_generate_raw_response(self, prompt: str, top_logprobs: int) -> Any:
             try:
                 if not self.judge.gives_probabilities:
                     raise NoProbabilitiesError
-                with _never_repeated():
-                    return await _scored(self, prompt, top_logprobs), None
+                with _prevent_fallback():
+                    return await _ask_for_score(self, prompt, top_logprobs), None
             except NoProbabilitiesError:
                 self.weighted = False
-                # How DeepEval is told to ask for the score by schema.
+                # On this error DeepEval asks for the score by schema.
                 raise AttributeError("no log probabilities") from None
 
     return Judge
 
 
 @contextmanager
-def _never_repeated() -> Iterator[None]:
-    """Keep DeepEval from asking again in another way, unchecked, because of an error that is not about the way."""
+def _prevent_fallback() -> Iterator[None]:
+    """Keep DeepEval from repeating a call in another, unchecked form after an unrelated error."""
     try:
         yield
     except (AttributeError, TypeError) as error:
-        raise EvaluationError(f"the judge could not be asked: {describe(error)}", code="judge_failed") from error
+        raise EvaluationError(f"the judge could not be called: {describe(error)}", code="judge_failed") from error
 
 
-async def _verdict(model: Any, prompt: str, schema: type[BaseModel]) -> BaseModel:
+async def _ask_for_verdict(model: Any, prompt: str, schema: type[BaseModel]) -> BaseModel:
     wanted = schema_of(schema)
 
     async def ask(prompt: str) -> JudgeAnswer:
         answer: JudgeAnswer = await model.judge.ask(prompt, schema=wanted, schema_name=schema.__name__)
         return answer
 
-    return (await asked_for_verdict(model.judge.label, prompt, ask, _reader(model, schema)))[1]
+    return (await request_verdict(model.judge.label, prompt, ask, _verdict_reader(model, schema)))[1]
 
 
-async def _scored(model: Any, prompt: str, top_logprobs: int) -> SimpleNamespace:
+async def _ask_for_score(model: Any, prompt: str, top_logprobs: int) -> SimpleNamespace:
     asked = False
 
     async def ask(prompt: str) -> JudgeAnswer:
@@ -120,16 +120,16 @@ async def _scored(model: Any, prompt: str, top_logprobs: int) -> SimpleNamespace
         answer: JudgeAnswer = await model.judge.ask(prompt, top_logprobs=top_logprobs, needs_probabilities=first)
         return answer
 
-    read = _reader(model, module("deepeval.metrics.g_eval.schema").ReasonScore)
-    answer, _ = await asked_for_verdict(model.judge.label, prompt, ask, read)
-    told = verdict_object(answer.text)
-    named = str(told["score"])
-    tokens = [_offered(model, token) if token.token == named else token for token in answer.tokens or ()]
+    read = _verdict_reader(model, load_module("deepeval.metrics.g_eval.schema").ReasonScore)
+    answer, _ = await request_verdict(model.judge.label, prompt, ask, read)
+    verdict = verdict_object(answer.text)
+    named = str(verdict["score"])
+    tokens = [_keep_valid_scores(model, token) if token.token == named else token for token in answer.tokens or ()]
     model.weighted = any(token.token == named and token.alternatives for token in tokens)
-    return _completion(told, tokens)
+    return _chat_completion(verdict, tokens)
 
 
-def _reader(model: Any, schema: type[BaseModel]) -> Callable[[str], BaseModel]:
+def _verdict_reader(model: Any, schema: type[BaseModel]) -> Callable[[str], BaseModel]:
     def read(text: str) -> BaseModel:
         verdict = read_verdict(text, schema)
         wrong = model.problem(verdict)
@@ -140,9 +140,9 @@ def _reader(model: Any, schema: type[BaseModel]) -> Callable[[str], BaseModel]:
     return read
 
 
-def _offered(model: Any, token: TokenProbability) -> TokenProbability:
-    """Return a token with those alternatives that could be a score: none is weighted in that was not offered."""
-    schema = module("deepeval.metrics.g_eval.schema").ReasonScore
+def _keep_valid_scores(model: Any, token: TokenProbability) -> TokenProbability:
+    """Return a token's probabilities with only those alternatives that are valid scores."""
+    schema = load_module("deepeval.metrics.g_eval.schema").ReasonScore
     kept = tuple(
         (other, logprob)
         for other, logprob in token.alternatives
@@ -151,8 +151,8 @@ def _offered(model: Any, token: TokenProbability) -> TokenProbability:
     return replace(token, alternatives=kept)
 
 
-def _completion(told: Mapping[str, Any], tokens: Sequence[TokenProbability]) -> SimpleNamespace:
-    """Return an answer in the shape of OpenAI's chat completion, as far as G-Eval reads it."""
+def _chat_completion(verdict: Mapping[str, Any], tokens: Sequence[TokenProbability]) -> SimpleNamespace:
+    """Return an answer in the form of OpenAI's chat completion, with the fields that G-Eval reads."""
     content = [
         SimpleNamespace(
             token=token.token,
@@ -161,6 +161,6 @@ def _completion(told: Mapping[str, Any], tokens: Sequence[TokenProbability]) -> 
         )
         for token in tokens
     ]
-    message = SimpleNamespace(content=json.dumps(told))
+    message = SimpleNamespace(content=json.dumps(verdict))
     logprobs = SimpleNamespace(content=content) if tokens else None
     return SimpleNamespace(choices=[SimpleNamespace(message=message, logprobs=logprobs)])

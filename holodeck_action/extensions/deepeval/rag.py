@@ -1,4 +1,4 @@
-"""DeepEval's metrics for answers from retrieved texts (HoloDeck evaluation API, RAG metrics)."""
+"""DeepEval's RAG metrics (HoloDeck evaluation API, RAG metrics)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from holodeck_action.extensions.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.extensions.deepeval.entities import RAGMetricConfig
-from holodeck_action.extensions.deepeval.library import module
+from holodeck_action.extensions.deepeval.library import load_module
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import EvaluationResult, RetryConfig
 from holodeck_action.metrics.params import EvalParam, ParamSpec
@@ -23,7 +23,7 @@ _NOTHING_RETRIEVED = "nothing was retrieved"
 
 
 class RagEvaluator(DeepEvalBaseEvaluator):
-    """A metric whose score is a share of verdicts."""
+    """Base class of RAG metrics, whose score is the proportion of positive verdicts."""
 
     CLASS: ClassVar[str]
 
@@ -38,13 +38,13 @@ class RagEvaluator(DeepEvalBaseEvaluator):
         *,
         judge: JudgeModel | None = None,
     ) -> None:
-        """Configure.
+        """Configure the evaluator.
 
         Args:
             model_config: see the base class.
             threshold: lowest passing score, 0..1.
-            include_reason: whether the judge explains the score, which is one call more.
-            timeout: seconds one evaluation may take.
+            include_reason: whether the judge explains the score, in one more call.
+            timeout: time limit of one evaluation, in seconds.
             retry_config: retries of transient failures.
             observability_config: see the base class.
             judge: see the base class.
@@ -54,51 +54,51 @@ class RagEvaluator(DeepEvalBaseEvaluator):
 
     @classmethod
     def from_config(cls, config: RAGMetricConfig, **options: Any) -> Self:
-        """Return the evaluator of a configuration; `options` are the other arguments of the class."""
+        """Create an evaluator from a configuration; `options` are the other arguments of the class."""
         return cls(config.model_config, config.threshold, config.include_reason, **options)
 
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "include_reason": self._include_reason, **self._options()}
 
     def _create_metric(self) -> Any:
-        return getattr(module("deepeval.metrics"), self.CLASS)(
+        return getattr(load_module("deepeval.metrics"), self.CLASS)(
             threshold=self._threshold, model=self._model, include_reason=self._include_reason, **self._options()
         )
 
     def _prepare(self, metric: Any, test_case: Any) -> None:
-        # DeepEval counts a missing verdict as a good one.
-        metric.model.problem = lambda verdict: self._miscounted(metric, test_case, verdict)
+        # DeepEval counts a missing verdict as good.
+        metric.model.problem = lambda verdict: self._count_problem(metric, test_case, verdict)
 
     def _options(self) -> dict[str, Any]:
         return {}
 
-    def _items(self, metric: Any, test_case: Any) -> int | None:
-        """Return how many verdicts there must be; None for any number."""
+    def _expected_verdicts(self, metric: Any, test_case: Any) -> int | None:
+        """Return the required number of verdicts; None if any number is valid."""
         return None
 
-    def _miscounted(self, metric: Any, test_case: Any, verdict: Any) -> str | None:
+    def _count_problem(self, metric: Any, test_case: Any, verdict: Any) -> str | None:
         verdicts: Sequence[Any] | None = getattr(verdict, "verdicts", None)
         if verdicts is None:
             return None
-        wanted = self._items(metric, test_case)
+        wanted = self._expected_verdicts(metric, test_case)
         if wanted is None or len(verdicts) == wanted:
             return None
-        return f"it holds {len(verdicts)} verdicts, there must be {wanted}"
+        return f"it holds {len(verdicts)} verdicts, but there must be {wanted}"
 
-    def _empty(self, given: Mapping[str, Any]) -> EvaluationResult | None:
-        """Give an empty answer a 0: it has no statement that could be wrong, so DeepEval would give it a 1."""
-        return None if str(given[EvalParam.ACTUAL_OUTPUT.value]).strip() else self._nothing("the answer is empty")
+    def _empty_answer_result(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+        """Return a result with score 0 if the answer is empty, else None (DeepEval would score an empty answer 1)."""
+        return None if str(given[EvalParam.ACTUAL_OUTPUT.value]).strip() else self._zero_result("the answer is empty")
 
-    def _nothing(self, reason: str) -> EvaluationResult:
+    def _zero_result(self, reason: str) -> EvaluationResult:
         return EvaluationResult(score=0.0, reasoning=reason, metric_name=self.metric_name, threshold=self._threshold)
 
     def _result(self, metric: Any, test_case: Any, judge: str) -> EvaluationResult:
         if not metric.reason:
-            metric.reason = self._arithmetic(self._metadata(metric, test_case), float(metric.score))
+            metric.reason = self._counts_text(self._metadata(metric, test_case), float(metric.score))
         return super()._result(metric, test_case, judge)
 
-    def _arithmetic(self, found: Mapping[str, Any], score: float) -> str:
-        """Say what the score was computed from, where the judge does not explain it."""
+    def _counts_text(self, found: Mapping[str, Any], score: float) -> str:
+        """Return an explanation of the score by counts, for use if the judge gives no reason."""
         counts = ", ".join(
             f"{name.replace('_', ' ')}: {value}" for name, value in found.items() if isinstance(value, int)
         )
@@ -106,16 +106,16 @@ class RagEvaluator(DeepEvalBaseEvaluator):
 
 
 class _ContextualEvaluator(RagEvaluator):
-    """A metric of the retrieved texts; without any of them it is 0, and no judge is asked."""
+    """Base class of metrics of the retrieved texts; if there are none, the score is 0 and no judge is called."""
 
-    def _settled(self, given: Mapping[str, Any]) -> EvaluationResult | None:
-        return None if _has_text(given[EvalParam.RETRIEVAL_CONTEXT.value]) else self._nothing(_NOTHING_RETRIEVED)
+    def _result_without_judge(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+        return None if _has_text(given[EvalParam.RETRIEVAL_CONTEXT.value]) else self._zero_result(_NOTHING_RETRIEVED)
 
 
 class AnswerRelevancyEvaluator(RagEvaluator):
-    """The share of the answer's statements that are about the question: (not irrelevant) / all.
+    """The proportion of the answer's statements that are not irrelevant to the question.
 
-    1 without statements, but 0 for an empty answer.
+    The score is 1 if the answer makes no statements, but 0 if it is empty.
     """
 
     METRIC = "AnswerRelevancy"
@@ -134,7 +134,7 @@ class AnswerRelevancyEvaluator(RagEvaluator):
         *,
         judge: JudgeModel | None = None,
     ) -> None:
-        """Configure; `strict_mode` makes every score below 1 a 0. For the rest see `RagEvaluator`."""
+        """Configure the evaluator; `strict_mode` turns scores below 1 into 0, the rest is as in `RagEvaluator`."""
         super().__init__(
             model_config, threshold, include_reason, timeout, retry_config, observability_config, judge=judge
         )
@@ -143,14 +143,14 @@ class AnswerRelevancyEvaluator(RagEvaluator):
     def _options(self) -> dict[str, Any]:
         return {"strict_mode": self._strict_mode}
 
-    def _settled(self, given: Mapping[str, Any]) -> EvaluationResult | None:
-        return self._empty(given)
+    def _result_without_judge(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+        return self._empty_answer_result(given)
 
-    def _items(self, metric: Any, test_case: Any) -> int | None:
+    def _expected_verdicts(self, metric: Any, test_case: Any) -> int | None:
         return len(metric.statements)
 
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
-        irrelevant = _items_with(metric.statements, metric.verdicts, "no")
+        irrelevant = _items_by_verdict(metric.statements, metric.verdicts, "no")
         count = len(metric.statements)
         return {
             "statements_count": count,
@@ -160,9 +160,9 @@ class AnswerRelevancyEvaluator(RagEvaluator):
 
 
 class FaithfulnessEvaluator(RagEvaluator):
-    """The share of the answer's claims that the retrieved texts do not contradict.
+    """The proportion of the answer's claims that the retrieved texts do not contradict.
 
-    1 without claims, but 0 for an empty answer, and for claims where nothing was retrieved.
+    The score is 1 if the answer makes no claims, but 0 if it is empty, or if it makes claims and nothing was retrieved.
     """
 
     METRIC = "Faithfulness"
@@ -174,22 +174,22 @@ class FaithfulnessEvaluator(RagEvaluator):
         uses_retrieval_context=True,
     )
 
-    def _settled(self, given: Mapping[str, Any]) -> EvaluationResult | None:
-        return self._empty(given)
+    def _result_without_judge(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+        return self._empty_answer_result(given)
 
-    def _items(self, metric: Any, test_case: Any) -> int | None:
+    def _expected_verdicts(self, metric: Any, test_case: Any) -> int | None:
         return len(metric.claims)
 
     def _result(self, metric: Any, test_case: Any, judge: str) -> EvaluationResult:
         if metric.claims and not _has_text(test_case.retrieval_context):
-            # DeepEval counts what nothing contradicts.
+            # DeepEval counts claims as supported if nothing contradicts them.
             for item in metric.verdicts:
                 item.verdict = "no"
-            metric.score, metric.reason = 0.0, f"{_NOTHING_RETRIEVED} that could bear the answer out"
+            metric.score, metric.reason = 0.0, f"{_NOTHING_RETRIEVED} that could support the answer"
         return super()._result(metric, test_case, judge)
 
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
-        unsupported = _items_with(metric.claims, metric.verdicts, "no")
+        unsupported = _items_by_verdict(metric.claims, metric.verdicts, "no")
         return {
             "claims_count": len(metric.claims),
             "supported_claims": len(metric.claims) - len(unsupported),
@@ -198,7 +198,7 @@ class FaithfulnessEvaluator(RagEvaluator):
 
 
 class ContextualRelevancyEvaluator(_ContextualEvaluator):
-    """The share of the statements in the retrieved texts that are about the question; 0 without statements."""
+    """The proportion of statements in the retrieved texts that are relevant to the question; 0 if there are none."""
 
     METRIC = "ContextualRelevancy"
     CLASS = "ContextualRelevancyMetric"
@@ -214,13 +214,13 @@ class ContextualRelevancyEvaluator(_ContextualEvaluator):
 
 
 class ContextualPrecisionEvaluator(_ContextualEvaluator):
-    """Whether relevant texts are ranked first: the mean of precision@k over the relevant ranks; 0 without any."""
+    """Whether relevant texts are ranked first: mean precision@k over their ranks; 0 if no text is relevant."""
 
     METRIC = "ContextualPrecision"
     CLASS = "ContextualPrecisionMetric"
     PARAM_SPEC = ParamSpec(required=_ANSWERED | _EXPECTED | _RETRIEVED, uses_retrieval_context=True)
 
-    def _items(self, metric: Any, test_case: Any) -> int | None:
+    def _expected_verdicts(self, metric: Any, test_case: Any) -> int | None:
         return len(test_case.retrieval_context)
 
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
@@ -229,16 +229,16 @@ class ContextualPrecisionEvaluator(_ContextualEvaluator):
 
 
 class ContextualRecallEvaluator(_ContextualEvaluator):
-    """The share of the expected answer's sentences that the retrieved texts support; 0 without sentences."""
+    """The proportion of the expected answer's sentences that the retrieved texts support; 0 if it has no sentences."""
 
     METRIC = "ContextualRecall"
     CLASS = "ContextualRecallMetric"
     PARAM_SPEC = ParamSpec(required=_ANSWERED | _EXPECTED | _RETRIEVED, uses_retrieval_context=True)
 
-    def _miscounted(self, metric: Any, test_case: Any, verdict: Any) -> str | None:
-        # How many sentences there are is the judge's to say, but a text has one.
+    def _count_problem(self, metric: Any, test_case: Any, verdict: Any) -> str | None:
+        # The judge counts the sentences, but a text has at least one.
         if getattr(verdict, "verdicts", None) == [] and test_case.expected_output.strip():
-            return "it holds no verdicts, there must be one for every sentence"
+            return "it holds no verdicts, but there must be one for every sentence"
         return None
 
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
@@ -254,5 +254,5 @@ def _has_text(context: Any) -> bool:
     return any(str(text).strip() for text in ([context] if isinstance(context, str) else context))
 
 
-def _items_with(items: list[str], verdicts: list[Any], verdict: str) -> list[str]:
+def _items_by_verdict(items: list[str], verdicts: list[Any], verdict: str) -> list[str]:
     return [item for item, judged in zip(items, verdicts, strict=True) if judged.verdict == verdict]

@@ -1,4 +1,4 @@
-"""Rubrics: whole levels that a judge chooses from, each with what it stands for and its score."""
+"""Rubrics: integer levels that a judge chooses from, each with a description and a score."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Level(Struct, frozen=True):
     """One level of a rubric.
 
     Attributes:
-        level: what the judge answers, 0 to 10.
-        outcome: what an answer of this level is like.
-        score: what it is worth, 0..1.
+        level: the judge's answer, 0 to 10.
+        outcome: description of an answer at this level.
+        score: score of the level, 0..1.
     """
 
     level: int
@@ -23,15 +23,15 @@ class Level(Struct, frozen=True):
     score: float
 
 
-def rubric_of(outcomes: Sequence[str], scores: Mapping[int, float] | None = None) -> tuple[Level, ...]:
-    """Return the rubric with the levels 1, 2, … for outcomes.
+def build_rubric(outcomes: Sequence[str], scores: Mapping[int, float] | None = None) -> tuple[Level, ...]:
+    """Return a rubric with a level (1, 2, …) for each outcome.
 
     Args:
-        outcomes: from the lowest level to the highest, at least two.
-        scores: by level; by default evenly spread from 0 to 1.
+        outcomes: at least two descriptions, from the lowest level to the highest.
+        scores: scores by level; by default evenly spread from 0 to 1.
 
     Raises:
-        ValueError: fewer than two outcomes or more than ten, or `scores` without one of the levels.
+        ValueError: there are fewer than two or more than ten outcomes, or a level has no score.
     """
     count = len(outcomes)
     if not 2 <= count <= _HIGHEST:
@@ -44,28 +44,28 @@ def rubric_of(outcomes: Sequence[str], scores: Mapping[int, float] | None = None
 
 
 def check_rubric(levels: Sequence[Level]) -> tuple[Level, ...]:
-    """Return the levels in order.
+    """Check levels, and return them in ascending order.
 
     Raises:
-        ValueError: fewer than two levels, levels that do not follow one another, or are not from 0 to 10.
+        ValueError: there are fewer than two levels, or they are not consecutive or not from 0 to 10.
     """
     ordered = tuple(sorted(levels, key=lambda item: item.level))
     numbers = [item.level for item in ordered]
     if len(numbers) < 2 or numbers != list(range(numbers[0], numbers[0] + len(numbers))):
-        raise ValueError(f"a rubric needs at least two levels that follow one another, not {numbers}")
+        raise ValueError(f"a rubric needs at least two consecutive levels, not {numbers}")
     if numbers[0] < 0 or numbers[-1] > _HIGHEST:
-        raise ValueError(f"the levels of a rubric are from 0 to {_HIGHEST}, not {numbers}")
+        raise ValueError(f"the levels of a rubric must be from 0 to {_HIGHEST}, not {numbers}")
     return ordered
 
 
-def score_at(levels: Sequence[Level], raw: float) -> float:
-    """Return the score at a place on the scale of the levels; between two levels on the line that joins theirs.
+def interpolate_score(levels: Sequence[Level], raw: float) -> float:
+    """Return the score for a point on the scale of levels, interpolated linearly between two levels.
 
-    A judge's log probabilities put its answer between levels.
+    A judge's answer that is weighted by log probabilities may lie between levels.
 
     Args:
-        levels: in order, following one another.
-        raw: from the lowest level to the highest.
+        levels: consecutive levels in ascending order.
+        raw: a point from the lowest level to the highest.
     """
     below = levels[min(max(int(raw) - levels[0].level, 0), len(levels) - 2)]
     above = levels[below.level - levels[0].level + 1]

@@ -1,6 +1,6 @@
-"""Stand-ins for packages that DeepEval imports for clients of its own, which are never used here.
+"""Stand-ins for packages that DeepEval imports for its own clients, which are never used here.
 
-They take more than half of its import. Real ones are imported as ever once the block is left.
+The real packages take more than half of DeepEval's import time. After the block they can be imported again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class _StandIn(ModuleType):
-    """A module with a class of every name that is asked for: classes of errors are caught, others only named."""
+    """A module that returns an exception class for any name; DeepEval only refers to these classes or catches them."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -28,29 +28,29 @@ class _StandIn(ModuleType):
 class _Finder(MetaPathFinder, Loader):
     def __init__(self, packages: Iterable[str]) -> None:
         self._packages = frozenset(packages)
-        self.made: list[str] = []
+        self.imported: list[str] = []
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Return the place of a stand-in; None for every other module."""
+        """Return the spec of a stand-in; None if the module is not replaced."""
         return ModuleSpec(fullname, self, is_package=True) if fullname.split(".")[0] in self._packages else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the stand-in."""
-        self.made.append(spec.name)
+        self.imported.append(spec.name)
         return _StandIn(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: it has no code."""
+        """Do nothing: a stand-in has no code."""
 
 
 @contextmanager
 def stand_ins(*packages: str) -> Iterator[list[str]]:
-    """Let stand-ins be imported in the block for packages that have not been imported yet; yield those that were."""
+    """Replace packages that are not imported yet within the block; yield a list of the stand-ins that get imported."""
     finder = _Finder(name for name in packages if name not in sys.modules)
     sys.meta_path.insert(0, finder)
     try:
-        yield finder.made
+        yield finder.imported
     finally:
         sys.meta_path.remove(finder)
-        for name in finder.made:
+        for name in finder.imported:
             sys.modules.pop(name, None)

@@ -1,4 +1,4 @@
-"""`type: deepeval_tool_correctness`: DeepEval's own number of the tool calls, for which no model is asked."""
+"""`type: deepeval_tool_correctness`: DeepEval's tool correctness, computed without a model."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pydantic import Field
 from holodeck_action.metrics.base import Building, DeterministicEvaluator, describe
 from holodeck_action.metrics.computed import ComputedEvaluator, ComputedMetric, PythonEvaluator
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
-from holodeck_action.metrics.judging.libraries import LibraryError, computed, ready
+from holodeck_action.metrics.judging.libraries import LibraryError, compute_in_library, import_library
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.result import EvaluationResult
-from holodeck_action.metrics.tools.matchers import shown_call, shown_entry, shown_text
+from holodeck_action.metrics.tools.matchers import format_call, format_entry, format_text
 from holodeck_action.metrics.tools.tool_correctness import expected_calls
 from holodeck_action.record.record import ToolInvocation
-from holodeck_action.suite.expectations import not_literal
+from holodeck_action.suite.expectations import literal_problem
 from holodeck_action.suite.model.base import Flag, FormatModel, UnitInterval
 from holodeck_action.suite.model.metric_base import TOOLS, Metric, Role
 from holodeck_action.suite.values import ExpectedTool
 
 _MOST_PAIRS = 1_000_000
-"""DeepEval compares every expected call with every call made, one pair at a time, and keeps a table of them."""
+"""Limit of pairs, since DeepEval compares every expected call with every call made."""
 _LONGEST_REASON = 4_000
 _BEFORE, _AFTER = "Tool Calling Reason: ", "\n\t Tool Selection Reason:"
 _POINTERS = (" See details above.", " See more details above.")
-"""How DeepEval points at a log that nobody here sees."""
+"""Sentences in which DeepEval refers to a log that is not visible here."""
 
 
 class ToolCallComparison(FormatModel):
-    """How DeepEval compares tool calls."""
+    """Settings for DeepEval's comparison of tool calls."""
 
     threshold: Annotated[UnitInterval, Role.PASS_MARK] = 0.5
     """Lowest passing score; 0.5 when absent. Example: `0.8`."""
@@ -63,7 +63,7 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
 
     @property
     def pass_mark(self) -> float | None:
-        """The threshold; in strict mode 1."""
+        """The threshold; 1 in strict mode."""
         return 1.0 if self.strict_mode else self.threshold
 
     @property
@@ -73,48 +73,49 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
 
     @property
     def library(self) -> str | None:
-        """DeepEval computes it."""
+        """Name of the library that computes the score."""
         return "deepeval"
 
-    def computed_by_library(self) -> list[Metric]:
-        """Return the metric."""
+    def library_parts(self) -> list[Metric]:
+        """Return this metric, which needs the library."""
         return [self]
 
     @property
     def compares_literals(self) -> bool:
-        """Whether it compares arguments: DeepEval knows plain values alone."""
+        """Whether arguments are compared; DeepEval supports only literal values."""
         return bool(self.evaluation_params)
 
     def notices(self, place: str) -> Iterator[str]:
-        """Yield that strict mode has another threshold than the one written."""
+        """Yield a notice if strict mode overrides the written threshold."""
         if self.strict_mode and "threshold" in self.model_fields_set and self.threshold != 1:
             yield f"{place}: threshold has no effect on {self.type} with strict_mode: it is 1"
 
     def evaluator(self, building: Building) -> DeterministicEvaluator:
-        """Return the evaluator that waits for DeepEval, then calls `compute`."""
+        """Create an evaluator that waits for DeepEval's import, then calls `compute`."""
         return _WaitingEvaluator(self, **building.options)
 
     def compute(self, **given: Any) -> EvaluationResult:
         """Score `tool_invocations` (sequence of `ToolInvocation`) against the expected calls.
 
-        DeepEval serves the expected calls in order, each with the best call that is left, and gives
+        DeepEval matches the expected calls in order, each with the best remaining call:
 
             score = Σ agreement of each expected call with its partner / expected calls,
 
-        the agreement being 1 for calls of one name; where arguments are compared it is the share of equal ones among
-        all that either call has, mappings by their own shares. Calls that nobody expected cost nothing, unless nothing
-        at all is expected: then any call gives 0, and none gives 1. Calls with equal names and arguments count as one.
+        where agreement is 1 for calls with the same name. If arguments are compared, it is the proportion of equal
+        arguments among the arguments of both calls; mappings are compared recursively. Unexpected calls do not lower
+        the score, unless no call is expected: then the score is 0 if there are calls, else 1. Calls with equal names
+        and arguments count as one.
 
-        Names and arguments are compared as Python compares values, prefixes of servers included; `match` and
-        `max_count` of an entry play no part, and an entry stands for `count` calls. Where arguments are compared, each
-        entry must list its `args`, all of them literal.
+        Names, including server prefixes, and arguments are compared by Python's equality. An entry stands for `count`
+        calls; its `match` and `max_count` are ignored. If arguments are compared, each entry must have `args`, all
+        literal.
 
-        The expected calls are `expected_trajectory` (sequence of `ExpectedTool`) where given, else `expected_tools`
-        (the same, or a `ToolExpectation`, whose `order` plays no part).
+        The expected calls are `expected_trajectory` (sequence of `ExpectedTool`) if given, else `expected_tools` (the
+        same, or a `ToolExpectation`, whose `order` is ignored).
 
         Raises:
-            EvaluationError: neither is given (code `missing_input`), DeepEval cannot express what is expected
-                (`invalid_input`), there are too many calls for it (`too_many_calls`), or it is not there
+            EvaluationError: no expected calls are given (code `missing_input`), DeepEval cannot express the expected
+                calls (`invalid_input`), there are too many calls (`too_many_calls`), or DeepEval cannot be imported
                 (`not_installed`, `not_importable`).
             DeepEvalError: DeepEval failed.
         """
@@ -123,20 +124,20 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
         total = sum(entry.count for entry in entries)
         if total * max(1, len(calls)) > _MOST_PAIRS:
             raise EvaluationError(
-                f"{total} expected calls and {len(calls)} calls made are more than DeepEval can compare "
+                f"{total} expected calls and {len(calls)} calls made are too many for DeepEval to compare "
                 f"({_MOST_PAIRS} pairs); use type tool_correctness",
                 code="too_many_calls",
             )
         if self.evaluation_params:
             for entry in entries:
-                if (problem := not_literal(entry)) is not None:
-                    raise EvaluationError(f"{shown_entry(entry, once=True)}: {problem}", code="invalid_input")
+                if (problem := literal_problem(entry)) is not None:
+                    raise EvaluationError(f"{format_entry(entry, once=True)}: {problem}", code="invalid_input")
         try:
-            found = computed(
+            found = compute_in_library(
                 "deepeval",
                 {
-                    "calls": [_call(call.name, call.args, shown_call(call)) for call in calls],
-                    "expected": [_expected(entry) for entry in entries for _ in range(entry.count)],
+                    "calls": [_call_data(call.name, call.args, format_call(call)) for call in calls],
+                    "expected": [_expected_call(entry) for entry in entries for _ in range(entry.count)],
                     "options": {
                         "threshold": self.mark,
                         "strict_mode": self.strict_mode,
@@ -149,17 +150,19 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
         except EvaluationError:
             raise
         except Exception as error:
-            told = str(error) if isinstance(error, LibraryError) else describe(error)
-            raise DeepEvalError(told, self.type, error) from error
-        return self.result(found["score"], _reason(found["reason"]), {"expected_calls": total, "calls": len(calls)})
+            message = str(error) if isinstance(error, LibraryError) else describe(error)
+            raise DeepEvalError(message, self.type, error) from error
+        return self.result(
+            found["score"], _tool_reason(found["reason"]), {"expected_calls": total, "calls": len(calls)}
+        )
 
 
 class _WaitingEvaluator(ComputedEvaluator):
-    """Waits until DeepEval is imported: that is no time of an evaluation."""
+    """Waits for the import of DeepEval, which must not count as evaluation time."""
 
     async def evaluate(self, **kwargs: Any) -> EvaluationResult:
         """Evaluate one item; see `BaseEvaluator.evaluate`."""
-        await ready("deepeval")
+        await import_library("deepeval")
         return await super().evaluate(**kwargs)
 
 
@@ -169,33 +172,33 @@ class DeepEvalToolCorrectnessEvaluator(
     of=DeepEvalToolCorrectnessMetric,
     takes="evaluation_params should_exact_match should_consider_ordering strict_mode threshold",
 ):
-    """DeepEval's tool correctness, in Python."""
+    """The evaluator of DeepEval's tool correctness, for use in Python."""
 
 
-def _reason(text: str) -> str:
-    """Return what DeepEval says about the calls; about tools to choose from it knows nothing here."""
-    told = text.partition(_BEFORE)[2].partition(_AFTER)[0] or text
+def _tool_reason(text: str) -> str:
+    """Return the part of DeepEval's reason about the calls, without the part about the choice of tools."""
+    reason = text.partition(_BEFORE)[2].partition(_AFTER)[0] or text
     for pointer in _POINTERS:
-        told = told.removesuffix(pointer)
-    return shown_text(told, _LONGEST_REASON)
+        reason = reason.removesuffix(pointer)
+    return format_text(reason, _LONGEST_REASON)
 
 
-def _expected(entry: ExpectedTool) -> dict[str, Any]:
-    # Without all of them it would be a call with other arguments.
-    literal = not_literal(entry) is None
+def _expected_call(entry: ExpectedTool) -> dict[str, Any]:
+    # Some of the arguments alone would be a different call.
+    literal = literal_problem(entry) is None
     args = {name: matcher.value for name, matcher in (entry.args or {}).items()} if literal else None
-    return _call(entry.name, args, shown_entry(entry, once=True))
+    return _call_data(entry.name, args, format_entry(entry, once=True))
 
 
-def _call(name: str, args: Mapping[str, Any] | None, shown: str) -> dict[str, Any]:
-    """Return a call as `measure_tools` takes it; its results are omitted, since none are expected."""
-    return {"name": name, "args": None if args is None else _plain(args), "shown": shown}
+def _call_data(name: str, args: Mapping[str, Any] | None, shown: str) -> dict[str, Any]:
+    """Return a call for the libraries' process, without its result."""
+    return {"name": name, "args": None if args is None else _json_value(args), "shown": shown}
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it; what JSON does not hold is compared as it is written in Python."""
+def _json_value(value: Any) -> Any:
+    """Return a JSON value; values that JSON does not support are replaced by their Python representation."""
     if isinstance(value, Mapping):
-        return {name if isinstance(name, str) else f"\0{name!r}": _plain(item) for name, item in value.items()}
+        return {name if isinstance(name, str) else f"\0{name!r}": _json_value(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     return value if isinstance(value, str | int | float | None) else f"\0{value!r}"

@@ -1,1 +1,1 @@
-"""Agents of frameworks: adapters of what they return, and readers of the spans that they send."""
+"""Support for agents built with frameworks: adapters for their results, and readers of their spans."""

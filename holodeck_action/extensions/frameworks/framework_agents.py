@@ -1,4 +1,4 @@
-"""Agents of frameworks in the Python files of a repository: found by reading the files, without importing them."""
+"""Finds agents of frameworks in the Python files of a repository, without importing them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from holodeck_action.suite.model.frameworks import Framework
+from holodeck_action.seam.manifest import Framework
 from holodeck_action.text.foreign import read_file
 
 _MOST_FILES = 20_000
 _MOST_BYTES = 1_000_000
-_OTHERS = frozenset({"node_modules", "site-packages", "build", "dist", "tests", "test", "__pycache__"})
-"""Folders whose Python is not the repository's agent."""
+_EXCLUDED = frozenset({"node_modules", "site-packages", "build", "dist", "tests", "test", "__pycache__"})
+"""Folders without agents of the repository."""
 
 
 class FoundAgent(Struct, frozen=True, order=True):
-    """A name at the top level of a module that holds an agent.
+    """An agent that a module assigns to a name at its top level.
 
     Attributes:
-        depth: folders above the file.
-        file: the Python file, relative to the searched folder.
-        line: where the name is assigned, counted from 1.
-        name: the name.
+        depth: number of folders between the searched folder and the file.
+        file: path of the Python file, relative to the searched folder.
+        line: line number of the assignment, 1-based.
+        name: name of the variable.
     """
 
     depth: int
@@ -36,33 +36,33 @@ class FoundAgent(Struct, frozen=True, order=True):
 
     @property
     def reference(self) -> str:
-        """`MODULE:NAME`, as a target has it."""
+        """The agent as `MODULE:NAME`, the form that targets use."""
         module = self.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         return f"{module}:{self.name}"
 
     @property
     def place(self) -> str:
-        """`FILE:LINE`."""
+        """Position of the assignment as `FILE:LINE`."""
         return f"{self.file}:{self.line}"
 
 
 def find_agents(folder: Path, framework: Framework) -> list[FoundAgent]:
-    """Return the agents of a framework below a folder, those near its top first.
+    """Return the agents of a framework in the files below a folder, sorted by depth.
 
-    Looks at up to 20,000 Python files that can be imported from the folder; tests, virtual environments, hidden folders
-    and files that are no Python are skipped.
+    Reads up to 20,000 Python files that can be imported from the folder; tests, virtual environments, hidden folders
+    and invalid Python are skipped.
     """
     found = []
     for path in _python_files(folder):
         file = path.relative_to(folder).as_posix()
-        found += [FoundAgent(file.count("/"), file, line, name) for line, name in _agents_in(path, framework)]
+        found += [FoundAgent(file.count("/"), file, line, name) for line, name in _assigned_agents(path, framework)]
     return sorted(found)
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
     looked_at = 0
     for root, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name.isidentifier() and not _foreign(Path(root, name)))
+        folders[:] = sorted(name for name in folders if name.isidentifier() and not _is_excluded(Path(root, name)))
         for name in sorted(files):
             stem = name.removesuffix(".py")
             if stem == name or not stem.isidentifier() or stem == "conftest" or stem.startswith("test_"):
@@ -73,12 +73,12 @@ def _python_files(folder: Path) -> Iterator[Path]:
             yield Path(root, name)
 
 
-def _foreign(folder: Path) -> bool:
-    return folder.name in _OTHERS or (folder / "pyvenv.cfg").exists()
+def _is_excluded(folder: Path) -> bool:
+    return folder.name in _EXCLUDED or (folder / "pyvenv.cfg").exists()
 
 
-def _agents_in(path: Path, framework: Framework) -> Iterator[tuple[int, str]]:
-    """Yield line and name of each agent that a file assigns at its top level."""
+def _assigned_agents(path: Path, framework: Framework) -> Iterator[tuple[int, str]]:
+    """Yield the line number and the variable's name of each agent that a file assigns at its top level."""
     try:
         source = read_file(path, _MOST_BYTES).parse(bytes)
         if not any(package.encode() in source for package in framework.packages):
@@ -86,9 +86,9 @@ def _agents_in(path: Path, framework: Framework) -> Iterator[tuple[int, str]]:
         with warnings.catch_warnings(action="ignore", category=SyntaxWarning):
             tree = ast.parse(source)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        # What Python cannot read is no agent's module.
+        # A file that Python cannot parse has no agent.
         return
-    imports = _imports(tree, framework)
+    imports = _collect_imports(tree, framework)
     if not imports.framework:
         return
     for statement in tree.body:
@@ -98,12 +98,12 @@ def _agents_in(path: Path, framework: Framework) -> Iterator[tuple[int, str]]:
             target, value = statement.target, statement.value
         else:
             continue
-        if isinstance(target, ast.Name) and _makes_agent(value, framework, imports):
+        if isinstance(target, ast.Name) and _creates_agent(value, framework, imports):
             yield statement.lineno, target.id
 
 
 class _Imports(Struct):
-    """What names of a file stand for: modules of the framework, its functions that make agents, and other modules."""
+    """Names that a file imports: modules of the framework, its functions that create agents, and other modules."""
 
     modules: set[str]
     functions: set[str]
@@ -111,7 +111,7 @@ class _Imports(Struct):
     framework: bool = False
 
 
-def _imports(tree: ast.Module, framework: Framework) -> _Imports:
+def _collect_imports(tree: ast.Module, framework: Framework) -> _Imports:
     found = _Imports(set(), set(), set())
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -120,30 +120,30 @@ def _imports(tree: ast.Module, framework: Framework) -> _Imports:
                 ours = top in framework.packages
                 found.framework |= ours
                 (found.modules if ours else found.others).add(alias.asname or top)
-        elif isinstance(node, ast.ImportFrom) and _is_of(node, framework):
+        elif isinstance(node, ast.ImportFrom) and _imports_framework(node, framework):
             found.framework = True
             found.functions |= {alias.asname or alias.name for alias in node.names if alias.name in framework.functions}
     return found
 
 
-def _is_of(node: ast.ImportFrom, framework: Framework) -> bool:
+def _imports_framework(node: ast.ImportFrom, framework: Framework) -> bool:
     return not node.level and node.module is not None and node.module.partition(".")[0] in framework.packages
 
 
-def _makes_agent(value: ast.expr, framework: Framework, imports: _Imports) -> bool:
-    """Tell whether an expression is, or ends a chain of calls with, one that makes an agent."""
+def _creates_agent(value: ast.expr, framework: Framework, imports: _Imports) -> bool:
+    """Return whether an expression creates an agent, by one call or a chain of calls."""
     node = value
     while True:
         if isinstance(node, ast.Call):
-            # Agent[Dependencies](...) is one, too.
+            # `Agent[Dependencies](...)` creates an agent, too.
             made = node.func.value if isinstance(node.func, ast.Subscript) else node.func
             if isinstance(made, ast.Name) and made.id in imports.functions:
                 return True
             if isinstance(made, ast.Attribute):
                 owner = made.value
-                if made.attr in framework.functions and _root(owner) in imports.modules:
+                if made.attr in framework.functions and _root_name(owner) in imports.modules:
                     return True
-                # `re.compile` is none.
+                # `re.compile` does not create an agent.
                 of_module = isinstance(owner, ast.Name) and owner.id in imports.others
                 if made.attr in framework.methods and not of_module:
                     return True
@@ -154,8 +154,8 @@ def _makes_agent(value: ast.expr, framework: Framework, imports: _Imports) -> bo
             return False
 
 
-def _root(node: ast.expr) -> str | None:
-    """Return the name that a dotted name begins with."""
+def _root_name(node: ast.expr) -> str | None:
+    """Return the first part of a dotted name; None if the expression is not a dotted name."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None

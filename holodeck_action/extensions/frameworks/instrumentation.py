@@ -1,6 +1,6 @@
-"""Spans of the user's own OpenTelemetry SDK, collected inside the worker process: what zero-code instrumentation does.
+"""Collects spans of the project's OpenTelemetry SDK in the worker process, like zero-code instrumentation.
 
-Needs the standard library alone at import, like all that runs in a worker; the SDK is the one of the project.
+Importing this module needs only the standard library, like all code of a worker; the SDK is the project's.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from holodeck_action.workers.code_errors import SENT_WORDS, CallError
 from holodeck_action.workers.frames import MOST_SPAN_BYTES
 
 MOST_SPANS = 10_000
-"""Spans of one turn that are kept."""
+"""Largest number of spans that are kept of a turn."""
 _LONGEST_MESSAGES = 1_000_000
-"""Characters of a conversation in which results of tools are looked for."""
+"""Longest conversation that is searched for results of tools, in characters."""
 _RESPONSE = "tool_call_response"
 _GROUP = "opentelemetry_instrumentor"
 _KEPT = (
@@ -46,25 +46,25 @@ _LONG = (
     "llm.tools",
     "tool.description",
 )
-"""Attributes that nobody reads, and that repeat the whole conversation in each span."""
+"""Unused attributes, which repeat the whole conversation in each span."""
 _WITH_VALUES = ("TOOL", "RETRIEVER")
 _VALUES = ("input.value", "output.value", "output.mime_type")
 _EVENTS = ("gen_ai.tool.message", "gen_ai.choice", "exception")
 
 
-def kept_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a span that are read."""
+def filter_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those attributes of a span that `spans` reads."""
     values = _VALUES if str(attributes.get("openinference.span.kind", "")).upper() in _WITH_VALUES else ()
     found = {
         name: value
         for name, value in attributes.items()
         if name in values or (name.startswith(_KEPT) and not name.startswith(_LONG))
     }
-    return {**found, **_results_of_tools(attributes)}
+    return {**found, **_tool_results(attributes)}
 
 
-def _results_of_tools(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what models were told of tools, of the conversation that is told with it."""
+def _tool_results(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return attributes with a conversation's messages, reduced to results of tools."""
     found: dict[str, Any] = {}
     for name in attributes:
         if name.startswith(("llm.input_messages.", "gen_ai.prompt.")) and name.endswith(".tool_call_id"):
@@ -77,27 +77,27 @@ def _results_of_tools(attributes: Mapping[str, Any]) -> dict[str, Any]:
         except ValueError:
             messages = None
     if isinstance(messages, (list, tuple)):
-        told = [each for each in messages if _RESPONSE in str(each)]
-        found.update({"gen_ai.input.messages": told} if told else {})
+        responses = [each for each in messages if _RESPONSE in str(each)]
+        found.update({"gen_ai.input.messages": responses} if responses else {})
     return found
 
 
-def kept_event(name: str) -> bool:
-    """Tell whether an event of a span is read: one of a tool call or an exception."""
+def is_relevant_event(name: str) -> bool:
+    """Return whether an event of a span is about a tool call or an exception; other events are dropped."""
     return name in _EVENTS
 
 
 class Recorder:
-    """Collects the spans that end in this process, turn by turn: it answers one at a time."""
+    """Collects the spans that end in this process, one turn at a time."""
 
     def __init__(self) -> None:
-        """Have a tracer provider, the project's own or a new one, and start the instrumentations that are installed.
+        """Register with the project's tracer provider or a new one, and start the installed instrumentations.
 
         Raises:
-            CallError: no span can be made (code `missing_module`).
+            CallError: no spans can be created (code `missing_module`).
         """
         if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-            raise CallError("missing_module", "spans: OTEL_SDK_DISABLED is true, so that no span is made; unset it")
+            raise CallError("missing_module", "spans: OTEL_SDK_DISABLED is true, so no spans are created; unset it")
         try:
             from opentelemetry import context, trace
             from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
@@ -114,31 +114,31 @@ class Recorder:
         self._left = MOST_SPAN_BYTES
         self._dropped = 0
         self._since = 0
-        take = self._take
+        take = self._record_span
 
-        class Collecting(SpanProcessor):
+        class SpanCollector(SpanProcessor):
             def on_end(self, span: Any) -> None:
                 take(span)
 
         own = TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)
-        own.add_span_processor(Collecting())
+        own.add_span_processor(SpanCollector())
         current = trace.get_tracer_provider()
         if hasattr(current, "add_span_processor"):
-            # The project exports its spans itself, and goes on doing so.
-            current.add_span_processor(Collecting())
+            # The project still exports its spans itself.
+            current.add_span_processor(SpanCollector())
         else:
             trace.set_tracer_provider(own)
-        self.failed = _instrument(own)
-        """Instrumentations that could not be started, each with the reason."""
+        self.failed = _start_instrumentations(own)
+        """Instrumentations that could not be started, with the reason."""
 
     def begin(self) -> None:
-        """Begin a turn."""
+        """Begin to collect the spans of a turn."""
         with self._lock:
             self._spans, self._left, self._dropped = [], MOST_SPAN_BYTES, 0
             self._since = time.time_ns()
 
     def end(self) -> dict[str, Any]:
-        """Return what has been collected since the turn began: `{spans, dropped, failed}`."""
+        """Return `{spans, dropped, failed}`: the turn's spans, the number of dropped ones, failed instrumentations."""
         with self._lock:
             found, self._spans = self._spans, []
             failed, self.failed = self.failed, []
@@ -146,7 +146,7 @@ class Recorder:
 
     @contextmanager
     def inside(self, traceparent: str) -> Iterator[None]:
-        """Make spans of what runs inside those of a trace, given as in the header `traceparent`."""
+        """Make spans that start in the block children of the span that a `traceparent` header names."""
         _, trace_id, span_id, _ = traceparent.split("-")
         trace = self._trace
         parent = trace.SpanContext(int(trace_id, 16), int(span_id, 16), True, trace.TraceFlags(1))
@@ -156,15 +156,15 @@ class Recorder:
         finally:
             self._context.detach(token)
 
-    def _take(self, span: Any) -> None:
+    def _record_span(self, span: Any) -> None:
         try:
-            found = {**_as_data(span), "failed": span.status.status_code is self._error}
+            found = {**_span_data(span), "failed": span.status.status_code is self._error}
             size = len(json.dumps(found))
         except Exception:  # noqa: BLE001 - whatever a span holds, the project's code goes on
             found, size = None, 0
         with self._lock:
             if span.start_time is not None and span.start_time < self._since:
-                # Of work that a turn before left behind.
+                # It is from work that an earlier turn left running.
                 return
             if found is None or len(self._spans) >= MOST_SPANS or size > self._left:
                 self._dropped += 1
@@ -173,7 +173,7 @@ class Recorder:
                 self._left -= size
 
 
-def _as_data(span: Any) -> dict[str, Any]:
+def _span_data(span: Any) -> dict[str, Any]:
     return {
         "trace": format(span.context.trace_id, "032x"),
         "id": format(span.context.span_id, "016x"),
@@ -182,26 +182,26 @@ def _as_data(span: Any) -> dict[str, Any]:
         "name": str(span.name),
         "start": span.start_time,
         "end": span.end_time,
-        "attributes": _plain(kept_attributes(span.attributes or {})),
+        "attributes": _json_value(filter_attributes(span.attributes or {})),
         "events": [
-            {"name": str(event.name), "attributes": _plain(event.attributes or {})}
+            {"name": str(event.name), "attributes": _json_value(event.attributes or {})}
             for event in span.events
-            if kept_event(event.name)
+            if is_relevant_event(event.name)
         ],
         "message": span.status.description,
     }
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return {str(name): _json_value(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     return value if value is None or isinstance(value, (str, bool, int, float)) else str(value)
 
 
-def _instrument(provider: Any) -> list[str]:
-    """Start every installed instrumentation that the environment does not switch off; return those that fail."""
+def _start_instrumentations(provider: Any) -> list[str]:
+    """Start the installed instrumentations that the environment does not disable; return the names of failed ones."""
     off = {name.strip() for name in os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
     failed = []
     for entry in _instrumentations():
@@ -218,5 +218,5 @@ def _instrument(provider: Any) -> list[str]:
 
 def _instrumentations() -> list[Any]:
     found: Any = entry_points()
-    # A mapping before Python 3.10.
+    # It is a mapping before Python 3.10.
     return list(found.select(group=_GROUP) if hasattr(found, "select") else found.get(_GROUP, ()))

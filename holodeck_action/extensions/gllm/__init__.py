@@ -1,1 +1,1 @@
-"""The evaluators of gllm-evals as Python has them: thin constructors over the metrics of this package."""
+"""The evaluators and metrics of gllm-evals' Python API, built on the metrics of this package."""

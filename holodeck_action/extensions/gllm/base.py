@@ -1,4 +1,4 @@
-"""What the evaluators of gllm-evals have in common: several metrics of an item, run and put together."""
+"""Base classes of gllm-evals' evaluators, which run several metrics on an item and aggregate the results."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from holodeck_action.extensions.gllm.graded import BaseMetric, aggregates, check_given, contract, metric_of
-from holodeck_action.extensions.gllm.inputs import given_inputs, shown_name
-from holodeck_action.extensions.gllm.judging import DefaultValues, Grading, Models, check_reach
+from holodeck_action.extensions.gllm.inputs import gllm_name, normalize_inputs
+from holodeck_action.extensions.gllm.judging import DefaultValues, Grading, Models, check_options_used
+from holodeck_action.extensions.gllm.metric_bases import (
+    BaseMetric,
+    aggregate_keys,
+    check_inputs,
+    to_gllm_result,
+    to_metric,
+)
 from holodeck_action.metrics.aggregation import Part, aggregate_explanation, aggregate_score, aggregate_success
 from holodeck_action.metrics.base import BaseEvaluator as Evaluator
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
@@ -19,21 +25,21 @@ AnyMetric = BaseMetric | Evaluator
 
 
 class MetricsAggregator:
-    """The whole of several metrics: all succeed, and the mean of score or 1 − score where low is good."""
+    """Aggregates results of metrics: success if all succeed, and the mean score (of 1 − score if low is good)."""
 
     def aggregate(self, parts: Sequence[Part]) -> dict[str, Any]:
         """Return `aggregate_explanation`, `aggregate_success` and `aggregate_score`."""
-        return aggregates(aggregate_score(parts), aggregate_success(parts), aggregate_explanation(parts))
+        return aggregate_keys(aggregate_score(parts), aggregate_success(parts), aggregate_explanation(parts))
 
 
 class BaseEvaluator:
-    """Several metrics of one item, run and put together.
+    """Runs several metrics on an item and aggregates the results.
 
     Attributes:
-        name: its name.
+        name: name of the evaluator.
         metrics: the metrics.
-        input_type: what an item looks like; None where that depends on the metrics.
-        metrics_aggregator: how they become one.
+        input_type: type of an item's inputs; None if it depends on the metrics.
+        metrics_aggregator: aggregates the results of the metrics.
     """
 
     input_type: ClassVar[type | None] = None
@@ -47,17 +53,17 @@ class BaseEvaluator:
         batch_max_iterations: int = CHECKS,
         metrics_aggregator: MetricsAggregator | None = None,
     ) -> None:
-        """Configure; nothing is asked.
+        """Configure the evaluator; this calls no model.
 
         Args:
-            name: its name.
+            name: name of the evaluator.
             metrics: the metrics.
-            batch_status_check_interval: the default: judges are asked one by one, and no batch job is waited for.
-            batch_max_iterations: the default, too.
-            metrics_aggregator: None, or a `MetricsAggregator`.
+            batch_status_check_interval: must be the default, since judges are called directly, without batch jobs.
+            batch_max_iterations: must be the default, for the same reason.
+            metrics_aggregator: must be None or a `MetricsAggregator`.
 
         Raises:
-            ValueError: a setting that is none, or that would have no effect.
+            ValueError: a setting is invalid or would have no effect.
         """
         if not batch_status_check_interval > 0 or not batch_max_iterations > 0:
             raise ValueError("batch_status_check_interval and batch_max_iterations must be positive")
@@ -66,13 +72,17 @@ class BaseEvaluator:
             ("batch_max_iterations", batch_max_iterations, CHECKS),
         ):
             if value != default:
-                raise ValueError(f"{option} has no effect: judges are asked one by one, in no batch job; leave it out")
+                raise ValueError(
+                    f"{option} has no effect: judges are called one by one, not in a batch job; leave it out"
+                )
         if metrics is not None and not metrics:
             raise ValueError(f"metrics of {name} must hold at least one metric")
         if metrics_aggregator is not None and type(metrics_aggregator) is not MetricsAggregator:
-            raise ValueError("how scores become one is fixed: metrics_aggregator must be None or a MetricsAggregator")
+            raise ValueError(
+                "the way scores are combined is fixed: metrics_aggregator must be None or a MetricsAggregator"
+            )
         self.name = name
-        self.metrics = [metric_of(metric) for metric in metrics or ()]
+        self.metrics = [to_metric(metric) for metric in metrics or ()]
         self.metrics_aggregator = metrics_aggregator or MetricsAggregator()
         self.batch_status_check_interval = batch_status_check_interval
         self.batch_max_iterations = batch_max_iterations
@@ -80,39 +90,39 @@ class BaseEvaluator:
 
     @property
     def evaluator(self) -> PresetEvaluator:
-        """What evaluates: this package's evaluator of the same kind."""
+        """The corresponding evaluator of this package."""
         return self.PRESET(self.name, self._members(), parallel=self.run_parallel, timeout=None)
 
     def parts(self) -> list[BaseMetric]:
-        """Return everything that it evaluates by, the parts of its evaluators included."""
+        """Return all metrics, including those of nested evaluators."""
         return self.metrics
 
     def _members(self) -> list[Member]:
         return [metric.member() for metric in self.metrics]
 
-    def _for(self, given: Mapping[str, Any]) -> PresetEvaluator:
-        """Return what evaluates an item."""
+    def _evaluator_for(self, given: Mapping[str, Any]) -> PresetEvaluator:
+        """Return the evaluator to use for an item with these inputs."""
         return self.evaluator
 
     @property
     def required_fields(self) -> set[str]:
-        """The names of the inputs without which it cannot evaluate."""
-        return {shown_name(param) for param in self.evaluator.PARAM_SPEC.required}
+        """The names of the required inputs."""
+        return {gllm_name(param) for param in self.evaluator.PARAM_SPEC.required}
 
     async def evaluate(self, data: Any) -> Any:
-        """Evaluate one item or a list of them, several at a time.
+        """Evaluate one item, or a list of items concurrently.
 
         Args:
-            data: a mapping of inputs, an object with them as attributes, or a list of such.
+            data: a mapping of inputs, an object with inputs as attributes, or a list of these.
 
         Returns:
-            A dict of `aggregate_explanation`, `aggregate_success` (None where no metric has a threshold),
-            `aggregate_score` and the result of each metric under its name; for a list one per item in its order.
+            A dict of `aggregate_explanation`, `aggregate_success` (None if no metric has a threshold),
+            `aggregate_score` and the result of each metric under its name. For a list, a list of such dicts.
 
         Raises:
-            EvaluationError: a metric has no model to ask (code `no_judge`), before any is asked; else see
-                `metrics.base.BaseEvaluator.evaluate`; for a list, the error of the first item in its order that has
-                one, once all are done.
+            EvaluationError: a metric has no model (code `no_judge`), raised before any call; otherwise see
+                `metrics.base.BaseEvaluator.evaluate`. For a list, the first failed item's error is raised after all
+                items are done.
         """
         for part in self.parts():
             part.check_judge()
@@ -125,31 +135,31 @@ class BaseEvaluator:
         return found
 
     async def _evaluate(self, data: object) -> dict[str, Any]:
-        given = given_inputs(data)
-        evaluator = self._for(given)
-        check_given(self.name, evaluator, given)
+        given = normalize_inputs(data)
+        evaluator = self._evaluator_for(given)
+        check_inputs(self.name, evaluator, given)
         result = await evaluator.evaluate(given)
         facts = {"score": result.score, "passed": result.passed, "explanation": result.reasoning}
-        told = contract({**result.metadata, **facts})
-        for name in ("passed", "explanation", "success", *self._left_out()):
-            told.pop(name, None)
-        return {**told, **aggregates(result.score, result.passed, result.reasoning)}
+        merged = to_gllm_result({**result.metadata, **facts})
+        for name in ("passed", "explanation", "success", *self._omitted_keys()):
+            merged.pop(name, None)
+        return {**merged, **aggregate_keys(result.score, result.passed, result.reasoning)}
 
-    def _left_out(self) -> tuple[str, ...]:
+    def _omitted_keys(self) -> tuple[str, ...]:
         return ("score",)
 
     @staticmethod
     def aggregate_required_fields(metrics: Iterable[BaseMetric], mode: str = "any") -> set[str]:
-        """Combine the required fields of metrics: `union`, `intersection`, or `any` for none.
+        """Combine the required fields of metrics by `union` or `intersection`; the mode `any` returns an empty set.
 
         Raises:
-            ValueError: another mode.
+            ValueError: the mode is unknown.
         """
         return aggregate_fields((metric.required_fields for metric in metrics), mode)
 
     @staticmethod
     def can_evaluate_any(metrics: Iterable[BaseMetric], data: object) -> bool:
-        """Tell whether an item has all that one of the metrics needs."""
+        """Return whether an item has all required inputs of at least one metric."""
         return any(metric.can_evaluate(data) for metric in metrics)
 
     @staticmethod
@@ -161,20 +171,20 @@ class BaseEvaluator:
 
     @staticmethod
     def ensure_non_empty_list(data: Mapping[str, Any], key: str) -> None:
-        """Raise ValueError unless a field is a list with something in it."""
+        """Raise ValueError unless a field is a non-empty list."""
         value = data.get(key)
         if not isinstance(value, list) or not value:
-            raise ValueError(f"{key} must be a list that is not empty")
+            raise ValueError(f"{key} must be a non-empty list")
 
     @classmethod
     def get_input_fields(cls) -> list[str] | None:
-        """Return the names of the inputs; None where they depend on the metrics."""
+        """Return the names of the inputs; None if they depend on the metrics."""
         spec = cls.get_input_spec()
         return None if spec is None else [entry["name"] for entry in spec]
 
     @classmethod
     def get_input_spec(cls) -> list[dict[str, Any]] | None:
-        """Return `{name, required}` per input; None where they depend on the metrics."""
+        """Return `{name, required}` per input; None if they depend on the metrics."""
         if cls.input_type is None:
             return None
         required = cls.input_type.__required_keys__  # type: ignore[attr-defined]
@@ -182,7 +192,7 @@ class BaseEvaluator:
 
 
 class JudgedEvaluator(BaseEvaluator):
-    """An evaluator whose metrics models grade: its own models where a metric has none."""
+    """An evaluator whose metrics are graded by models; its models are used by metrics that have none."""
 
     def __init__(
         self,
@@ -196,13 +206,13 @@ class JudgedEvaluator(BaseEvaluator):
         super().__init__(name, metrics, *arguments)
         self.models = models
         self.run_parallel = run_parallel
-        self.metrics = [metric.graded_by(grading) for metric in self.metrics]
+        self.metrics = [metric.with_grading(grading) for metric in self.metrics]
         self._given = grading
 
-    def _check_reach(self) -> None:
-        """Refuse options that no part takes; the last step of a constructor.
+    def _check_options_used(self) -> None:
+        """Check that every option is used by a metric; the last step of a constructor.
 
         Raises:
-            ValueError: see `check_reach`.
+            ValueError: see `check_options_used`.
         """
-        check_reach(self.name, self._given, [grading for part in self.parts() for grading in part.gradings()])
+        check_options_used(self.name, self._given, [grading for part in self.parts() for grading in part.gradings()])

@@ -1,8 +1,8 @@
-"""The evaluators of gllm-evals with their constructors: each runs what the YAML type of its kind runs.
+"""gllm-evals' evaluators with their constructors; each runs the same evaluator as the corresponding YAML type.
 
-Options for judges reach every metric that leaves them open, also one that is passed in. An option that would have no
-effect is refused, and so are other values of `batch_status_check_interval` and `batch_max_iterations` than the default:
-judges are asked one by one here, and no batch job of a provider is waited for.
+Options for judges apply to every metric that does not set them, including metrics that are passed in. Options without
+effect are refused, and so are values of `batch_status_check_interval` and `batch_max_iterations` other than the
+defaults: judges are called directly, without batch jobs of a provider.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from holodeck_action.extensions.gllm.base import (
     JudgedEvaluator,
     MetricsAggregator,
 )
-from holodeck_action.extensions.gllm.graded import BaseMetric, metric_of
 from holodeck_action.extensions.gllm.inputs import AgentData, ExpectedData, RAGData, RetrievalData, RetrievedData
-from holodeck_action.extensions.gllm.judging import DefaultValues, Grading, Model, Models, grading_of
+from holodeck_action.extensions.gllm.judging import DefaultValues, Grading, Model, Models, make_grading
+from holodeck_action.extensions.gllm.metric_bases import BaseMetric, to_metric
 from holodeck_action.extensions.gllm.metrics import (
     ClassicalRetrievalMetric,
     CriterionMetric,
@@ -46,15 +46,15 @@ from holodeck_action.extensions.presets.parts import CriterionPart
 from holodeck_action.extensions.presets.query_transformation import QueryTransformationMetric
 from holodeck_action.metrics.aggregation import Part, aggregate_explanation
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator, TextEvaluator
-from holodeck_action.metrics.params import EvalParam, one_of
+from holodeck_action.metrics.params import EvalParam, require_choice
 from holodeck_action.metrics.retrieval import RetrievalName
 
 _K = 20
-"""The cut-off rank that gllm-evals has."""
+"""The default cut-off rank of gllm-evals."""
 
 
 class CompositeEvaluator(BaseEvaluator):
-    """Any metrics as one."""
+    """Runs any metrics and aggregates their results."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ class CompositeEvaluator(BaseEvaluator):
         parallel: bool = True,
         metrics_aggregator: MetricsAggregator | None = None,
     ) -> None:
-        """Configure; `parallel` runs the metrics at the same time. For the rest see the base class."""
+        """Configure the evaluator; `parallel` runs the metrics concurrently. For other arguments see the base class."""
         super().__init__(name, metrics, metrics_aggregator=metrics_aggregator)
         self.parallel = self.run_parallel = parallel
 
 
 class ClassicalRetrievalEvaluator(BaseEvaluator):
-    """Retrieved chunks against the relevant ones; without metrics of your own all six, at every rank of `k`."""
+    """Compares retrieved chunks with the relevant chunks, by default by all six metrics at each rank in `k`."""
 
     input_type = RetrievalData
 
@@ -79,15 +79,15 @@ class ClassicalRetrievalEvaluator(BaseEvaluator):
         k: int | list[int] = _K,
         metrics_aggregator: MetricsAggregator | None = None,
     ) -> None:
-        """Configure.
+        """Configure the evaluator.
 
         Args:
             metrics: metrics, or names such as `recall_at_k`.
-            k: one cut-off rank, or several, for the names.
+            k: one or several cut-off ranks, for metrics given by name.
             metrics_aggregator: see the base class.
 
         Raises:
-            ValueError: a name or rank that is none.
+            ValueError: a name or rank is invalid.
         """
         ranks = k if isinstance(k, list) else [k]
         if not ranks:
@@ -99,14 +99,14 @@ class ClassicalRetrievalEvaluator(BaseEvaluator):
             if isinstance(metric, BaseMetric):
                 found.append(metric)
             else:
-                known = cast(RetrievalName, one_of("metrics", metric, get_args(RetrievalName)))
+                known = cast(RetrievalName, require_choice("metrics", metric, get_args(RetrievalName)))
                 found += [ClassicalRetrievalMetric(known, at) for at in ranks]
         super().__init__("classical_retrieval", found, metrics_aggregator=metrics_aggregator)
         self.k = k
 
 
 class BaseGenerationEvaluator(JudgedEvaluator):
-    """An answer by completeness, groundedness and redundancy, unless it refuses."""
+    """Grades an answer by completeness, groundedness and redundancy, unless the answer refuses."""
 
     input_type: ClassVar[type | None] = ExpectedData
 
@@ -123,47 +123,47 @@ class BaseGenerationEvaluator(JudgedEvaluator):
         metrics_aggregator: MetricsAggregator | None = None,
         fallback_models: Sequence[Model] | None = None,
     ) -> None:
-        """Configure; nothing is asked.
+        """Configure the evaluator; this calls no model.
 
         Args:
-            models: who grades: one model, the same one several times, or several.
-            metrics: metrics instead of the built-in ones, with judges of their own.
-            aggregation_method: how the verdicts of several judges become one.
-            max_concurrent_judges: judges asked at once; all when absent.
-            run_parallel: whether the metrics are graded at the same time.
-            refusal_metric: finds out whether an answer refuses.
-            batch_status_check_interval: see the module.
-            batch_max_iterations: see the module.
+            models: the judges: one model, several, or the same one several times.
+            metrics: metrics that replace the built-in ones; they may have their own judges.
+            aggregation_method: how the verdicts of several judges are combined.
+            max_concurrent_judges: number of judges called concurrently; None to call all at once.
+            run_parallel: whether the metrics are evaluated concurrently.
+            refusal_metric: detects answers that refuse.
+            batch_status_check_interval: must be the default; see the module.
+            batch_max_iterations: must be the default; see the module.
             metrics_aggregator: see the base class.
-            fallback_models: stand in for a judge that gives no verdict.
+            fallback_models: models that replace a judge without a verdict.
 
         Raises:
-            ValueError: a setting that is none.
+            ValueError: a setting is invalid.
         """
-        grading = grading_of(models, aggregation_method, max_concurrent_judges, fallback_models)
+        grading = make_grading(models, aggregation_method, max_concurrent_judges, fallback_models)
         if metrics is None:
             metrics = [GEvalCompletenessMetric(), GEvalGroundednessMetric(), GEvalRedundancyMetric()]
         batch = (batch_status_check_interval, batch_max_iterations)
         super().__init__("generation", models, grading, run_parallel, metrics, *batch, metrics_aggregator)
         if refusal_metric is not None and not isinstance(refusal_metric, GEvalRefusalMetric):
             raise ValueError(f"refusal_metric must be a GEvalRefusalMetric, not {type(refusal_metric).__name__}")
-        self.refusal_metric = (refusal_metric or GEvalRefusalMetric()).graded_by(grading)
-        self._check_reach()
+        self.refusal_metric = (refusal_metric or GEvalRefusalMetric()).with_grading(grading)
+        self._check_options_used()
 
-    def graded_by(self, grading: Grading) -> Self:
-        """Return the evaluator with another one's options for what its metrics leave open."""
+    def with_grading(self, grading: Grading) -> Self:
+        """Return a copy that uses `grading` for options that its metrics do not set."""
         found = copy(self)
-        found.metrics = [metric.graded_by(grading) for metric in self.metrics]
-        found.refusal_metric = self.refusal_metric.graded_by(grading)
+        found.metrics = [metric.with_grading(grading) for metric in self.metrics]
+        found.refusal_metric = self.refusal_metric.with_grading(grading)
         return found
 
     def parts(self) -> list[BaseMetric]:
-        """Return its metrics, and what finds out whether an answer refuses."""
+        """Return the metrics and the refusal metric."""
         return [*self.metrics, self.refusal_metric]
 
     @property
     def evaluator(self) -> PresetEvaluator:
-        """What evaluates: this package's evaluator of the same kind."""
+        """The corresponding evaluator of this package."""
         refusal = self.refusal_metric.evaluator
         return GenerationEvaluator(
             self.name, self._members(), refusal=refusal, parallel=self.run_parallel, timeout=None
@@ -171,11 +171,11 @@ class BaseGenerationEvaluator(JudgedEvaluator):
 
 
 class GEvalGenerationEvaluator(BaseGenerationEvaluator):
-    """An answer by completeness, groundedness and redundancy, unless it refuses."""
+    """Grades an answer by completeness, groundedness and redundancy, unless the answer refuses."""
 
 
 class SummarizationEvaluator(JudgedEvaluator):
-    """A summary of the input by coherence, consistency, fluency and relevance."""
+    """Grades a summary of the input by coherence, consistency, fluency and relevance."""
 
     input_type = RAGData
     PRESET = TextEvaluator
@@ -191,8 +191,8 @@ class SummarizationEvaluator(JudgedEvaluator):
         metrics_aggregator: MetricsAggregator | None = None,
         fallback_models: Sequence[Model] | None = None,
     ) -> None:
-        """Configure; see `BaseGenerationEvaluator` for the arguments."""
-        grading = grading_of(models, aggregation_method, fallback_models=fallback_models)
+        """Configure the evaluator; see `BaseGenerationEvaluator` for the arguments."""
+        grading = make_grading(models, aggregation_method, fallback_models=fallback_models)
         if metrics is None:
             metrics = [
                 GEvalCoherenceMetric(),
@@ -202,11 +202,11 @@ class SummarizationEvaluator(JudgedEvaluator):
             ]
         batch = (batch_status_check_interval, batch_max_iterations)
         super().__init__("summarization", models, grading, run_parallel, metrics, *batch, metrics_aggregator)
-        self._check_reach()
+        self._check_options_used()
 
 
 class LMBasedRetrievalEvaluator(JudgedEvaluator):
-    """The retrieved texts by contextual precision and recall; results have `relevancy_rating` and `score`, too."""
+    """Grades retrieved texts by contextual precision and recall; results also have `relevancy_rating` and `score`."""
 
     input_type = RetrievedData
     PRESET = RetrievalPreset
@@ -220,40 +220,40 @@ class LMBasedRetrievalEvaluator(JudgedEvaluator):
         metrics_aggregator: MetricsAggregator | None = None,
         fallback_models: Sequence[Model] | None = None,
     ) -> None:
-        """Configure.
+        """Configure the evaluator.
 
         Args:
-            models: who grades the built-in metrics.
-            metrics: further metrics; one replaces the built-in metric of its name.
-            enabled_metrics: names or classes of those that are used; all when absent.
-            run_parallel: whether the metrics are graded at the same time.
+            models: the judges of the built-in metrics.
+            metrics: further metrics; they replace built-in metrics with the same name.
+            enabled_metrics: names or classes of the metrics to use; None to use all.
+            run_parallel: whether the metrics are evaluated concurrently.
             metrics_aggregator: see the base class.
-            fallback_models: stand in for a judge that gives no verdict.
+            fallback_models: models that replace a judge without a verdict.
 
         Raises:
-            ValueError: a setting that is none, or no metric of an enabled name.
+            ValueError: a setting is invalid, or an enabled metric is unknown.
         """
         built_in = (DeepEvalContextualPrecisionMetric(), DeepEvalContextualRecallMetric())
-        pool = {metric.name: metric for metric in map(metric_of, (*built_in, *(metrics or ())))}
+        pool = {metric.name: metric for metric in map(to_metric, (*built_in, *(metrics or ())))}
         if enabled_metrics is not None:
             names = [name if isinstance(name, str) else getattr(name, "NAME", "") for name in enabled_metrics]
             unknown = [name for name in names if name not in pool]
             if unknown or not names:
                 raise ValueError(f"enabled_metrics must name some of {', '.join(pool)}, not {enabled_metrics!r:.200}")
             pool = {name: metric for name, metric in pool.items() if name in names}
-        grading = grading_of(models, fallback_models=fallback_models)
+        grading = make_grading(models, fallback_models=fallback_models)
         batch = (CHECK_S, CHECKS)
         used = list(pool.values())
         super().__init__("lm_retrieval", models, grading, run_parallel, used, *batch, metrics_aggregator)
         self.enabled_metrics = enabled_metrics
-        self._check_reach()
+        self._check_options_used()
 
-    def _left_out(self) -> tuple[str, ...]:
+    def _omitted_keys(self) -> tuple[str, ...]:
         return ()
 
 
 class QTEvaluator(JudgedEvaluator):
-    """A rewritten query by completeness, groundedness and redundancy."""
+    """Grades a rewritten query by completeness, groundedness and redundancy."""
 
     input_type = RAGData
     PRESET = TextEvaluator
@@ -274,32 +274,32 @@ class QTEvaluator(JudgedEvaluator):
         metrics_aggregator: MetricsAggregator | None = None,
         fallback_models: Sequence[Model] | None = None,
     ) -> None:
-        """Configure.
+        """Configure the evaluator.
 
         Args:
-            models: who grades the built-in metrics.
-            completeness_metric: instead of the built-in one, and so the other two.
-            groundedness_metric: see above.
-            redundancy_metric: see above.
-            aggregation_method: how the verdicts of several judges become one.
-            max_concurrent_judges: judges asked at once; all when absent.
-            run_parallel: whether the metrics are graded at the same time.
-            score_mapping: what each level of a built-in metric's rubric is worth; evenly spread when absent.
-            score_weights: the share of each metric in the score; equal when absent.
-            batch_status_check_interval: see the module.
-            batch_max_iterations: see the module.
+            models: the judges of the built-in metrics.
+            completeness_metric: a metric that replaces the built-in one.
+            groundedness_metric: a metric that replaces the built-in one.
+            redundancy_metric: a metric that replaces the built-in one.
+            aggregation_method: how the verdicts of several judges are combined.
+            max_concurrent_judges: number of judges called concurrently; None to call all at once.
+            run_parallel: whether the metrics are evaluated concurrently.
+            score_mapping: scores of a built-in metric by level; None to spread scores evenly.
+            score_weights: weights of the metrics in the score; None to weight them equally.
+            batch_status_check_interval: must be the default; see the module.
+            batch_max_iterations: must be the default; see the module.
             metrics_aggregator: see the base class.
-            fallback_models: stand in for a judge that gives no verdict.
+            fallback_models: models that replace a judge without a verdict.
 
         Raises:
-            ValueError: a setting that is none.
+            ValueError: a setting is invalid.
         """
         own = {
             "completeness": completeness_metric,
             "groundedness": groundedness_metric,
             "redundancy": redundancy_metric,
         }
-        pool = {name: _criterion_metric(name) if given is None else metric_of(given) for name, given in own.items()}
+        pool = {name: _criterion_metric(name) if given is None else to_metric(given) for name, given in own.items()}
         without_levels = [
             name for name in score_mapping or () if not isinstance(pool.get(name), CriterionMetric | None)
         ]
@@ -314,8 +314,8 @@ class QTEvaluator(JudgedEvaluator):
         )
         for name, each in pool.items():
             if isinstance(each, CriterionMetric):
-                pool[name] = each.scored(getattr(config.score_mapping, name))
-        grading = grading_of(models, aggregation_method, max_concurrent_judges, fallback_models)
+                pool[name] = each.with_scores(getattr(config.score_mapping, name))
+        grading = make_grading(models, aggregation_method, max_concurrent_judges, fallback_models)
         batch = (batch_status_check_interval, batch_max_iterations)
         used = list(pool.values())
         super().__init__("query_transformation", models, grading, run_parallel, used, *batch, metrics_aggregator)
@@ -326,7 +326,7 @@ class QTEvaluator(JudgedEvaluator):
         self.redundancy_metric = self._by_name["redundancy"]
         self.score_mapping = score_mapping
         self.score_weights = score_weights
-        self._check_reach()
+        self._check_options_used()
 
     def _members(self) -> list[Member]:
         return [metric.member(name, weight=self._weights[name]) for name, metric in self._by_name.items()]
@@ -338,7 +338,7 @@ def _criterion_metric(name: str) -> CriterionMetric:
 
 
 class AgentEvaluator(JudgedEvaluator):
-    """Tool calls and answer together; the trajectory is shown where a metric for it and the trajectory are given."""
+    """Grades tool calls and answer, and also the trajectory if a metric for it is given and the item has one."""
 
     input_type = AgentData
 
@@ -352,19 +352,19 @@ class AgentEvaluator(JudgedEvaluator):
         aggregation_method: str | None = DefaultValues.AGGREGATION_METHOD,
         fallback_models: Sequence[Model] | None = None,
     ) -> None:
-        """Configure; nothing is asked.
+        """Configure the evaluator; this calls no model.
 
         Args:
-            models: who grades where a part is not given.
+            models: the judges of metrics without models.
             tool_correctness_metric: grades the tool calls.
             generation_evaluator: grades the answer.
-            trajectory_accuracy_metric: looks at the way to the answer; neither score nor verdict depend on it.
+            trajectory_accuracy_metric: grades the trajectory; neither score nor verdict depends on it.
             metrics_aggregator: see the base class.
-            aggregation_method: how the verdicts of several judges become one.
-            fallback_models: stand in for a judge that gives no verdict.
+            aggregation_method: how the verdicts of several judges are combined.
+            fallback_models: models that replace a judge without a verdict.
 
         Raises:
-            ValueError: a setting that is none.
+            ValueError: a setting is invalid.
         """
         for option, given, kind in (
             ("tool_correctness_metric", tool_correctness_metric, DeepEvalToolCorrectnessMetric),
@@ -373,23 +373,23 @@ class AgentEvaluator(JudgedEvaluator):
         ):
             if given is not None and not isinstance(given, kind):
                 raise ValueError(f"{option} must be a {kind.__name__}, not {type(given).__name__}")
-        grading = grading_of(models, aggregation_method, fallback_models=fallback_models)
+        grading = make_grading(models, aggregation_method, fallback_models=fallback_models)
         self.tool_correctness_metric = tool_correctness_metric or DeepEvalToolCorrectnessMetric()
-        self.generation_evaluator = (generation_evaluator or GEvalGenerationEvaluator()).graded_by(grading)
+        self.generation_evaluator = (generation_evaluator or GEvalGenerationEvaluator()).with_grading(grading)
         metrics: list[AnyMetric] = [self.tool_correctness_metric]
         metrics += [] if trajectory_accuracy_metric is None else [trajectory_accuracy_metric]
         super().__init__("agent", models, grading, True, metrics, CHECK_S, CHECKS, metrics_aggregator)
         self.trajectory_accuracy_metric = self.metrics[1] if trajectory_accuracy_metric else None
-        self._check_reach()
+        self._check_options_used()
 
     def parts(self) -> list[BaseMetric]:
-        """Return its metrics, and those of the answer."""
+        """Return all metrics, including those that grade the answer."""
         return [*self.metrics, *self.generation_evaluator.parts()]
 
     def _members(self) -> list[Member]:
         return [self.tool_correctness_metric.member(), Member("generation", self.generation_evaluator.evaluator)]
 
-    def _for(self, given: Mapping[str, Any]) -> PresetEvaluator:
+    def _evaluator_for(self, given: Mapping[str, Any]) -> PresetEvaluator:
         members = self._members()
         if self.trajectory_accuracy_metric is not None and EvalParam.TOOL_INVOCATIONS in given:
             members.append(self.trajectory_accuracy_metric.member(neutral=True))
@@ -397,5 +397,5 @@ class AgentEvaluator(JudgedEvaluator):
 
     @staticmethod
     def format_tool_violation(tool_score: float, tool_passed: bool, tool_threshold: float) -> str:
-        """Say by how much the tool calls miss their threshold."""
+        """Return a sentence that says by how much the tool calls miss their threshold."""
         return aggregate_explanation([Part(TOOL_CORRECTNESS, tool_score, tool_passed, "maximize", tool_threshold, "")])

@@ -1,4 +1,4 @@
-"""What gllm-evals calls the inputs of an evaluation, and what they are called here."""
+"""Translates inputs from their names in gllm-evals to this package's names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES: Mapping[str, EvalParam] = {
     "tools_called": EvalParam.TOOL_INVOCATIONS,
     "expected_agent_trajectory": EvalParam.EXPECTED_TRAJECTORY,
 }
-_SHOWN = {
+_GLLM_NAMES = {
     EvalParam.RETRIEVAL_CONTEXT: "retrieved_context",
     EvalParam.TOOL_INVOCATIONS: "agent_trajectory",
     EvalParam.EXPECTED_TRAJECTORY: "expected_agent_trajectory",
@@ -28,33 +28,33 @@ _RESULTS = ("result", "output")
 
 
 class RetrievalData(TypedDict):
-    """What was retrieved: chunk ids in order, or with scores; and the relevant ids, or with gains."""
+    """Inputs for retrieval metrics: ordered ids of retrieved chunks, or scores by id; relevant ids, or gains by id."""
 
     retrieved_chunks: Mapping[str, float] | Sequence[str]
     ground_truth_chunk_ids: Mapping[str, float] | Sequence[str]
 
 
-class _Answered(TypedDict):
+class _AnswerData(TypedDict):
     input: str
     actual_output: str
 
 
-class RAGData(_Answered, total=False):
-    """An answer, with the expected one and the retrieved texts."""
+class RAGData(_AnswerData, total=False):
+    """Inputs for an answer, optionally with the expected answer and retrieved texts."""
 
     expected_output: str
     retrieved_context: str | Sequence[str]
 
 
-class ExpectedData(_Answered, total=False):
-    """An answer with the expected one, and the retrieved texts if there are any."""
+class ExpectedData(_AnswerData, total=False):
+    """Inputs for an answer with the expected answer, and optionally retrieved texts."""
 
     expected_output: Required[str]
     retrieved_context: str | Sequence[str]
 
 
 class RetrievedData(TypedDict):
-    """Retrieved texts, with the answer that they must make possible."""
+    """Inputs for retrieved texts, with the answer that they should support."""
 
     input: str
     expected_output: str
@@ -62,42 +62,42 @@ class RetrievedData(TypedDict):
 
 
 class AgentData(RAGData, total=False):
-    """An answer with the calls that led to it: messages with `tool_calls`, or mappings of `name` and `args`."""
+    """Inputs for an agent's answer and tool calls: messages with `tool_calls`, or mappings with `name` and `args`."""
 
     agent_trajectory: Sequence[Mapping[str, Any]]
     expected_agent_trajectory: Sequence[Mapping[str, Any]]
 
 
-def shown_name(param: EvalParam) -> str:
-    """Return what gllm-evals calls a parameter."""
-    return _SHOWN.get(param, param.value)
+def gllm_name(param: EvalParam) -> str:
+    """Return gllm-evals' name for an input of an evaluation."""
+    return _GLLM_NAMES.get(param, param.value)
 
 
-def given_inputs(data: object) -> dict[str, Any]:
-    """Return the inputs of one item under their names here.
+def normalize_inputs(data: object) -> dict[str, Any]:
+    """Return the inputs of one item under this package's names.
 
     Args:
         data: a mapping, or an object with attributes such as DeepEval's `LLMTestCase`.
 
     Raises:
-        EvaluationError: a trajectory is no list of calls (code `invalid_input`).
+        EvaluationError: a trajectory is not a list of calls (code `invalid_input`).
     """
     given: dict[str, Any] = {}
-    for name, value in _items(data):
+    for name, value in _named_values(data):
         if value is None:
             continue
         param = _NAMES.get(name)
         if param is EvalParam.TOOL_INVOCATIONS:
-            value = [ToolInvocation(call, args or {}, result) for call, args, result in _calls(value, name)]
+            value = [ToolInvocation(call, args or {}, result) for call, args, result in _parse_calls(value, name)]
         elif param is EvalParam.EXPECTED_TRAJECTORY or name == EvalParam.EXPECTED_TOOLS:
-            value = [_expected(call, args) for call, args, _ in _calls(value, name)]
+            value = [_expected_tool(call, args) for call, args, _ in _parse_calls(value, name)]
         elif param is EvalParam.RETRIEVAL_CONTEXT and isinstance(value, str):
             value = [value]
         given[name if param is None else param.value] = value
     return given
 
 
-def _items(data: object) -> Iterator[tuple[str, Any]]:
+def _named_values(data: object) -> Iterator[tuple[str, Any]]:
     if isinstance(data, Mapping):
         yield from data.items()
         return
@@ -106,15 +106,15 @@ def _items(data: object) -> Iterator[tuple[str, Any]]:
             yield name, getattr(data, name)
 
 
-def _expected(name: str, args: Mapping[str, Any] | None) -> ExpectedTool:
+def _expected_tool(name: str, args: Mapping[str, Any] | None) -> ExpectedTool:
     literal = None if args is None else {key: ArgumentMatcher("literal", value) for key, value in args.items()}
     return ExpectedTool(name, literal, match="exact")
 
 
-def _calls(trajectory: Any, field: str) -> list[tuple[str, dict[str, Any] | None, Any]]:
-    """Return name, arguments and result of every call, in order; what a tool gave back may be a message of its own."""
+def _parse_calls(trajectory: Any, field: str) -> list[tuple[str, dict[str, Any] | None, Any]]:
+    """Return name, arguments and result of each call, in order; a result may be in a message with the role `tool`."""
     if isinstance(trajectory, str | Mapping) or not isinstance(trajectory, Sequence):
-        raise _wrong(field, f"it is of type {type(trajectory).__name__}")
+        raise _trajectory_error(field, f"it is of type {type(trajectory).__name__}")
     results = {
         entry.get("tool_call_id"): entry.get("content")
         for entry in trajectory
@@ -124,44 +124,44 @@ def _calls(trajectory: Any, field: str) -> list[tuple[str, dict[str, Any] | None
     for entry in trajectory:
         if isinstance(entry, Mapping) and ("role" in entry or "tool_calls" in entry):
             for call in entry.get("tool_calls") or ():
-                name, args, result = _call(call, field)
+                name, args, result = _parse_call(call, field)
                 found.append((name, args, results.get(call.get("id")) if result is None else result))
         else:
-            found.append(_call(entry, field))
+            found.append(_parse_call(entry, field))
     return found
 
 
-def _call(call: Any, field: str) -> tuple[str, dict[str, Any] | None, Any]:
+def _parse_call(call: Any, field: str) -> tuple[str, dict[str, Any] | None, Any]:
     if isinstance(call, str):
         return call, None, None
 
-    def read(key: str) -> Any:
+    def get(key: str) -> Any:
         return call.get(key) if isinstance(call, Mapping) else getattr(call, key, None)
 
-    inner = read("function")
-    function = inner if isinstance(inner, Mapping) else {"name": read("name")}
+    inner = get("function")
+    function = inner if isinstance(inner, Mapping) else {"name": get("name")}
     name = function.get("name")
     if not isinstance(name, str) or not name:
-        raise _wrong(field, "a call has no name")
-    args = next((value for key in _ARGUMENTS if (value := function.get(key, read(key))) is not None), None)
+        raise _trajectory_error(field, "a call has no name")
+    args = next((value for key in _ARGUMENTS if (value := function.get(key, get(key))) is not None), None)
     if isinstance(args, str):
         try:
             args = parse_json(args, constants=True) if args.strip() else {}
         except ValueError:
-            raise _wrong(field, f"the arguments of {name:.80} are no JSON") from None
+            raise _trajectory_error(field, f"the arguments of {name:.80} are not JSON") from None
     if args is not None and not isinstance(args, Mapping):
-        raise _wrong(field, f"the arguments of {name:.80} are no mapping")
-    result = next((value for key in _RESULTS if (value := read(key)) is not None), None)
+        raise _trajectory_error(field, f"the arguments of {name:.80} are not a mapping")
+    result = next((value for key in _RESULTS if (value := get(key)) is not None), None)
     return name, None if args is None else dict(args), result
 
 
-def _wrong(field: str, why: str) -> EvaluationError:
+def _trajectory_error(field: str, why: str) -> EvaluationError:
     return EvaluationError(
         f"{field} must be a list of messages with tool_calls, or of calls with a name and args: {why}",
         code="invalid_input",
     )
 
 
-def has(given: Mapping[str, Any], param: EvalParam) -> bool:
-    """Tell whether inputs hold a parameter, under either name."""
+def has_input(given: Mapping[str, Any], param: EvalParam) -> bool:
+    """Return whether inputs contain a parameter, under this package's or gllm-evals' name."""
     return param.value in given or OTHER_NAME.get(param, param).value in given

@@ -1,4 +1,4 @@
-"""Who grades in gllm-evals: one model, the same one several times, or several; and the models that stand in."""
+"""The judges of gllm-evals' metrics: one model, several, or the same model several times; and fallback models."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from msgspec import Struct
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.base import BaseEvaluator, OfJudge, RetryConfig
 from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
-from holodeck_action.metrics.judging.panel import PanelEvaluator, seats_of
-from holodeck_action.metrics.params import one_of
+from holodeck_action.metrics.judging.panel import PanelEvaluator, build_seats
+from holodeck_action.metrics.params import require_choice
 from holodeck_action.suite.model.judging import Aggregation
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.providers import LLMProvider, ProviderEnum
 
 Model = DeepEvalModelConfig | LLMProvider | str
-"""A model that grades: a configuration, or a text such as `openai/gpt-4o`."""
+"""A judge: a configuration, or a text such as `openai/gpt-4o`."""
 Models = Model | Sequence[Model] | None
 
 TIMEOUT_S = 60.0
-"""Seconds that one question to all judges may take, retries included."""
+"""Time limit of one evaluation by all judges, in seconds, including retries."""
 
 
 class AggregationMethod(StrEnum):
-    """How the verdicts of several judges become one."""
+    """Methods of combining the verdicts of several judges."""
 
     MAJORITY_VOTE = "majority_vote"
     MEDIAN = "median"
@@ -36,7 +36,7 @@ class AggregationMethod(StrEnum):
 
 
 class DefaultValues:
-    """Defaults of the evaluators."""
+    """Default settings of the evaluators."""
 
     AGGREGATION_METHOD = AggregationMethod.MAJORITY_VOTE
     BATCH_STATUS_CHECK_INTERVAL = 30.0
@@ -53,13 +53,13 @@ _OPTIONS: Mapping[str, str] = {
 
 
 class Grading(Struct, frozen=True):
-    """Who grades a metric, and how several verdicts become one; what is None is left to the metric's evaluator.
+    """The judges of a metric and how their verdicts are combined; if an option is None, the evaluator's applies.
 
     Attributes:
         models: the judges.
-        aggregation: how several verdicts become one; the majority's if nobody decides.
-        at_once: judges asked at once; all if nobody decides.
-        fallbacks: stand in for a judge that gives no verdict, in this order; none if nobody decides.
+        aggregation: how verdicts are combined; by default, the majority decides.
+        at_once: number of judges called concurrently; by default, all are called at once.
+        fallbacks: models to call, in this order, if a judge gives no verdict; by default, no model is called.
     """
 
     models: tuple[JudgeModelConfig, ...] | None = None
@@ -67,13 +67,13 @@ class Grading(Struct, frozen=True):
     at_once: int | None = None
     fallbacks: tuple[JudgeModelConfig, ...] | None = None
 
-    def or_else(self, other: Grading) -> Grading:
-        """Return these options, and those of `other` for what is left open."""
+    def with_defaults(self, other: Grading) -> Grading:
+        """Return these options; options that are None are taken from `other`."""
         own = {field: getattr(self, field) for field in _OPTIONS.values()}
         return Grading(**{name: getattr(other, name) if value is None else value for name, value in own.items()})
 
-    def grade(self, _: Metric, build: OfJudge) -> BaseEvaluator:
-        """Return the evaluator of a metric, as `Building.judged` does."""
+    def build_judged(self, _: Metric, build: OfJudge) -> BaseEvaluator:
+        """Return the evaluator of a metric; implements `Building.judged`."""
         return self.evaluator(
             lambda model, timeout: build(
                 None, {"timeout": timeout, "retry_config": RetryConfig(), "model_config": model}
@@ -84,11 +84,11 @@ class Grading(Struct, frozen=True):
     def evaluator(
         self, build: Callable[[JudgeModelConfig | None, float | None], BaseEvaluator], timeout: float | None
     ) -> BaseEvaluator:
-        """Return what asks one model, or a panel of several.
+        """Return the evaluator that calls one model, or a panel of several.
 
         Args:
-            build: makes the evaluator that asks one model within some seconds.
-            timeout: seconds that one evaluation may take.
+            build: creates the evaluator that calls one model, given its time limit in seconds.
+            timeout: time limit of one evaluation, in seconds.
         """
         models = self.models or ()
         if len(models) < 2 and not (models and self.fallbacks):
@@ -98,7 +98,7 @@ class Grading(Struct, frozen=True):
             [known.setdefault(config, _Judge(config)) for config in configs]
             for configs in (models, self.fallbacks or ())
         )
-        seats = seats_of(judges, fallbacks, lambda judge: build(judge.config, None))
+        seats = build_seats(judges, fallbacks, lambda judge: build(judge.config, None))
         aggregation = self.aggregation or DefaultValues.AGGREGATION_METHOD.value
         return PanelEvaluator(seats, aggregation=aggregation, max_concurrent=self.at_once, timeout=timeout)
 
@@ -111,60 +111,62 @@ class _Judge(Struct, frozen=True):
         return f"{self.config.provider.value}/{self.config.model_name}"
 
 
-def grading_of(
+def make_grading(
     models: Models = None,
     aggregation_method: str | None = None,
     max_concurrent_judges: int | None = None,
     fallback_models: Sequence[Model] | None = None,
 ) -> Grading:
-    """Return who grades by the arguments that evaluators and metrics share.
+    """Return the judges' options for the arguments that evaluators and metrics have in common.
 
     Raises:
-        ValueError: a model that is none, no model at all in `models`, another method, or fewer than one judge.
+        ValueError: a model is invalid, `models` is empty, the method is unknown, or `max_concurrent_judges` is below 1.
     """
     listed = None if models is None else list(models) if isinstance(models, list | tuple) else [models]
     if listed == []:
         raise ValueError("models must hold at least one model")
     if aggregation_method is not None:
-        one_of("aggregation_method", str(aggregation_method), get_args(Aggregation))
+        require_choice("aggregation_method", str(aggregation_method), get_args(Aggregation))
     if max_concurrent_judges is not None and max_concurrent_judges < 1:
         raise ValueError(f"max_concurrent_judges must be at least 1, not {max_concurrent_judges}")
     return Grading(
-        None if listed is None else tuple(_config("models", model) for model in listed),
+        None if listed is None else tuple(_model_config("models", model) for model in listed),
         None if aggregation_method is None else cast(Aggregation, str(aggregation_method)),
         max_concurrent_judges,
-        None if fallback_models is None else tuple(_config("fallback_models", model) for model in fallback_models),
+        None
+        if fallback_models is None
+        else tuple(_model_config("fallback_models", model) for model in fallback_models),
     )
 
 
-def check_reach(name: str, given: Grading, reached: Iterable[Grading]) -> None:
-    """Refuse an option of an evaluator that none of its metrics takes.
+def check_options_used(name: str, given: Grading, reached: Iterable[Grading]) -> None:
+    """Refuse an option of an evaluator that none of its metrics uses.
 
     Args:
-        name: of the evaluator.
-        given: its options.
-        reached: the options with which its metrics are graded.
+        name: name of the evaluator.
+        given: options of the evaluator.
+        reached: options of the evaluator's metrics, after the evaluator's options were applied.
 
     Raises:
-        ValueError: every metric has another value of its own, or none asks a model.
+        ValueError: an option has no effect, because every metric has its own value or no metric calls a model.
     """
     all_reached = list(reached)
     for option, field in _OPTIONS.items():
         value = getattr(given, field)
-        # The majority decides by default: that it was written cannot be seen, and changes nothing.
+        # A majority is the default: if given explicitly, it changes nothing.
         if not value or value == DefaultValues.AGGREGATION_METHOD:
             continue
         if all(getattr(each, field) != value for each in all_reached):
             raise ValueError(
-                f"{option} of {name} has no effect: its metrics ask no model, or have their own {option}; leave it out"
+                f"{option} of {name} has no effect: its metrics call no model or have their own {option}; leave it out"
             )
 
 
-def _config(option: str, model: Any) -> DeepEvalModelConfig:
+def _model_config(option: str, model: Any) -> DeepEvalModelConfig:
     if isinstance(model, DeepEvalModelConfig):
         return model
     if isinstance(model, LLMProvider):
-        return _of_provider(option, model)
+        return _provider_config(option, model)
     if isinstance(model, str):
         provider, _, name = model.partition("/")
         if name and provider in {*ProviderEnum}:
@@ -175,12 +177,12 @@ def _config(option: str, model: Any) -> DeepEvalModelConfig:
     )
 
 
-_TAKEN = frozenset(("provider", "name", "api_key", "endpoint", "api_version", "temperature"))
-"""Fields of `LLMProvider` that a judge here has, too."""
+_SUPPORTED_FIELDS = frozenset(("provider", "name", "api_key", "endpoint", "api_version", "temperature"))
+"""Fields of `LLMProvider` that apply to a judge."""
 
 
-def _of_provider(option: str, model: LLMProvider) -> DeepEvalModelConfig:
-    unused = sorted(model.model_fields_set - _TAKEN)
+def _provider_config(option: str, model: LLMProvider) -> DeepEvalModelConfig:
+    unused = sorted(model.model_fields_set - _SUPPORTED_FIELDS)
     if unused:
         raise ValueError(f"{option}: {unused[0]} of LLMProvider has no effect on a judge here; leave it out")
     if model.provider not in {*ProviderEnum}:

@@ -1,1 +1,1 @@
-"""Runs kept over time: where they are stored, what is read of them, and how a trend is told."""
+"""History of runs: storage, reading and trends."""

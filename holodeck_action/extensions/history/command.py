@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.options.command_help import Door
+from holodeck_action.run.options.command_help import CommandGroup
 from holodeck_action.run.options.flags import PATH
 
 if TYPE_CHECKING:
     from holodeck_action.text.given_paths import GivenPath
 
 
-@click.group(cls=Door)
+@click.group(cls=CommandGroup)
 def history() -> None:
-    """Show what earlier runs tell together: trends, flaky cases, drift."""
+    """Show earlier runs: trends, flaky cases, drift."""
 
 
 @history.command(name="show")
@@ -26,7 +26,7 @@ def history() -> None:
 )
 @click.pass_obj
 def show_history(caller: Caller, /, folder: GivenPath, form: str) -> int:
-    """Show the history in DIR (default: here): the last 20 runs of each suite, and what they tell together.
+    """Show the history in DIR (default: here): the last 20 runs of each suite, and their trend.
 
     Exit code 0: shown; 2: there is no history, or it cannot be read.
     """

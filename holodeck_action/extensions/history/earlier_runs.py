@@ -1,4 +1,4 @@
-"""The earlier runs of which a report tells: those of a history, and those that are kept beside the results of a run."""
+"""The earlier runs of a suite for reports, read from a history or from the file next to a run's results."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 from holodeck_action.decide.decision import decide
 from holodeck_action.decide.verdict import Verdict
-from holodeck_action.extensions.history.results_history import (
+from holodeck_action.extensions.history.history_lines import (
     HistoryLines,
     dump_line,
     history_line,
-    in_order,
     parse_lines,
+    sort_lines,
     suite_of,
 )
 from holodeck_action.extensions.history.trends import history_of
@@ -23,45 +23,49 @@ from holodeck_action.text.foreign import RefusedFileError, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 _MOST_RUNS = 50
-"""More than a trend shows, as some take no part."""
+"""More than a trend shows, because some runs do not count."""
 _MOST_BYTES = 8 * 1024 * 1024
 
 
-class Earlier(HistoryLines, frozen=True):
-    """Runs of a history, see `EarlierRuns`."""
+class EarlierLines(HistoryLines, frozen=True):
+    """The lines of earlier runs; implements `EarlierRuns`."""
 
     @property
-    def kept(self) -> tuple[bytes, ...]:
-        """The lines of the file beside the results, of the newest runs."""
+    def saved_lines(self) -> tuple[bytes, ...]:
+        """The lines of the newest runs, encoded for the file next to the results."""
         return tuple(map(dump_line, self.lines[-_MOST_RUNS:]))
 
     def with_run(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
-        """Return what those of the suite and one more run tell together; see `EarlierRuns`."""
-        lines = self.of(suite_of(record))
+        """Return the trend of the suite over its earlier runs and this run; see `EarlierRuns`.
+
+        Returns:
+            None if the suite has no earlier run, or if no run counts in trends.
+        """
+        lines = self.of_suite(suite_of(record))
         if not lines:
             return None
         run = None if record.baseline is None else record.baseline.base
-        # Only that base has just been run; any other is itself a run of the past.
+        # Only a merge-base run is new; other bases are runs of the past.
         again = base is not None and run is not None and run.source == "merge-base"
         try:
             rerun = history_line(base, decide(base)) if base is not None and again else None
-            return history_of(in_order([*lines, history_line(record, verdict)]), rerun)
+            return history_of(sort_lines([*lines, history_line(record, verdict)]), rerun)
         except ConfigurationError:
-            # Of a record that no run has written the report tells what it can.
+            # The record was not written by a run: show the earlier runs only.
             return history_of(lines)
 
 
-def read_earlier(path: Path | GivenPath) -> Earlier:
-    """Return the earlier runs of which the report of a results file tells; what cannot be read is skipped and noted."""
+def read_earlier(path: Path | GivenPath) -> EarlierLines:
+    """Return the earlier runs stored next to a results file; what cannot be read is skipped with a notice."""
     file = Path(results_place(path)).absolute().with_name(EARLIER_FILE)
     try:
-        # An artifact may hold a pipe by that name, or a link to anything.
+        # In an artifact this may be a pipe, or a link to any file.
         if file.is_symlink():
             raise RefusedFileError("is a link")
         content = read_file(file, _MOST_BYTES)
     except FileNotFoundError:
-        return Earlier(())
+        return EarlierLines(())
     except OSError as error:
-        return Earlier((), (f"{EARLIER_FILE}: is not read: {error.strerror}",))
+        return EarlierLines((), (f"{EARLIER_FILE}: is not read: {error.strerror}",))
     found = content.parse(lambda data: parse_lines(data, EARLIER_FILE))
-    return Earlier(found.lines, found.notices)
+    return EarlierLines(found.lines, found.notices)

@@ -1,12 +1,12 @@
-"""The history of each suite: read before anything runs, and added to when all suites are done."""
+"""The histories of a run's suites, which are read before the run and extended after it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from holodeck_action.extensions.history.earlier_runs import Earlier
-from holodeck_action.extensions.history.results_history import (
+from holodeck_action.extensions.history.earlier_runs import EarlierLines
+from holodeck_action.extensions.history.history_lines import (
     NO_LINES,
     HistoryLines,
     history_line,
@@ -16,7 +16,7 @@ from holodeck_action.record.base_results import results_of
 from holodeck_action.record.disk import Disk
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.run.bases.baselines import folder_of
-from holodeck_action.run.preflight import Prepared
+from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.suite.checkout import repository_root
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.base_sources import parse_source
@@ -26,58 +26,59 @@ if TYPE_CHECKING:
     from holodeck_action.extensions.history.history_store import HistoryEntry, HistoryStore
     from holodeck_action.github.job import Job
 
-_Place = tuple[str, str]
-"""What tells one history from another: its branch, and the root of the checkout (both empty for a folder)."""
+_HistoryId = tuple[str, str]
+"""The identity of a history: branch and root of the checkout; both are empty for a folder."""
 
 
 class Histories:
-    """The histories of the suites of a run.
+    """Reads the histories of a run's suites and adds the run to them.
 
-    In a workflow only runs of the default branch by `push`, `schedule` or `workflow_dispatch` are added, and only if
-    they checked out the commit of the event. Outside of one, every run is added to a folder, and none to a branch.
+    In a workflow, a run is added only if it was triggered on the default branch by `push`, `schedule` or
+    `workflow_dispatch`, and only if it evaluated the commit of that event. Outside of workflows, every run is added to
+    a history in a folder, and no run to a history on a branch.
     """
 
     def __init__(self, given: GivenPath | str | None, job: Job, disk: Disk, note: Callable[[str], None]) -> None:
-        """Prepare to read them.
+        """Store the settings; nothing is read yet.
 
         Args:
-            given: a folder or `branch:NAME`; None for the branch that a suite is compared with, if there is one.
-            job: that the run is part of.
-            disk: what a folder is written with.
-            note: takes sentences about what cannot be read or added.
+            given: a folder or `branch:NAME`; None to use the branch that a suite is compared with, if there is one.
+            job: job of the run.
+            disk: disk that writes a history in a folder.
+            note: called with a sentence for each history that cannot be read or extended.
         """
         self._given, self._job, self._disk, self._note = given, job, disk, note
-        self._stores: dict[_Place, HistoryStore] = {}
-        self._lines: dict[_Place, HistoryLines] = {}
+        self._stores: dict[_HistoryId, HistoryStore] = {}
+        self._lines: dict[_HistoryId, HistoryLines] = {}
 
-    def of(self, item: Prepared) -> Earlier:
-        """Return the earlier runs of a suite; none for stored answers that are graded again.
+    def of(self, item: PreparedSuite) -> EarlierLines:
+        """Return the earlier runs of a suite; no runs if this run grades stored answers again.
 
         Raises:
-            HistoryError: a folder cannot be read. A branch that cannot be is noted.
+            HistoryError: a folder cannot be read. A branch that cannot be read only causes a note.
         """
-        place = self._place(item)
+        place = self._history_id(item)
         if place is None:
-            return Earlier(())
+            return EarlierLines(())
         if place not in self._lines:
-            self._stores[place] = self._store(place, item)
+            self._stores[place] = self._open_store(place, item)
             self._lines[place] = self._read(place)
-        return Earlier(self._lines[place].of(suite_name(folder_of(item), item.suite.file)))
+        return EarlierLines(self._lines[place].of_suite(suite_name(folder_of(item), item.suite.file)))
 
-    def add(self, runs: Sequence[tuple[Prepared, Conclusion]]) -> None:
-        """Add runs, those of one history together; what cannot be added is noted and changes no verdict."""
-        added: dict[_Place, list[Conclusion]] = {}
+    def add(self, runs: Sequence[tuple[PreparedSuite, Conclusion]]) -> None:
+        """Add runs to their histories, with one write per history. A failure causes a note and changes no verdict."""
+        added: dict[_HistoryId, list[Conclusion]] = {}
         for item, run in runs:
-            place = self._place(item)
-            if place is not None and self._belongs(run):
+            place = self._history_id(item)
+            if place is not None and self._belongs_in_history(run):
                 added.setdefault(place, []).append(run)
         for place, found in added.items():
             try:
-                self._stores[place].append([_entry(run) for run in found])
+                self._stores[place].append([_history_entry(run) for run in found])
             except ConfigurationError as error:
                 self._note(f"the run was not added to the history: {error}")
 
-    def _place(self, item: Prepared) -> _Place | None:
+    def _history_id(self, item: PreparedSuite) -> _HistoryId | None:
         if item.stored is not None:
             return None
         if isinstance(self._given, GivenPath):
@@ -86,7 +87,7 @@ class Histories:
         kind, name = ("", "") if source is None else parse_source(source)
         return (name, str(repository_root(item.suite.folder))) if kind == "branch" else None
 
-    def _store(self, place: _Place, item: Prepared) -> HistoryStore:
+    def _open_store(self, place: _HistoryId, item: PreparedSuite) -> HistoryStore:
         from holodeck_action.extensions.history.branch_history import BranchHistory
         from holodeck_action.extensions.history.history_store import HistoryFolder
 
@@ -94,7 +95,7 @@ class Histories:
             return HistoryFolder(self._given, self._job.pause, self._disk)
         return BranchHistory(self._job, place[0], item.suite.folder)
 
-    def _read(self, place: _Place) -> HistoryLines:
+    def _read(self, place: _HistoryId) -> HistoryLines:
         from holodeck_action.extensions.history.history_store import HistoryError
 
         try:
@@ -103,15 +104,15 @@ class Histories:
             if isinstance(self._given, GivenPath):
                 raise
             if self._given is not None:
-                # Else the report says why there is no base, which is the same.
+                # Otherwise the report gives the same reason for the missing base.
                 self._note(f"the history cannot be shown: {error}")
             return NO_LINES
         for notice in found.notices:
             self._note(notice)
         return found
 
-    def _belongs(self, run: Conclusion) -> bool:
-        """Tell whether a run is one that its history is of."""
+    def _belongs_in_history(self, run: Conclusion) -> bool:
+        """Return whether a run belongs in its history; note it if the evaluated commit is not the workflow's commit."""
         environ = self._job.environ
         if not environ.get("GITHUB_EVENT_NAME", "").strip():
             return isinstance(self._given, GivenPath)
@@ -126,7 +127,7 @@ class Histories:
         return commit == expected
 
 
-def _entry(run: Conclusion) -> HistoryEntry:
+def _history_entry(run: Conclusion) -> HistoryEntry:
     from holodeck_action.extensions.history.history_store import HistoryEntry
 
     line = history_line(run.record, run.verdict)

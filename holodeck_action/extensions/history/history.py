@@ -1,4 +1,4 @@
-"""`history`: what earlier runs tell together, and results of earlier runs taken into a history."""
+"""The commands of `history`: show the trend of earlier runs, and import their results."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from holodeck_action.decide.decision import Terms, decide
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.extensions.history.history_layout import HISTORY_FILE
+from holodeck_action.extensions.history.history_lines import HistoryLines, history_line
 from holodeck_action.extensions.history.history_store import HistoryEntry, HistoryFolder
-from holodeck_action.extensions.history.reports_history import SuiteHistory, console_history, markdown_history
-from holodeck_action.extensions.history.results_history import HistoryLines, history_line
+from holodeck_action.extensions.history.history_text import SuiteHistory, console_history, markdown_history
 from holodeck_action.extensions.history.trends import history_of
 from holodeck_action.record.base_results import read_base, results_at
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import PREVIOUS_FOLDER
-from holodeck_action.record.found_results import results_below
 from holodeck_action.record.result_files import BASE_FOLDER
+from holodeck_action.record.results_search import results_below
 from holodeck_action.record.serialization import to_plain
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.run.caller import Caller
@@ -26,15 +26,15 @@ from holodeck_action.text.plain import one_line
 
 
 def show_history(folder: GivenPath, form: str, caller: Caller) -> int:
-    """Show the history in a folder.
+    """Print the runs and trends of a history in a folder.
 
     Args:
-        folder: of the history.
+        folder: folder of the history.
         form: `console`, `markdown` or `json`.
-        caller: whose standard output takes it, and standard error notes about lines that cannot be read.
+        caller: receives the history on standard output, and notes about unreadable lines on standard error.
 
     Raises:
-        ConfigurationError: there is no history.
+        ConfigurationError: the folder has no history, or it cannot be read.
     """
     found = HistoryFolder(folder, caller.pause, caller.disk or DISK).read()
     caller.note(*found.notices)
@@ -42,21 +42,21 @@ def show_history(folder: GivenPath, form: str, caller: Caller) -> int:
         raise ConfigurationError(
             [f"{folder / HISTORY_FILE}: holds no run; add runs with `run --history`, or with `history import`"]
         )
-    suites = _by_suite(found)
+    suites = _suite_histories(found)
     if form == "json":
-        text = json.dumps({suite.suite: _values(suite) for suite in suites}, indent=1) + "\n"
+        text = json.dumps({suite.suite: _json_values(suite) for suite in suites}, indent=1) + "\n"
     else:
         text = (markdown_history if form == "markdown" else console_history)(suites)
     caller.stdout.write(text)
     return ExitCode.PASSED
 
 
-def _by_suite(found: HistoryLines) -> Sequence[SuiteHistory]:
+def _suite_histories(found: HistoryLines) -> Sequence[SuiteHistory]:
     names = sorted({line.suite for line in found.lines})
-    return [SuiteHistory(name, found.of(name), history_of(found.of(name))) for name in names]
+    return [SuiteHistory(name, found.of_suite(name), history_of(found.of_suite(name))) for name in names]
 
 
-def _values(suite: SuiteHistory) -> object:
+def _json_values(suite: SuiteHistory) -> object:
     return {
         "runs": len(suite.lines),
         "history": None if suite.history is None else to_plain(suite.history),
@@ -64,21 +64,21 @@ def _values(suite: SuiteHistory) -> object:
 
 
 def import_runs(given: Sequence[GivenPath], into: GivenPath, caller: Caller) -> int:
-    """Take the results of earlier runs into a history; each run once.
+    """Add the runs of results files to a history; runs that the history already has are skipped.
 
     Args:
-        given: results files, or folders in and below which they are.
-        into: folder of the history, which is made where there is none.
-        caller: whose standard output says what was imported, and standard error what was skipped.
+        given: results files, or folders to search recursively.
+        into: folder of the history; created if missing.
+        caller: receives the counts on standard output, and notes about skipped runs on standard error.
 
     Raises:
-        ConfigurationError: there are no results, some cannot be used, or the history cannot be written.
+        ConfigurationError: there are no results, a results file is invalid, or the history cannot be written.
     """
     entries: list[HistoryEntry] = []
     problems: list[str] = []
     for file in (file for path in given for file in results_below(path, (PREVIOUS_FOLDER, BASE_FOLDER))):
         try:
-            entry = _entry(file)
+            entry = _read_entry(file)
         except ConfigurationError as error:
             problems += error.lines if isinstance(error, RecordError) else (f"{file}: {error}",)
             continue
@@ -96,11 +96,11 @@ def import_runs(given: Sequence[GivenPath], into: GivenPath, caller: Caller) -> 
     return ExitCode.PASSED
 
 
-def _entry(file: GivenPath) -> HistoryEntry | None:
-    """Return the run of a results file; None for stored answers that were graded again, which are no run.
+def _read_entry(file: GivenPath) -> HistoryEntry | None:
+    """Return the history entry of a results file; None if the file's run graded stored answers again.
 
     Raises:
-        ConfigurationError: the file, or the base's beside it, cannot be used.
+        ConfigurationError: the file is invalid, or so is the file with the base's results next to it.
     """
     stored = results_at(file)
     record = stored.results.record

@@ -1,8 +1,8 @@
-"""Where a history keeps its runs, on a branch as in a folder: one line a run, and the results of some of them.
+"""The files of a history, on a branch or in a folder: one line per run, and the results of some runs.
 
-`history.jsonl` has one JSON object a line, with at least `commit` and `time`; lines are only added. The results that it
-still has are `records/COMMIT/SUITE.json.gz`, packed as the run wrote them; those of a job are
-`records/COMMIT/SUITE-VARIANT.json.gz`, so that jobs with other targets do not overwrite each other.
+`history.jsonl` has one JSON object per line, with at least `commit` and `time`; lines are only added. Results are in
+`records/COMMIT/SUITE.json.gz`, compressed. If the job is known, the path is `records/COMMIT/SUITE-VARIANT.json.gz`, so
+that jobs with different targets do not overwrite each other's results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from holodeck_action.record.asker import NO_ASKER, Asker
+from holodeck_action.record.workflow_job import NO_JOB, WorkflowJob
 
 HISTORY_FILE = "history.jsonl"
 RECORDS_FOLDER = "records"
@@ -21,43 +21,44 @@ RECORD_ENDING = ".json.gz"
 VARIANT_LENGTH = 8
 
 LATEST_KEPT = 30
-"""Commits whose results are kept, the newest; of those before, one a week."""
+"""Number of the newest commits whose results are kept; of older ones, one per week is kept."""
 MOST_KEPT = 100
-"""Commits whose results are kept altogether."""
+"""Limit of all commits whose results are kept."""
 _READABLE = 60
 _OTHER = re.compile(r"[^A-Za-z0-9._]+")
 
 
 def suite_key(folder: str | None, file: str) -> str:
-    """Return what tells a suite from others of its repository, in a form that a file can be called.
+    """Return a key for a suite that is unique in its repository and valid in file names.
 
     Args:
-        folder: the suite's folder in its repository, with `/`, empty for the root; None outside of a repository.
-        file: name of its file, such as `agent.yaml`.
+        folder: the suite's folder in its repository, with `/` as the separator; empty if it is the root, None if there
+            is no repository.
+        file: name of the suite's file, such as `agent.yaml`.
     """
     place = f"{folder}/{file}" if folder else file
     readable = _OTHER.sub("-", place).strip("-.")[-_READABLE:]
     return f"{readable}-{hashlib.sha256(place.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
-def variant_of(target: str, asker: Asker) -> str:
-    """Return what tells the results that a job has of a suite from those of others; empty where no job is known."""
-    if asker == NO_ASKER:
+def job_variant(target: str, asker: WorkflowJob) -> str:
+    """Return the key that distinguishes the results of a job and target; empty if the job is unknown."""
+    if asker == NO_JOB:
         return ""
     text = json.dumps([target, asker.workflow, asker.job])
     return hashlib.sha256(text.encode()).hexdigest()[:VARIANT_LENGTH]
 
 
 def record_path(commit: str, key: str, variant: str = "") -> str:
-    """Return where the results of a suite at a commit are."""
+    """Return the path of a suite's results at a commit, relative to the history."""
     return f"{RECORDS_FOLDER}/{commit}/{key}{variant and f'-{variant}'}{RECORD_ENDING}"
 
 
-def kept_commits(times: Mapping[str, datetime]) -> frozenset[str]:
-    """Return the commits whose results stay: the latest, one a week before them, and not too many.
+def commits_to_keep(times: Mapping[str, datetime]) -> frozenset[str]:
+    """Return the commits whose results a history keeps: the newest, then one per week, up to a limit.
 
     Args:
-        times: when a commit was last evaluated.
+        times: time of the latest run of each commit.
     """
     newest = sorted(times, key=lambda commit: (times[commit], commit), reverse=True)
     kept = newest[:LATEST_KEPT]

@@ -1,4 +1,4 @@
-"""A history that is read and added to: what every store of one does, and the one in a local folder."""
+"""Stores of histories: their protocol, and the store in a local folder."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Protocol
 from msgspec import Struct
 
 from holodeck_action.extensions.history.history_layout import HISTORY_FILE, RECORDS_FOLDER
-from holodeck_action.extensions.history.results_history import (
+from holodeck_action.extensions.history.history_lines import (
     HistoryLine,
     HistoryLines,
     dump_line,
-    lines_after,
-    outdated_places,
+    new_lines,
+    outdated_folders,
     parse_lines,
     suite_of,
 )
@@ -32,115 +32,121 @@ from holodeck_action.text.plain import one_line
 
 MOST_HISTORY_BYTES = 256 * 1024 * 1024
 MOST_RESULTS_BYTES = 256 * 1024 * 1024
-"""Bytes of the results of one run, unpacked."""
-_LEVEL, _GZIP = 9, 31
+"""Size limit of the results of one run, unpacked, in bytes."""
+_COMPRESSION, _GZIP = 9, 31
 _WAITS, _WAIT_S = 300, 0.1
-"""How often, and for how many seconds each, an append waits for another one."""
+"""Number and length in seconds of pauses in which an append waits for another one."""
 
 
 class HistoryError(ConfigurationError):
-    """A history cannot be used; the message is one sentence naming it and the way out."""
+    """A history cannot be used; the message is one sentence that names the history and a remedy."""
 
     def __init__(self, message: str) -> None:
         super().__init__([message])
 
 
 class HistoryEntry(Struct, frozen=True):
-    """A run to be added: its line, and the pieces of its results file where the history is to keep that; else None."""
+    """A run to add to a history.
+
+    Attributes:
+        line: line of the run.
+        results: content of the results file in pieces; None if the history does not keep it.
+    """
 
     line: HistoryLine
     results: Iterable[bytes] | None
 
 
 class HistoryStore(Protocol):
-    """Where a history is."""
+    """Stores a history, in a folder or on a branch."""
 
     def read(self) -> HistoryLines:
-        """Return all its lines; none where there is no history yet.
+        """Return all lines; no lines if there is no history yet.
 
         Raises:
-            HistoryError: it cannot be read.
+            HistoryError: the history cannot be read.
         """
 
     def append(self, entries: Sequence[HistoryEntry]) -> object:
-        """Add runs that it does not have, and thin the results.
+        """Add the runs that the history does not have, and delete the results that it no longer keeps.
 
         Raises:
-            HistoryError: they cannot be added; none is lost that was there.
+            HistoryError: the runs cannot be added; existing runs are not lost.
         """
 
 
 class OpenHistory(Struct, frozen=True):
-    """A history in a folder, whose results are compared."""
+    """A history in a folder whose runs a new run can be compared with."""
 
     store: HistoryFolder
     found: HistoryLines
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What is said of lines that could not be read."""
+        """Notices about unreadable lines."""
         return self.found.notices
 
     def results(self, run: str, other: Record | None) -> bytes:
-        """Return the results file of a run.
+        """Return the content of the results file of a run.
 
         Args:
-            run: see `record_at`.
-            other: a record of the same suite; None where the history has one suite.
+            run: commit or position of a run; see `find_results`.
+            other: a record of the suite; None if the history has only one suite.
 
         Raises:
-            HistoryError: there is no such run, or several are meant.
+            HistoryError: no run matches, or runs of several commits or suites match.
         """
-        return record_at(self.store, self.found, run, None if other is None else suite_of(other))
+        return find_results(self.store, self.found, run, None if other is None else suite_of(other))
 
 
 def open_history(folder: GivenPath, pause: Callable[[float], None], disk: Disk) -> OpenHistory:
     """Read the history in a folder.
 
     Raises:
-        HistoryError: there is none, or it cannot be read.
+        HistoryError: the history cannot be read.
     """
     store = HistoryFolder(folder, pause, disk)
     return OpenHistory(store, store.read())
 
 
-def record_at(store: HistoryFolder, found: HistoryLines, run: str, suite: str | None = None) -> bytes:
-    """Return the results file of a run of a history.
+def find_results(store: HistoryFolder, found: HistoryLines, run: str, suite: str | None = None) -> bytes:
+    """Return the content of the results file of a run in a history.
 
     Args:
-        store: the history.
-        found: what it holds.
-        run: the first 4 or more characters of its commit, or -1 for the newest run with results, -2 for the one before.
-        suite: its folder and file; None where the history has one suite.
+        store: folder of the history.
+        found: lines of the history.
+        run: at least the first 4 characters of the commit, or a position: -1 means the newest complete run, -2 the run
+            before it.
+        suite: folder and file of the suite; None if the history has only one suite.
 
     Raises:
-        HistoryError: there is no such run, or several are meant.
+        HistoryError: no run matches, or runs of several commits or suites match.
     """
     lines = [line for line in found.lines if line.counts]
     suites = sorted({line.suite for line in lines})
     if suite is None and len(suites) > 1:
         raise HistoryError(
-            f"the history has {len(suites)} suites ({_listed(suites)}); compare with results of one of them"
+            f"the history has {len(suites)} suites ({_join_suites(suites)}); compare with results of one of them"
         )
     of_suite = [line for line in lines if suite is None or line.suite == suite]
-    position = _position(run)
+    position = _parse_position(run)
     if position is not None:
         newest = of_suite[position] if -len(of_suite) <= position else None
-        return _kept(store, newest, run, len(of_suite))
+        return _read_results(store, newest, run, len(of_suite))
     named = [line for line in of_suite if len(run) >= _SHORTEST and line.place.startswith(run)]
     if len({line.place for line in named}) > 1:
-        raise HistoryError(f"{one_line(run, 80)!r} begins several commits of the history; give more of its characters")
-    return _kept(store, named[-1] if named else None, run, len(of_suite))
+        raise HistoryError(f"{one_line(run, 80)!r} matches several commits of the history; give more characters")
+    return _read_results(store, named[-1] if named else None, run, len(of_suite))
 
 
 _SHORTEST = 4
 
 
-def _position(run: str) -> int | None:
+def _parse_position(run: str) -> int | None:
     return int(run) if run.startswith("-") and run[1:].isdecimal() and len(run) < 10 and int(run) < 0 else None
 
 
-def _kept(store: HistoryFolder, line: HistoryLine | None, run: str, count: int) -> bytes:
+def _read_results(store: HistoryFolder, line: HistoryLine | None, run: str, count: int) -> bytes:
     if line is None:
         raise HistoryError(
             f"the history has no run {one_line(run, 80)!r} among its {count}; give 4 or more characters of its commit, "
@@ -149,63 +155,63 @@ def _kept(store: HistoryFolder, line: HistoryLine | None, run: str, count: int) 
     content = store.results(line)
     if content is None:
         raise HistoryError(
-            f"the results of {line.place[:12]} are no longer kept: a history keeps those of the newest runs, then one "
-            "a week; name another run"
+            f"the results of {line.place[:12]} are no longer kept: a history keeps results of the newest runs, "
+            "then one per week; name another run"
         )
     return content
 
 
-def _listed(suites: Sequence[str]) -> str:
+def _join_suites(suites: Sequence[str]) -> str:
     shown = ", ".join(one_line(suite, 80) for suite in suites[:5])
     return shown if len(suites) <= 5 else f"{shown}, …"
 
 
 def pack(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield results as a history keeps them: the same bytes for the same results."""
-    packer = zlib.compressobj(_LEVEL, wbits=_GZIP)
+    """Yield results compressed with gzip; equal results give equal bytes."""
+    packer = zlib.compressobj(_COMPRESSION, wbits=_GZIP)
     for piece in pieces:
         yield packer.compress(piece)
     yield packer.flush()
 
 
 def unpack(packed: bytes, place: str) -> bytes:
-    """Return packed results.
+    """Return compressed results without the compression.
 
     Raises:
-        HistoryError: they are damaged or too large.
+        HistoryError: the results are damaged or too large.
     """
     try:
-        return Foreign(packed).unpacked(MOST_RESULTS_BYTES).parse(bytes)
+        return Foreign(packed).unpack(MOST_RESULTS_BYTES).parse(bytes)
     except ForeignError as error:
         raise HistoryError(f"{place}: {error}") from error
 
 
 class HistoryFolder:
-    """A history in a folder, which several runs may add to at the same time."""
+    """A history in a folder, to which several processes may add runs at the same time; implements `HistoryStore`."""
 
     def __init__(self, folder: GivenPath, pause: Callable[[float], None], disk: Disk = DISK) -> None:
         self._folder, self._pause, self._disk = folder, pause, disk
 
     def read(self) -> HistoryLines:
-        """Return all lines, see `HistoryStore`."""
+        """Return all lines; see `HistoryStore`."""
         file = self._folder / HISTORY_FILE
         return parse_lines(self._content(), str(file))
 
     def append(self, entries: Sequence[HistoryEntry]) -> int:
-        """Add runs, see `HistoryStore`; return how many it did not have."""
+        """Add runs, and return how many the history did not have; see `HistoryStore`."""
         try:
             self._folder.path.mkdir(parents=True, exist_ok=True)
-            with self._alone():
+            with self._exclusive_access():
                 return self._append(entries)
         except OSError as error:
             name = self._folder.below(error.filename) if error.filename else self._folder
             raise HistoryError(f"{name}: cannot be written: {error.strerror}; give another folder") from error
 
     def results(self, line: HistoryLine) -> bytes | None:
-        """Return the results file of a run; None where the history has none.
+        """Return the content of a run's results file; None if the history does not keep it.
 
         Raises:
-            HistoryError: it cannot be read.
+            HistoryError: the file cannot be read.
         """
         file = self._folder / line.record_path
         try:
@@ -231,7 +237,7 @@ class HistoryFolder:
     def _append(self, entries: Sequence[HistoryEntry]) -> int:
         content = self._content()
         known = parse_lines(content, HISTORY_FILE).lines
-        new = tuple(lines_after(known, (entry.line for entry in entries)))
+        new = tuple(new_lines(known, (entry.line for entry in entries)))
         if not new:
             return 0
         for entry in entries:
@@ -239,24 +245,24 @@ class HistoryFolder:
                 path = self._folder.path / entry.line.record_path
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(path, pack(entry.results), disk=self._disk)
-        # A line that was cut short stays a line of its own.
+        # A truncated last line stays a separate line.
         before = content if not content or content.endswith(b"\n") else content + b"\n"
         lines = [before, *map(dump_line, new)]
         write_atomically(self._folder.path / HISTORY_FILE, lines, disk=self._disk)
-        self._thin((*known, *new))
+        self._delete_outdated((*known, *new))
         return len(new)
 
-    def _thin(self, lines: Sequence[HistoryLine]) -> None:
-        """Delete the results of places that are no longer kept."""
-        for place in outdated_places(lines):
+    def _delete_outdated(self, lines: Sequence[HistoryLine]) -> None:
+        """Delete the results that the history no longer keeps."""
+        for place in outdated_folders(lines):
             shutil.rmtree(self._folder.path / RECORDS_FOLDER / place, ignore_errors=True)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Keep others from adding to the folder; the kernel releases it when the process dies.
+    def _exclusive_access(self) -> Iterator[None]:
+        """Lock the folder against other writers; the kernel releases the lock when the process ends.
 
         Raises:
-            OSError: others add to it all the time.
+            OSError: another process did not release the lock in time.
         """
         with open_folder(self._folder.path) as handle:
             self._lock(handle)
@@ -269,7 +275,7 @@ class HistoryFolder:
             except BlockingIOError:
                 self._pause(_WAIT_S)
             except OSError:
-                # Some network file systems have no locks: better an append without one than none.
+                # Some network file systems have no locks; append without one.
                 return
             else:
                 return

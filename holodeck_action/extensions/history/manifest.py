@@ -1,4 +1,4 @@
-"""What the extension `history` adds."""
+"""The manifest of the extension `history`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ EXTENSION = Extension(
     commands=(
         Command(
             name="history",
-            help="Show what earlier runs tell together: trends, flaky cases, drift.",
+            help="Show earlier runs: trends, flaky cases, drift.",
             to="holodeck_action.extensions.history.command:history",
             group="Look",
         ),

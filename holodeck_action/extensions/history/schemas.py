@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from holodeck_action.extensions.history.results_history import HistoryLine
+from holodeck_action.extensions.history.history_lines import HistoryLine
 from holodeck_action.reports.result_schema import schema_of
 
 
 def history() -> dict[str, Any]:
-    """Return the schema (draft 2020-12)."""
+    """Return the JSON Schema (draft 2020-12) of a line of history.jsonl."""
     return schema_of(HistoryLine, "a line of history.jsonl")

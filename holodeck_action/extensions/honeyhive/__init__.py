@@ -1,1 +1,1 @@
-"""Results in the form that HoneyHive reads."""
+"""Export of results in HoneyHive's data model."""

@@ -1,4 +1,4 @@
-"""A run in the shapes of HoneyHive's evaluation data models: every evaluation, by answer and together."""
+"""Converts a run to HoneyHive's evaluation data models."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 from msgspec.structs import fields
 
 from holodeck_action.decide.summaries import EvaluationSummary, summary_score
-from holodeck_action.decide.survey import minimized_in
-from holodeck_action.extensions.history.results_history import HistoryLine
-from holodeck_action.extensions.honeyhive.honeyhive_patterns import ab_tests, derived_id, of_summary, temporal
-from holodeck_action.extensions.honeyhive.results_honeyhive import (
+from holodeck_action.decide.survey import minimized_metrics
+from holodeck_action.extensions.history.history_lines import HistoryLine
+from holodeck_action.extensions.honeyhive.honeyhive_models import (
     EXPORT_VERSION,
     KINDS,
     BatchMetadata,
@@ -25,8 +24,14 @@ from holodeck_action.extensions.honeyhive.results_honeyhive import (
     HumanAIEvaluation,
     MultiEvaluationResult,
 )
+from holodeck_action.extensions.honeyhive.honeyhive_patterns import (
+    ab_tests,
+    derived_id,
+    summary_comparison,
+    temporal_evaluations,
+)
 from holodeck_action.record.evaluation import Evaluation
-from holodeck_action.record.json_lists import with_items
+from holodeck_action.record.json_lists import fill_lists
 from holodeck_action.record.record import Record, TurnRecord
 from holodeck_action.record.serialization import JSON_ERRORS, from_json, from_plain, to_json
 from holodeck_action.reports.conclusion import Conclusion
@@ -38,18 +43,18 @@ _COMMON = tuple(field.name for field in fields(Evaluation))
 def honeyhive_pieces(
     concluded: Conclusion, earlier: Sequence[HistoryLine] = (), humans: Sequence[HumanAIEvaluation] = ()
 ) -> Iterator[bytes]:
-    """Yield a run in the shapes of HoneyHive as JSON, `HoneyHiveExport`, answer by answer.
+    """Yield the JSON of a run's `HoneyHiveExport` in pieces.
 
-    `##[` is escaped, as GitHub's runner would read a command there in a log.
+    `##[` is escaped, because GitHub's runner would read it as a command in a log.
 
     Args:
         concluded: the run, its verdict and its report.
-        earlier: runs of the suite before it, oldest first.
-        humans: comparisons of people and judges; of metrics without one the record's own judge cards are taken.
+        earlier: earlier runs of the suite, oldest first.
+        humans: comparisons of judges with human labels; metrics that are not among them use the record's judge cards.
     """
     record, report = concluded.record, concluded.report
     measured = {found.metric for found in humans}
-    cards = (of_summary(card, record, concluded.verdict.record_digest) for card in record.cards)
+    cards = (summary_comparison(card, record, concluded.verdict.record_digest) for card in record.cards)
     head = HoneyHiveExport(
         schema_version=EXPORT_VERSION,
         evaluation_batch=EvaluationBatch(
@@ -63,14 +68,14 @@ def honeyhive_pieces(
         evaluation_quality=_quality(report.evaluations),
         ab_test_comparisons=tuple(ab_tests(report.comparison)) if report.comparison is not None else (),
         human_ai_comparisons=(*humans, *(found for found in cards if found.metric not in measured)),
-        temporal_evaluations=tuple(temporal(report, record, earlier)),
+        temporal_evaluations=tuple(temporal_evaluations(report, record, earlier)),
     )
-    evaluations = (each for answer in _answers(record) for each in answer.evaluations)
+    evaluations = (each for answer in _answer_results(record) for each in answer.evaluations)
     lists = {
         '  "evaluations": []': (_json(each) for each in evaluations),
-        ' "multi_evaluation_results": []': (_json(each) for each in _answers(record)),
+        ' "multi_evaluation_results": []': (_json(each) for each in _answer_results(record)),
     }
-    for piece in with_items(_json(head), lists):
+    for piece in fill_lists(_json(head), lists):
         yield piece.replace("##[", "\\u0023\\u0023[").encode("utf-8", "replace")
     yield b"\n"
 
@@ -79,16 +84,16 @@ def _json(value: object) -> str:
     return to_json(value, 1).decode()
 
 
-def _answers(record: Record) -> Iterator[MultiEvaluationResult]:
-    gate, minimized = record.gates.summary, minimized_in(record)
+def _answer_results(record: Record) -> Iterator[MultiEvaluationResult]:
+    gate, minimized = record.gates.summary, minimized_metrics(record)
     for case in record.cases:
         for trial in case.trials:
             for turn in trial.turns:
                 if turn.evaluations or turn.tool_assertions:
                     yield MultiEvaluationResult(
-                        target_event_id=_event(turn, record, case.id, trial.index),
-                        evaluations=tuple(map(with_facts, turn.evaluations)),
-                        summary_score=_summary(turn.evaluations, gate, minimized),
+                        target_event_id=_event_id(turn, record, case.id, trial.index),
+                        evaluations=tuple(map(to_honeyhive_kind, turn.evaluations)),
+                        summary_score=_summary_score(turn.evaluations, gate, minimized),
                         summary_method=None if gate is None or gate.method == "custom" else gate.method,
                         weights=None if gate is None else gate.weights,
                         target=EvaluatedAnswer(case.id, case.name, trial.index, turn.index),
@@ -96,17 +101,18 @@ def _answers(record: Record) -> Iterator[MultiEvaluationResult]:
                     )
 
 
-def _event(turn: TurnRecord, record: Record, case_id: str, trial: int) -> str:
-    """Return the id of an answer; of one that no metric looked at, one that follows from its place."""
+def _event_id(turn: TurnRecord, record: Record, case_id: str, trial: int) -> str:
+    """Return the event id of an answer; if it has no evaluations, an id derived from the run, case, trial and turn."""
     if turn.evaluations:
         return turn.evaluations[0].target_event_id
     return derived_id("evt", record.run.run_id, case_id, str(trial), str(turn.index))
 
 
-def with_facts(evaluation: Evaluation) -> Evaluation:
-    """Return an evaluation with the fields that HoneyHive has for its kind, taken from its metadata.
+def to_honeyhive_kind(evaluation: Evaluation) -> Evaluation:
+    """Return an evaluation as HoneyHive's class for its metric, with that class's fields moved out of the metadata.
 
-    One whose metadata does not hold all of them, because it failed or a panel gave it, stays as it is.
+    The evaluation is returned unchanged if HoneyHive has no such class, or if the metadata lacks one of the fields, as
+    it does after a failure or with a panel of judges.
     """
     kind = KINDS.get(evaluation.criteria.kind)
     if kind is None:
@@ -122,11 +128,13 @@ def with_facts(evaluation: Evaluation) -> Evaluation:
     except JSON_ERRORS:
         return evaluation
     written = to_json({name: getattr(found, name) for name in own})
-    # Whoever wrote the record may have meant something else by these names: nothing of it may change.
+    # The record may use these names in another meaning: the values must not change.
     return found if from_json(written, dict) == from_json(to_json(facts), dict) else evaluation
 
 
-def _summary(evaluations: Sequence[Evaluation], gate: GateSummary | None, minimized: frozenset[str]) -> float | None:
+def _summary_score(
+    evaluations: Sequence[Evaluation], gate: GateSummary | None, minimized: frozenset[str]
+) -> float | None:
     if gate is None or gate.method == "custom":
         return None
     lost = {each.evaluator_name for each in evaluations if each.status in ("failed", "pending")}

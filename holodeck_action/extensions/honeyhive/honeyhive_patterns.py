@@ -1,6 +1,6 @@
-"""Comparisons in the shapes of HoneyHive: with the base, with people, and over time.
+"""Comparisons in HoneyHive's data model: of a run with its base, of judges with human labels, and of runs over time.
 
-HoneyHive names the fields of these patterns; what they leave open is defined here and in docs/results.md.
+HoneyHive defines the names of fields; their exact meaning is defined here and in docs/results.md.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from holodeck_action.decide.compare.comparison import Comparison, Difference
-from holodeck_action.extensions.history.results_history import HistoryLine, configuration_digest
-from holodeck_action.extensions.honeyhive.results_honeyhive import (
+from holodeck_action.extensions.history.history_lines import HistoryLine, configuration_digest
+from holodeck_action.extensions.honeyhive.honeyhive_models import (
     ABTestEvaluation,
     AIEvaluation,
     ComparisonData,
@@ -28,16 +28,16 @@ from holodeck_action.reports.report_views import MetricView, Report
 
 _CASES = "pass_rate"
 _NOISE = 0.1
-"""Movement of a mean that counts as none where too few cases give no interval: the default margin of a comparison."""
+"""Largest movement of a mean that counts as stable without an interval: the default margin of a comparison."""
 
 
 def derived_id(prefix: str, *parts: str) -> str:
-    """Return a prefix and a UUID that is the same for the same parts."""
+    """Return an id that depends only on the arguments: the prefix and a UUID derived from the parts."""
     return f"{prefix}_{uuid.uuid5(uuid.NAMESPACE_URL, ' '.join(parts))}"
 
 
 def ab_tests(comparison: Comparison) -> Iterator[ABTestEvaluation]:
-    """Yield the comparison with the base: of the pass rate, then of every metric that can be compared."""
+    """Yield the comparisons with the base: the pass rate, then every comparable metric."""
     if comparison.pass_rate is not None:
         yield _ab_test(_CASES, comparison.pass_rate, comparison)
     for metric in comparison.metrics:
@@ -74,16 +74,17 @@ def _ab_test(metric: str, change: Difference, comparison: Comparison) -> ABTestE
 
 
 def _preference(difference: float) -> float:
-    """Return ½ + d/2 of a difference −1..1.
+    """Return ½ + d/2 for a difference d in −1..1.
 
-    With outcomes 0 and 1 the difference is the share of cases that A wins minus the share that it loses, so this is
-    the share that it wins with ties counted half: the probability of superiority (Vargha & Delaney 2000).
+    If scores are 0 or 1, d is the proportion of cases that A wins minus the proportion that it loses. So the result is
+    the proportion that A wins, where a tie counts as half a case: the probability of superiority (Vargha & Delaney
+    2000).
     """
     return min(1.0, max(0.0, 0.5 + difference / 2))
 
 
-def of_card(card: JudgeCard) -> HumanAIEvaluation:
-    """Return what a judge card measured, over the labelled answers."""
+def card_comparison(card: JudgeCard) -> HumanAIEvaluation:
+    """Return a judge card as a comparison of the judge with human labels over the labelled answers."""
     table, rates = card.verdicts, card.pass_rates
     return HumanAIEvaluation(
         evaluation_id=derived_id("eval", "human_ai_comparison", card.labels, card.source, card.created_at, card.metric),
@@ -111,25 +112,28 @@ def of_card(card: JudgeCard) -> HumanAIEvaluation:
 
 def _discrepancy(card: JudgeCard) -> str:
     table = card.verdicts
-    said = (
+    text = (
         f"the judge passes {table.false_pass} of {table.human_fails} answers that people fail, and fails "
         f"{table.false_fail} of {table.human_passes} that people pass"
     )
     if card.judge.kappa.value is not None:
-        said += f"; Cohen's κ {card.judge.kappa.value:.3f}"
+        text += f"; Cohen's κ {card.judge.kappa.value:.3f}"
     if card.disagreements:
-        said += f"; lines of the labels: {', '.join(str(each.line) for each in card.disagreements)}"
-    return said
+        text += f"; lines of the labels: {', '.join(str(each.line) for each in card.disagreements)}"
+    return text
 
 
-def of_summary(card: CardSummary, record: Record, record_digest: str) -> HumanAIEvaluation:
-    """Return what a judge card of the record says of this run: the judge's pass rate, and what people's would be."""
+def summary_comparison(card: CardSummary, record: Record, record_digest: str) -> HumanAIEvaluation:
+    """Return a judge card in the record as a comparison of the judge with people on this run.
+
+    The scores are the judge's pass rate and the estimate of the pass rate that people would give.
+    """
     if card.stale:
-        said = f"the judge card of {card.made_on} is stale: {'; '.join(card.stale)}"
+        text = f"the judge card of {card.made_on} is stale: {'; '.join(card.stale)}"
         estimated = "not estimated, because the judge card is stale"
     else:
         kappa = "not defined" if card.kappa.value is None else f"{card.kappa.value:.3f}"
-        said = f"on {card.labels} labelled answers Cohen's κ is {kappa}"
+        text = f"on {card.labels} labelled answers Cohen's κ is {kappa}"
         estimated = f"share of this run's answers that people would pass, estimated from {card.labels} labelled answers"
     configuration = record.configurations.get(card.metric)
     return HumanAIEvaluation(
@@ -147,27 +151,31 @@ def of_summary(card: CardSummary, record: Record, record_digest: str) -> HumanAI
             explanation=f"share of {card.judged} answers of this run that the judge passes",
         ),
         agreement_score=card.agreement.value,
-        discrepancy_analysis=said,
+        discrepancy_analysis=text,
         sample_size=card.labels,
     )
 
 
-def temporal(report: Report, record: Record, earlier: Sequence[HistoryLine]) -> Iterator[TemporalEvaluation]:
-    """Yield the pass rate and every metric with a mean over earlier runs, oldest first, and this one.
+def temporal_evaluations(
+    report: Report, record: Record, earlier: Sequence[HistoryLine]
+) -> Iterator[TemporalEvaluation]:
+    """Yield the pass rate and the mean of every metric over the earlier runs, oldest first, and this one.
 
-    Means of a metric that other judges gave, or the same ones by other settings, are left out.
+    Means of earlier runs with other judges or other judge settings are omitted.
     """
     digest, now = report.provenance.record_digest, record.run.started_at
     if report.pass_rate is not None:
         points = [(line.time, line.pass_rate.value) for line in earlier if line.pass_rate is not None]
-        yield _over_runs(_CASES, "maximize", [*points, (now, report.pass_rate)], _NOISE, digest)
+        yield _temporal_evaluation(_CASES, "maximize", [*points, (now, report.pass_rate)], _NOISE, digest)
     for metric in report.metrics:
         if metric.mean is not None:
-            points = list(_means(metric.name, record, earlier))
-            yield _over_runs(metric.name, metric.polarity, [*points, (now, metric.mean)], _noise(metric), digest)
+            points = list(_earlier_means(metric.name, record, earlier))
+            yield _temporal_evaluation(
+                metric.name, metric.polarity, [*points, (now, metric.mean)], _mean_margin(metric), digest
+            )
 
 
-def _means(metric: str, record: Record, earlier: Sequence[HistoryLine]) -> Iterator[tuple[str, float]]:
+def _earlier_means(metric: str, record: Record, earlier: Sequence[HistoryLine]) -> Iterator[tuple[str, float]]:
     found = record.configurations.get(metric)
     judged = None if found is None else configuration_digest(found)
     for line in earlier:
@@ -176,24 +184,24 @@ def _means(metric: str, record: Record, earlier: Sequence[HistoryLine]) -> Itera
             yield line.time, point.mean.value
 
 
-def _noise(metric: MetricView) -> float:
-    """Return half of the interval of the mean."""
+def _mean_margin(metric: MetricView) -> float:
+    """Return half the width of the interval around the metric's mean, or a fixed value if it has no interval."""
     return _NOISE if metric.low is None or metric.high is None else (metric.high - metric.low) / 2
 
 
-def _over_runs(
+def _temporal_evaluation(
     metric: str, polarity: Polarity, points: Sequence[tuple[str, float]], noise: float, digest: str
 ) -> TemporalEvaluation:
     scores = [score for _, score in points]
     rate = _slope(scores)
     several = len(scores) > 1
-    said = f"{len(scores)} runs, from {min(scores):.4g} to {max(scores):.4g}" if several else "this run alone"
+    text = f"{len(scores)} runs, from {min(scores):.4g} to {max(scores):.4g}" if several else "this run alone"
     return TemporalEvaluation(
         evaluation_id=derived_id("eval", "temporal_quality", digest, metric, *(time for time, _ in points)),
         target_event_id=digest,
         metric=metric,
         score=scores[-1],
-        explanation=said,
+        explanation=text,
         timestamp=points[-1][0],
         polarity=polarity,
         current_score=scores[-1],
@@ -206,7 +214,7 @@ def _over_runs(
 
 
 def _slope(scores: Sequence[float]) -> float | None:
-    """Return the slope of the least-squares line through scores at 0, 1, 2, …; None for fewer than two."""
+    """Return the slope of the least-squares line through scores at 0, 1, 2, …; None for fewer than two scores."""
     if len(scores) < 2:
         return None
     middle, mean = (len(scores) - 1) / 2, statistics.fmean(scores)

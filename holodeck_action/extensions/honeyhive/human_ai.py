@@ -1,27 +1,27 @@
-"""Labels beside the verdicts of a judge, answer by answer, in the shape of HoneyHive's human and AI evaluations."""
+"""Compares human labels with a judge's verdicts, answer by answer, as HoneyHive's human and AI evaluations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from holodeck_action.decide.case_verdicts import judge_evaluation
-from holodeck_action.extensions.calibration.labelled_answers import Labels
-from holodeck_action.extensions.calibration.matching import Compared, Matched, judges_of
+from holodeck_action.extensions.calibration.labels import Labels
+from holodeck_action.extensions.calibration.matching import LabelledEvaluation, MatchedLabels, judge_models
+from holodeck_action.extensions.honeyhive.honeyhive_models import AIEvaluation, HumanAIEvaluation, HumanEvaluation
 from holodeck_action.extensions.honeyhive.honeyhive_patterns import derived_id
-from holodeck_action.extensions.honeyhive.results_honeyhive import AIEvaluation, HumanAIEvaluation, HumanEvaluation
 
 
-def human_ai_evaluations(labels: Labels, matched: Matched) -> Iterator[HumanAIEvaluation]:
-    """Yield one comparison for each label; people are numbered by their columns."""
-    for item in matched.compared:
+def human_ai_evaluations(labels: Labels, matched: MatchedLabels) -> Iterator[HumanAIEvaluation]:
+    """Yield one comparison per label; annotators are numbered by the column of their labels."""
+    for item in matched.pairs:
         for number, label in enumerate(item.row.labels, start=1):
             if label is not None:
-                yield _compared(item, number, label, labels, matched.metric)
+                yield _compare(item, number, label, labels, matched.metric)
 
 
-def _compared(item: Compared, number: int, label: float, labels: Labels, metric: str) -> HumanAIEvaluation:
+def _compare(item: LabelledEvaluation, number: int, label: float, labels: Labels, metric: str) -> HumanAIEvaluation:
     evaluation = item.evaluation
-    agreement, said = _score_agreement(item, label) if labels.scores else _verdict_agreement(item, label)
+    agreement, explanation = _score_agreement(item, label) if labels.scores else _verdict_agreement(item, label)
     who = f"human_{number}"
     score = evaluation.score
     return HumanAIEvaluation(
@@ -34,28 +34,34 @@ def _compared(item: Compared, number: int, label: float, labels: Labels, metric:
         status="completed" if agreement is not None else "failed",
         human_evaluation=HumanEvaluation(who, label, None),
         ai_evaluation=AIEvaluation(
-            model=", ".join(sorted(judges_of(evaluation))) or None,
+            model=", ".join(sorted(judge_models(evaluation))) or None,
             score=float(score) if isinstance(score, int | float) else None,
             explanation=evaluation.explanation,
         ),
         agreement_score=agreement,
-        discrepancy_analysis=said,
+        discrepancy_analysis=explanation,
         sample_size=1,
     )
 
 
-def _verdict_agreement(item: Compared, label: float) -> tuple[float | None, str]:
-    """Return 1 for equal verdicts and 0 for others; None where the judge gave none."""
+def _verdict_agreement(item: LabelledEvaluation, label: float) -> tuple[float | None, str]:
+    """Return 1 if the judge's verdict agrees with the label, else 0, and an explanation.
+
+    The number is None if the judge gave no verdict.
+    """
     outcome = judge_evaluation(item.evaluation).outcome
     if outcome not in ("passed", "failed"):
         return None, "the judge gave no verdict"
     human = "passed" if label == 1.0 else "failed"
-    said = f"both say {human}" if human == outcome else f"people say {human}, the judge says {outcome}"
-    return float(human == outcome), said
+    explanation = f"both say {human}" if human == outcome else f"people say {human}, the judge says {outcome}"
+    return float(human == outcome), explanation
 
 
-def _score_agreement(item: Compared, label: float) -> tuple[float | None, str]:
-    """Return 1 − |difference| of two scores 0..1; None where the judge gave none."""
+def _score_agreement(item: LabelledEvaluation, label: float) -> tuple[float | None, str]:
+    """Return 1 − |difference| of the judge's score and the label, both 0..1, and an explanation.
+
+    The number is None if the judge gave no score.
+    """
     score = item.evaluation.score
     if not isinstance(score, int | float):
         return None, "the judge gave no score"

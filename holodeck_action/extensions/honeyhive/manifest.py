@@ -1,4 +1,4 @@
-"""What the extension `honeyhive` adds."""
+"""The manifest of the extension `honeyhive`."""
 
 from __future__ import annotations
 

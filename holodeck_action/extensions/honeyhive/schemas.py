@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from holodeck_action.extensions.honeyhive.results_honeyhive import (
+from holodeck_action.extensions.honeyhive.honeyhive_models import (
     KINDS,
     EvaluationBatch,
     HoneyHiveExport,
@@ -16,15 +16,15 @@ _KINDS = tuple(KINDS.values())
 
 
 def honeyhive() -> dict[str, Any]:
-    """Return the schema (draft 2020-12) of what `export --format honeyhive` writes."""
+    """Return the JSON Schema (draft 2020-12) of the output of `export --format honeyhive`."""
     return schema_of(HoneyHiveExport, "honeyhive.json", _KINDS)
 
 
 def evaluation_batch() -> dict[str, Any]:
-    """Return the schema (draft 2020-12) of a batch of evaluations."""
+    """Return the JSON Schema (draft 2020-12) of `EvaluationBatch`."""
     return schema_of(EvaluationBatch, "evaluation-batch.json", _KINDS)
 
 
 def multi_evaluation_result() -> dict[str, Any]:
-    """Return the schema (draft 2020-12) of the results of several evaluators."""
+    """Return the JSON Schema (draft 2020-12) of `MultiEvaluationResult`."""
     return schema_of(MultiEvaluationResult, "multi-evaluation-result.json", _KINDS)

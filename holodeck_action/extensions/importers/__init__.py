@@ -1,1 +1,1 @@
-"""Suites of other programs, read and written as ours."""
+"""Import of test suites from promptfoo and DeepEval."""

@@ -1,4 +1,4 @@
-"""What became of each assertion of the imported file: a table that leaves none out."""
+"""The account of an import: one table row for each assertion and setting of the imported file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holodeck_action.text.plain import one_line
 
 
 class Outcome(StrEnum):
-    """How near to the original an imported assertion is, from the best to none."""
+    """How closely an imported assertion matches the original, best first."""
 
     METRIC = "metric"
     """A metric that gives the same verdict."""
@@ -22,22 +22,22 @@ class Outcome(StrEnum):
     SIMILAR = "similar"
     """A metric of the same kind that computes or asks in another way."""
     MISSING = "missing"
-    """Nothing is equal."""
+    """There is no counterpart."""
 
 
 class Row(Struct, frozen=True):
-    """One assertion, or one setting, of the imported file.
+    """The outcome of importing one assertion or one setting.
 
     Attributes:
-        file: where it stands, relative to the imported file's folder.
-        line: its line; 1 is the first.
-        column: its column on that line, or its number on it.
-        source: what it is there, such as `icontains`.
-        becomes: what it is here; empty when nothing is equal.
-        outcome: how near that is.
-        note: what differs and what to do; may be empty.
-        cases: how many of the written cases have it; 0 for a setting.
-        asserts: whether it is an assertion: settings do not count in the totals.
+        file: the file that contains the assertion, relative to the folder of the imported file.
+        line: line in the file, from 1.
+        column: column in the line, or the number of the assertion on the line.
+        source: name of the assertion in the imported file, such as `icontains`.
+        becomes: name of the counterpart in the written suite; empty if there is no counterpart.
+        outcome: how closely the counterpart matches.
+        note: differences from the original and what to do about them; may be empty.
+        cases: number of written cases with the assertion; 0 for a setting.
+        asserts: whether this is an assertion; settings are not counted in the totals.
     """
 
     file: str
@@ -56,14 +56,17 @@ _WORDS = {
     Outcome.METRIC: "as metrics",
     Outcome.GRADER: "as graders",
     Outcome.SIMILAR: "as similar metrics",
-    Outcome.MISSING: "without an equal",
+    Outcome.MISSING: "without an equivalent",
 }
 _SHOWN = 300
 """Characters of a cell."""
 
 
-def merged(rows: Iterable[Row]) -> tuple[Row, ...]:
-    """Put the rows of one assertion together, whose cases add up and whose worst outcome stays, in the file's order."""
+def merge_rows(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Merge the rows of the same assertion: add up their cases and keep the worst outcome.
+
+    The result is sorted by position in the imported files.
+    """
     found: dict[tuple[str, int, int, str, bool], Row] = {}
     for row in rows:
         key = (row.file, row.line, row.column, row.source, row.asserts)
@@ -79,53 +82,53 @@ def merged(rows: Iterable[Row]) -> tuple[Row, ...]:
     return tuple(sorted(found.values(), key=lambda row: (row.file, row.line, row.column)))
 
 
-def missing(rows: Iterable[Row]) -> Sequence[Row]:
-    """Return the assertions and settings without an equal."""
+def unmatched_rows(rows: Iterable[Row]) -> Sequence[Row]:
+    """Return the rows without a counterpart, both assertions and settings."""
     return [row for row in rows if row.outcome is Outcome.MISSING]
 
 
-def totals(rows: Sequence[Row]) -> str:
-    """Say how many assertions there are, and what became of them."""
+def totals_text(rows: Sequence[Row]) -> str:
+    """Return a sentence with the number of assertions, in total and for each outcome."""
     asserting = [row for row in rows if row.asserts]
     counts = {outcome: sum(row.outcome is outcome for row in asserting) for outcome in Outcome}
     told = ", ".join(f"{count} {_WORDS[outcome]}" for outcome, count in counts.items() if count)
     return f"{len(asserting)} assertion{'' if len(asserting) == 1 else 's'}{': ' if told else ''}{told}"
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return the account as aligned columns and the totals."""
-    cells = [("line", "assertion", "becomes", "note"), *((_place(row), *_texts(row)) for row in rows)]
+def account_table(rows: Sequence[Row]) -> str:
+    """Return the account as plain text: aligned columns, then the totals."""
+    cells = [("line", "assertion", "becomes", "note"), *((_position_text(row), *_cell_texts(row)) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(3)]
     lines = [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]) for row in cells
     ]
-    return "".join(f"{line.rstrip()}\n" for line in (*lines, totals(rows)))
+    return "".join(f"{line.rstrip()}\n" for line in (*lines, totals_text(rows)))
 
 
-def markdown(rows: Sequence[Row]) -> str:
-    """Return the account as a table of Markdown and the totals."""
+def account_markdown(rows: Sequence[Row]) -> str:
+    """Return the account as Markdown: a table, then the totals."""
     lines = ["| line | assertion | becomes | note |", "|---|---|---|---|"]
     for row in rows:
-        cells = (_place(row), *_texts(row))
-        lines.append(f"| {' | '.join(_escaped(cell) for cell in cells)} |")
-    return "".join(f"{line}\n" for line in (*lines, "", totals(rows)))
+        cells = (_position_text(row), *_cell_texts(row))
+        lines.append(f"| {' | '.join(_escape(cell) for cell in cells)} |")
+    return "".join(f"{line}\n" for line in (*lines, "", totals_text(rows)))
 
 
-def as_json(rows: Sequence[Row]) -> str:
+def account_json(rows: Sequence[Row]) -> str:
     """Return the account as JSON: a list with the fields of `Row`."""
     return f"{json.dumps(to_builtins(rows), indent=1, ensure_ascii=False)}\n"
 
 
-def _place(row: Row) -> str:
+def _position_text(row: Row) -> str:
     return f"{one_line(row.file)}:{row.line}"
 
 
-def _texts(row: Row) -> tuple[str, str, str]:
-    becomes = one_line(row.becomes, _SHOWN) if row.outcome is not Outcome.MISSING else "no equal"
+def _cell_texts(row: Row) -> tuple[str, str, str]:
+    becomes = one_line(row.becomes, _SHOWN) if row.outcome is not Outcome.MISSING else "no equivalent"
     return one_line(row.source, _SHOWN), becomes, one_line(row.note, _SHOWN)
 
 
-def _escaped(cell: str) -> str:
+def _escape(cell: str) -> str:
     for character in "\\`*_<>[]|":
         cell = cell.replace(character, f"\\{character}")
     return cell

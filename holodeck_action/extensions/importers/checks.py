@@ -1,6 +1,6 @@
-"""What imported graders check. `import` copies what a suite needs of it into the suite, which then needs nothing of us.
+"""The checks of imported assertions. `import` copies the checks that a suite needs into the suite's own grader file.
 
-Every check takes the grader's context and the expected value. It returns whether the answer passes, or a score.
+A check takes the grader's context and the expected value. It returns whether the answer passes, or a score.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def graded(found: Found, threshold: float | None = None, *, negated: bool = False) -> GraderResult:
-    """Turn what a check found into a verdict; a score passes from the threshold on, without one above 0."""
+    """Return the verdict for the result of a check.
+
+    A score passes if it is at least `threshold`, or above 0 if there is no threshold. `negated` reverses the verdict.
+    """
     if not isinstance(found, (bool, int, float)):
         if not negated:
             return found
@@ -39,7 +42,10 @@ def graded(found: Found, threshold: float | None = None, *, negated: bool = Fals
 
 
 def weighted(parts: list[tuple[float, GraderResult]], threshold: float) -> GraderResult:
-    """Compare the weighted mean of scores, which may lie outside of 0 to 1, with a threshold."""
+    """Return the verdict for the weighted mean of several results: it passes if it is at least `threshold`.
+
+    Scores may be outside of 0 to 1.
+    """
     total = summed = 0.0
     for weight, part in parts:
         total += weight
@@ -52,7 +58,9 @@ def weighted(parts: list[tuple[float, GraderResult]], threshold: float) -> Grade
 
 
 def only_reported(check: Callable[[], GraderResult]) -> GraderResult:
-    """Keep the reason of a verdict, or of an exception, that must not fail anything."""
+    """Return the result of a check as a reason without a verdict, so that neither a failure nor an exception fails the
+    case.
+    """
     try:
         result = check()
     except Exception as error:  # noqa: BLE001 - what has no weight cannot fail the case
@@ -61,27 +69,27 @@ def only_reported(check: Callable[[], GraderResult]) -> GraderResult:
 
 
 def not_imported(what: str) -> GraderResult:
-    """Refuse to decide: an assertion without an equal must not pass in silence."""
+    """Raise an error, so that an assertion without a counterpart cannot pass silently."""
     raise NotImplementedError(f"{what} was not imported: replace this grader, or remove it from agent.yaml")
 
 
 def refused(ctx: GraderContext, value: str) -> bool:
-    """Refuse every answer: the program that the assertion comes from ends the case with an error, too."""
+    """Raise an error for every answer: in the original program, the assertion ends each case with an error, too."""
     raise ValueError(f"no answer can pass: {value}")
 
 
 def equals(ctx: GraderContext, value: str) -> bool:
-    """Whether the answer is this text."""
+    """Return whether the answer equals the expected string."""
     return bool(ctx.agent_response == value)
 
 
 def equals_trimmed(ctx: GraderContext, value: str) -> bool:
-    """Whether the answer is this text, without the white space around it."""
+    """Return whether the answer equals the expected string, ignoring white space around the answer."""
     return bool(ctx.agent_response.strip() == value)
 
 
 def same_value(one: Any, other: Any) -> bool:
-    """Whether two values of JSON are equal; true is not 1."""
+    """Return whether two JSON values are equal; `true` differs from 1."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -90,10 +98,10 @@ def same_value(one: Any, other: Any) -> bool:
 
 
 def strict_json(text: str) -> Any:
-    """Read JSON as its standard has it.
+    """Parse JSON; NaN and Infinity, which Python's parser accepts, are errors.
 
     Raises:
-        ValueError: it is not JSON.
+        ValueError: the text is not valid JSON.
     """
 
     def refuse(name: str) -> Any:
@@ -106,7 +114,7 @@ def strict_json(text: str) -> Any:
 
 
 def equals_json(ctx: GraderContext, value: Any) -> bool:
-    """Whether the answer is JSON of this value."""
+    """Return whether the answer is JSON with the expected value."""
     try:
         return same_value(strict_json(ctx.agent_response), value)
     except ValueError:
@@ -114,49 +122,49 @@ def equals_json(ctx: GraderContext, value: Any) -> bool:
 
 
 def contains(ctx: GraderContext, value: str) -> bool:
-    """Whether the answer holds this text."""
+    """Return whether the answer contains the expected string."""
     return value in ctx.agent_response
 
 
 def icontains(ctx: GraderContext, value: str) -> bool:
-    """Whether the answer holds this text in any case."""
+    """Return whether the answer contains the expected string, ignoring case."""
     return value.lower() in ctx.agent_response.lower()
 
 
 def contains_any(ctx: GraderContext, value: list[str]) -> bool:
-    """Whether the answer holds one of these texts."""
+    """Return whether the answer contains at least one of the expected strings."""
     return any(text in ctx.agent_response for text in value)
 
 
 def icontains_any(ctx: GraderContext, value: list[str]) -> bool:
-    """Whether the answer holds one of these texts in any case."""
+    """Return whether the answer contains at least one of the expected strings, ignoring case."""
     return any(text.lower() in ctx.agent_response.lower() for text in value)
 
 
 def contains_all(ctx: GraderContext, value: list[str]) -> bool:
-    """Whether the answer holds all of these texts."""
+    """Return whether the answer contains all expected strings."""
     return all(text in ctx.agent_response for text in value)
 
 
 def icontains_all(ctx: GraderContext, value: list[str]) -> bool:
-    """Whether the answer holds all of these texts in any case."""
+    """Return whether the answer contains all expected strings, ignoring case."""
     return all(text.lower() in ctx.agent_response.lower() for text in value)
 
 
 def starts_with(ctx: GraderContext, value: str) -> bool:
-    """Whether the answer starts with this text."""
+    """Return whether the answer starts with the expected string."""
     return bool(ctx.agent_response.startswith(value))
 
 
 def regex(ctx: GraderContext, value: str) -> bool:
-    """Whether the pattern, which was translated from JavaScript, is found in the UTF-16 units of the answer."""
+    """Return whether a pattern, translated from JavaScript, matches anywhere in the UTF-16 code units of the answer."""
     data = ctx.agent_response.encode("utf-16-le", "surrogatepass")
     units = "".join(chr(data[at] | data[at + 1] << 8) for at in range(0, len(data), 2))
     return re.search(value, units, re.ASCII) is not None
 
 
 def full_match(ctx: GraderContext, value: str, ignore_case: bool = False) -> bool:
-    """Whether the pattern matches the whole answer without the white space around it."""
+    """Return whether a pattern matches the whole answer, ignoring white space around the answer."""
     return re.fullmatch(value, ctx.agent_response.strip(), re.IGNORECASE if ignore_case else 0) is not None
 
 
@@ -165,18 +173,18 @@ SPACES = "\t\n\x0b\x0c\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) 
 
 
 def words_of(text: str) -> list[str]:
-    """Split a text at white space of JavaScript."""
+    """Return the words of a string, split at the characters that JavaScript regards as white space."""
     return [word for word in re.split(f"[{SPACES}]+", text) if word]
 
 
 def word_count(ctx: GraderContext, value: dict[str, float]) -> bool:
-    """Whether the number of words, which white space separates, is within `min` and `max`."""
+    """Return whether the number of words in the answer is from `min` to `max`."""
     words = len(words_of(ctx.agent_response))
     return value.get("min", 0) <= words <= value.get("max", math.inf)
 
 
 def is_json(ctx: GraderContext, value: Any) -> bool:
-    """Whether the answer is JSON that fits the schema (draft 7), if there is one."""
+    """Return whether the answer is JSON that matches the schema (draft 7), if there is a schema."""
     try:
         found = strict_json(ctx.agent_response)
     except ValueError:
@@ -185,14 +193,17 @@ def is_json(ctx: GraderContext, value: Any) -> bool:
 
 
 def is_email(text: Any) -> bool:
-    """Whether a text is an address: atoms of RFC 5322 with dots, and a domain of two names or more."""
+    """Return whether a value is an email address: atoms of RFC 5322 with dots, and a domain of at least two names.
+
+    A value that is not a string is accepted, as JSON Schema requires of formats.
+    """
     atom, name = r"[a-z0-9!#$%&'*+/=?^_`{|}~-]+", "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
     form = rf"{atom}(?:\.{atom})*@(?:{name}\.)+{name}"
     return not isinstance(text, str) or re.fullmatch(form, text, re.IGNORECASE | re.ASCII) is not None
 
 
 def fits(found: Any, schema: Any) -> bool:
-    """Whether a value fits a JSON schema (draft 7), which must hold all that it refers to: nothing is downloaded."""
+    """Return whether a value matches a JSON schema (draft 7); references outside of the schema are never downloaded."""
     from jsonschema import Draft7Validator, FormatChecker
     from referencing import Registry
 
@@ -202,9 +213,10 @@ def fits(found: Any, schema: Any) -> bool:
 
 
 def json_objects(text: str, inside: bool) -> list[Any]:
-    """Find the objects of a text from each brace to the one that closes it; None for what is no JSON.
+    """Return the JSON objects in a string, each from an opening brace to the brace that closes it.
 
-    Braces in texts are counted, too, as promptfoo does. `inside` looks for objects in what is no JSON.
+    Text between such braces that is not JSON gives None. As in promptfoo, braces within JSON strings count, too. With
+    `inside`, objects are also sought within text that is not JSON.
     """
     closed: dict[int, int] = {}
     opened: list[int] = []
@@ -229,19 +241,21 @@ def json_objects(text: str, inside: bool) -> list[Any]:
 
 
 def contains_json(ctx: GraderContext, value: Any) -> bool:
-    """Whether an object of JSON stands in the answer, one that fits the schema (draft 7) if there is one."""
+    """Return whether the answer contains a JSON object that matches the schema (draft 7), if there is a schema."""
     objects = json_objects(ctx.agent_response, value is None)
     return any(found is not None and (value is None or fits(found, value)) for found in objects)
 
 
 def contains_no_json(ctx: GraderContext, value: Any) -> bool:
-    """Whether no such object stands in the answer, and nothing that promptfoo might read as one."""
+    """Return whether the answer contains no such JSON object, and no text that promptfoo might parse as one."""
     objects = json_objects(ctx.agent_response, False)
     return all(found is not None and value is not None and not fits(found, value) for found in objects)
 
 
 def levenshtein(ctx: GraderContext, value: str, most: float = 5) -> bool:
-    """Whether the edit distance to a text is at most this; counted in UTF-16 units, as JavaScript does."""
+    """Return whether the edit distance from the expected string is at most `most`, in UTF-16 code units as in
+    JavaScript.
+    """
     one, other = (text.encode("utf-16-le", "surrogatepass") for text in (ctx.agent_response, value))
     left, right = ([text[at : at + 2] for at in range(0, len(text), 2)] for text in (one, other))
     row = list(range(len(right) + 1))
@@ -253,12 +267,12 @@ def levenshtein(ctx: GraderContext, value: str, most: float = 5) -> bool:
 
 
 def n_grams(words: list[str], size: int) -> Counter[tuple[str, ...]]:
-    """Count the sequences of so many words."""
+    """Return the sequences of `size` words with their counts."""
     return Counter(tuple(words[at : at + size]) for at in range(len(words) - size + 1))
 
 
 def bleu(ctx: GraderContext, value: list[str]) -> float:
-    """BLEU of lower-cased words that white space separates: effective order up to 4, precision 0 counts as 1e-7."""
+    """Return the BLEU score of lower-cased words with effective order up to 4; a precision of 0 counts as 1e-7."""
     words, references = words_of(ctx.agent_response.lower()), [words_of(text.lower()) for text in value]
     if not words:
         return 0.0
@@ -273,7 +287,9 @@ def bleu(ctx: GraderContext, value: list[str]) -> float:
 
 
 def gleu(ctx: GraderContext, value: list[str]) -> float:
-    """Google-BLEU of lower-cased words without final dots: the smaller of precision and recall of n-grams up to 4."""
+    """Return the Google-BLEU score of lower-cased words without final dots: the smaller of the precision and recall of
+    n-grams up to 4, and the best over the references.
+    """
 
     def words(text: str) -> list[str]:
         found = [word.rstrip(".") for word in words_of(text.lower())]
@@ -292,28 +308,28 @@ def gleu(ctx: GraderContext, value: list[str]) -> float:
 
 
 def named_so(name: str, pattern: str) -> bool:
-    """Whether the name of a tool fits a pattern with `*` and `?`, in any case."""
+    """Return whether the name of a tool matches a pattern with the wildcards `*` and `?`, ignoring case."""
     return fnmatch.fnmatchcase(name.lower(), pattern.lower().replace("[", "[[]"))
 
 
 def tools_used(ctx: GraderContext, value: list[str]) -> bool:
-    """Whether every one of these tools was called."""
+    """Return whether all expected tools were called."""
     return all(any(named_so(call.name, pattern) for call in ctx.tool_invocations) for pattern in value)
 
 
 def tools_unused(ctx: GraderContext, value: list[str]) -> bool:
-    """Whether none of these tools was called."""
+    """Return whether none of the given tools was called."""
     return not any(named_so(call.name, pattern) for call in ctx.tool_invocations for pattern in value)
 
 
 def tool_count(ctx: GraderContext, value: dict[str, Any]) -> bool:
-    """Whether the number of calls of the tool `name` is within `min` and `max`."""
+    """Return whether the number of calls of the tool `name` is from `min` to `max`."""
     count = sum(named_so(call.name, value.get("name", "*")) for call in ctx.tool_invocations)
     return bool(value.get("min", 0) <= count <= value.get("max", math.inf))
 
 
 def tool_sequence(ctx: GraderContext, value: dict[str, Any]) -> bool:
-    """Whether the tools `steps` were called in this order; with `exact` no others."""
+    """Return whether the tools in `steps` were called in this order; with `exact`, whether no other tool was called."""
     names, steps = [call.name for call in ctx.tool_invocations], value["steps"]
     if value["exact"]:
         return len(names) == len(steps) and all(map(named_so, names, steps))
@@ -322,7 +338,7 @@ def tool_sequence(ctx: GraderContext, value: dict[str, Any]) -> bool:
 
 
 def holds(found: Any, wanted: Any) -> bool:
-    """Whether a value has everything that is wanted of it; objects may have more."""
+    """Return whether a value contains the expected value: objects may have further keys, other values must be equal."""
     if isinstance(wanted, dict):
         return isinstance(found, dict) and all(key in found and holds(found[key], wanted[key]) for key in wanted)
     if isinstance(wanted, list):
@@ -331,13 +347,13 @@ def holds(found: Any, wanted: Any) -> bool:
 
 
 def tool_args(ctx: GraderContext, value: dict[str, Any]) -> bool:
-    """Whether one call of the tool `name` has the arguments `args`; with `exact` no others."""
+    """Return whether a call of the tool `name` has the arguments `args`; with `exact`, no others are allowed."""
     match = same_value if value["exact"] else holds
     return any(named_so(call.name, value["name"]) and match(call.args, value["args"]) for call in ctx.tool_invocations)
 
 
 def tool_call_f1(ctx: GraderContext, value: list[str]) -> float:
-    """F1 of the names of called tools, as sets."""
+    """Return the F1 score of the set of called tools against the set of expected tools."""
     called, wanted = {call.name for call in ctx.tool_invocations}, set(value)
     shared = len(called & wanted)
     return 2 * shared / (len(called) + len(wanted)) if shared else 0.0

@@ -1,4 +1,4 @@
-"""Code of imported assertions, run as the program runs it that they come from. `import` copies it into the suite."""
+"""Runs the code of imported assertions as the original program does. `import` copies these functions into the suite."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ SNAKE = {"pass_": "pass", "named_scores": "namedScores", "component_results": "c
 
 
 def verdict(result: Any, least: float | None = None) -> GraderResult:
-    """Read an object that decides, which needs `pass`, `score` and `reason`; with `least`, a lower score fails.
+    """Return the verdict in an object with `pass`, `score` and `reason`, as code returns it.
+
+    Args:
+        least: lowest passing score, in addition to `pass`; None if `pass` alone decides.
 
     Raises:
-        TypeError: it does not decide.
+        TypeError: the result is not such an object.
     """
     wanted = "a boolean, a number, or an object with pass (boolean), score (number) and reason (text)"
     if not isinstance(result, dict):
@@ -53,20 +56,21 @@ def verdict(result: Any, least: float | None = None) -> GraderResult:
 
 
 def script_result(result: Any) -> Found:
-    """Read what JavaScript returned: a boolean, a number, or an object that decides; a text decides nothing.
+    """Return the result of JavaScript code: a boolean, a number, or the verdict in an object.
 
     Raises:
-        TypeError: it is none of them.
+        TypeError: the result has another type.
     """
     return result if isinstance(result, (bool, int, float)) else verdict(result)
 
 
 def python_result(result: Any, least: float | None = None) -> Found:
-    """Read what Python returned: as from JavaScript, or a text with a boolean, a number, or an object as JSON.
+    """Return the result of Python code: as for JavaScript, and a string may contain a boolean, a number, or an object
+    as JSON.
 
     Raises:
-        TypeError: it is none of them.
-        ValueError: the text is no JSON, or the number none.
+        TypeError: the result has another type or form.
+        ValueError: the string is not valid JSON, or the number is not finite.
     """
     if isinstance(result, str):
         word = result.lower()
@@ -89,7 +93,7 @@ def python_result(result: Any, least: float | None = None) -> Found:
 
 
 def python_file(ctx: GraderContext, value: dict[str, Any]) -> Found:
-    """Call the function of an assertion in a Python file with the answer and its context."""
+    """Return the result of an assertion's function in a Python file, called with the answer and its context."""
     path = Path(__file__).parent / value["file"]
     spec = importlib.util.spec_from_file_location("imported_assertion", path)
     assert spec is not None
@@ -101,7 +105,9 @@ def python_file(ctx: GraderContext, value: dict[str, Any]) -> Found:
 
 
 def answer(ctx: GraderContext, value: dict[str, Any]) -> Any:
-    """Return the answer as code gets it: as data where answers follow a schema (`json`), else as text."""
+    """Return the answer as code receives it: parsed if answers follow a schema (`json`) and this one is JSON, else a
+    string.
+    """
     try:
         return json.loads(ctx.agent_response) if value.get("json") else ctx.agent_response
     except ValueError:
@@ -109,7 +115,7 @@ def answer(ctx: GraderContext, value: dict[str, Any]) -> Any:
 
 
 def called_with(ctx: GraderContext, value: dict[str, Any]) -> dict[str, Any]:
-    """Return the context that the code of an assertion gets."""
+    """Return the context that an assertion's code receives: the prompt, variables and configuration."""
     return {"prompt": ctx.turn_input, "vars": value.get("vars", {}), "config": value.get("config")}
 
 
@@ -145,20 +151,20 @@ run().then((result) => end({result}, 0)).catch((error) => end({error: String(err
 
 
 def javascript(ctx: GraderContext, value: dict[str, Any]) -> Found:
-    """Run the JavaScript of an assertion in Node.js, which must be installed."""
+    """Return the result of an assertion's JavaScript, run in Node.js, which must be installed."""
     return script_result(in_node(value, answer(ctx, value), called_with(ctx, value)))
 
 
 def in_node(value: dict[str, Any], output: Any, context: dict[str, Any]) -> Any:
-    """Return what JavaScript returns for an answer.
+    """Run JavaScript in Node.js and return its result.
 
     Raises:
-        RuntimeError: it throws, or Node.js is missing.
+        RuntimeError: the code throws an exception, or Node.js is not installed.
     """
     given = {"code": value.get("code"), "file": value.get("file"), "name": value.get("name")}
     told = json.dumps({**given, "output": output, "context": context})
     try:
-        # What the code prints is not its result, which comes on a channel of its own.
+        # What the code prints is not its result, which comes on its own channel.
         command = ["sh", "-c", 'exec node -e "$0" 3>&1 1>&2', RUN_JAVASCRIPT]
         done = subprocess.run(
             command, input=told, capture_output=True, text=True, cwd=Path(__file__).parent, check=False

@@ -19,17 +19,26 @@ if TYPE_CHECKING:
 @click.argument("file", type=PATH)
 @click.option("-o", "--output-dir", "folder", type=PATH, metavar="DIR", help="Write here [default: FILE's folder].")
 @click.option("--report", type=PATH, metavar="FILE", help="Write the account here, too: JSON or Markdown by its name.")
-@click.option("--allow-missing", is_flag=True, help="Leave comments for what has no equal, and end with exit code 0.")
+@click.option(
+    "--allow-missing",
+    is_flag=True,
+    help="Write a comment for everything that has no equivalent, and end with exit code 0.",
+)
 @click.option("--prove", is_flag=True, help="Write nothing; compare with promptfoo, which must be installed.")
-@click.option("--answers", type=PATH, metavar="FILE", help="With --prove: more answers, each a line of JSON.")
+@click.option(
+    "--answers",
+    type=PATH,
+    metavar="FILE",
+    help="With --prove: a file of further answers to grade, one JSON value on each line.",
+)
 @click.pass_obj
 def import_(caller: Caller, /, *, prove: bool, answers: GivenPath | None, **given: Any) -> int:
     """Write the suite in FILE, of another PROGRAM, as agent.yaml with its policy file and graders.
 
-    Prints what became of every assertion. No code of FILE is run, and no existing file is changed.
+    Prints the outcome of every assertion. No code of FILE is run, and no existing file is changed.
 
     Exit code 0: everything was imported; 1: something has no equal; 2: FILE cannot be used. With --prove 0: both
-    programs give equal verdicts on the recorded answers; 1: they differ; 2: that cannot be told.
+    programs give equal verdicts on the recorded answers; 1: they differ; 2: they cannot be compared.
 
     \b
     Examples:
@@ -37,9 +46,11 @@ def import_(caller: Caller, /, *, prove: bool, answers: GivenPath | None, **give
       holodeck-action import promptfoo promptfooconfig.yaml --prove
       holodeck-action import deepeval tests/test_support.py -o evaluation
     """
-    from holodeck_action.extensions.importers.import_suite import Importing, import_suite
-    from holodeck_action.extensions.importers.prove import Proving, prove_import
+    from holodeck_action.extensions.importers.import_suite import ImportOptions, import_suite
+    from holodeck_action.extensions.importers.prove import ProofOptions, prove_import
 
     if prove or answers:
-        return prove_import(Proving(prove=prove, answers=answers, program=given["program"], file=given["file"]), caller)
-    return import_suite(Importing(**given), caller)
+        return prove_import(
+            ProofOptions(prove=prove, answers=answers, program=given["program"], file=given["file"]), caller
+        )
+    return import_suite(ImportOptions(**given), caller)

@@ -1,7 +1,7 @@
-"""The conversion of an imported file, which is done in a process with limits: no file can hold up the command.
+"""Converts an imported file in a worker process with limits on time and memory.
 
-Nothing of an imported file is parsed, rendered or matched in our own process, and the secrets of the job are not in
-the other one. What comes back is texts and an account of them.
+The command's own process never parses the file, renders its templates or matches its patterns. The worker process does
+not get the job's secrets; it returns the files to write and the account.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from holodeck_action.extensions.importers.accounting import Row, merged
+from holodeck_action.extensions.importers.accounting import Row, merge_rows
 from holodeck_action.extensions.importers.proof import Proof
 from holodeck_action.extensions.importers.source import Source
-from holodeck_action.extensions.importers.written import Imported, files_of
+from holodeck_action.extensions.importers.written import ImportResult, files_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 SECONDS = 120.0
-"""Longest time that an import may take."""
+"""Time limit of an import."""
 
 
 class Reader(Protocol):
-    """Reads the file of another program."""
+    """Reads a file of promptfoo or DeepEval."""
 
-    def __call__(self, source: Source, out: Path, *, allow_missing: bool) -> Imported:
-        """Return the suites for the absolute folder `out`.
+    def __call__(self, source: Source, out: Path, *, allow_missing: bool) -> ImportResult:
+        """Return the suites to write to the absolute folder `out`.
 
         Raises:
-            ConfigurationError: it is no such file.
+            ConfigurationError: the file is not of the expected kind.
         """
 
 
 class Conversion(Struct, frozen=True):
-    """What is to be converted.
+    """The input of a conversion.
 
     Attributes:
         program: `promptfoo` or `deepeval`.
-        file: the file, absolute.
-        shown: how the user wrote it.
-        folder: where the suites go, absolute.
-        cwd: the working folder, absolute.
-        allow_missing: whether assertions without an equal are accepted.
+        file: absolute path of the file to import.
+        shown: path of the file as the user wrote it, for messages.
+        folder: absolute path of the output folder.
+        cwd: absolute path of the working folder.
+        allow_missing: whether assertions without a counterpart are accepted.
         node: whether Node.js is on the PATH.
-        answers: of a proof: texts that every assertion is given, too.
+        answers: further answers that each assertion grades in a proof.
     """
 
     program: str
@@ -60,20 +60,20 @@ class Conversion(Struct, frozen=True):
     answers: Sequence[str] = ()
 
     def source(self) -> Source:
-        """Return the file."""
+        """Return an object that reads the file to import."""
         return Source(Path(self.file), self.shown, Path(self.cwd), node=self.node)
 
 
-class Converted(Struct, frozen=True):
-    """What was converted.
+class ConversionResult(Struct, frozen=True):
+    """The result of a conversion.
 
     Attributes:
-        folders: of the suites, relative to the output folder; empty for that folder itself.
-        files: each one's path below the output folder, and its text.
-        rows: what became of every assertion.
-        read: the files that the imported one names and that were read.
-        problems: why nothing was converted; empty if it was.
-        proof: what both programs are to grade, where that was asked for.
+        folders: folders of the suites, relative to the output folder; empty for the output folder itself.
+        files: contents of the files to write, by path relative to the output folder.
+        rows: rows of the account, one for each assertion and setting.
+        read: files that were read because the imported file refers to them.
+        problems: reasons why the conversion failed; empty if it succeeded.
+        proof: input of both programs for a proof; None unless a proof was requested.
     """
 
     folders: Sequence[str] = ()
@@ -84,41 +84,41 @@ class Converted(Struct, frozen=True):
     proof: Proof | None = None
 
 
-def converted(asked: Conversion, environ: Mapping[str, str], seconds: float = SECONDS) -> Converted:
-    """Convert a file in a process with limits.
+def convert_in_process(asked: Conversion, environ: Mapping[str, str], seconds: float = SECONDS) -> ConversionResult:
+    """Convert a file in a worker process with limits on time and memory.
 
     Args:
-        asked: the file.
-        environ: the job's environment; the process sees only what an interpreter needs of it.
-        seconds: longest time that it may take.
+        asked: the file and the options.
+        environ: the job's environment, of which the worker only gets the variables that an interpreter needs.
+        seconds: time limit in seconds.
 
     Raises:
-        ConfigurationError: it cannot be converted, or needs more time or memory than it may.
+        ConfigurationError: the file cannot be converted, or the conversion exceeds its limit of time or memory.
     """
-    return _computed("convert", asked, environ, seconds)
+    return _call_in_process("convert", asked, environ, seconds)
 
 
-def proved(asked: Conversion, environ: Mapping[str, str]) -> Proof:
-    """Make what both programs are to grade, in a process with limits.
+def prove_in_process(asked: Conversion, environ: Mapping[str, str]) -> Proof:
+    """Return the input of both programs for `--prove`, built in a worker process with limits on time and memory.
 
     Raises:
-        ConfigurationError: as for `converted`, or there is nothing to compare.
+        ConfigurationError: as for `convert_in_process`, or there is nothing to compare.
     """
-    made = _computed("make_proof", asked, environ, SECONDS).proof
+    made = _call_in_process("make_proof", asked, environ, SECONDS).proof
     assert made is not None
     return made
 
 
-def _computed(function: str, asked: Conversion, environ: Mapping[str, str], seconds: float) -> Converted:
-    # Not needed inside the process.
+def _call_in_process(function: str, asked: Conversion, environ: Mapping[str, str], seconds: float) -> ConversionResult:
+    # The process that converts does not need these modules.
     from holodeck_action.record.agent_errors import AgentError
-    from holodeck_action.targets.templates.computing import Computing
+    from holodeck_action.targets.templates.computing import ComputationPool
     from holodeck_action.text.redaction import Redactor
     from holodeck_action.text.secrets import environment_secrets
 
     async def compute() -> Any:
         redact = Redactor(environment_secrets(environ)).text
-        computing = Computing(environ, redact, seconds, __name__)
+        computing = ComputationPool(environ, redact, seconds, __name__)
         try:
             given = msgspec.to_builtins(asked)
             return await computing.call(function, {"asked": given}, what=f"{asked.shown}: the import", code="import")
@@ -126,7 +126,7 @@ def _computed(function: str, asked: Conversion, environ: Mapping[str, str], seco
             await computing.close()
 
     try:
-        made = msgspec.convert(asyncio.run(compute()), Converted)
+        made = msgspec.convert(asyncio.run(compute()), ConversionResult)
     except AgentError as error:
         raise ConfigurationError([error.message]) from None
     if made.problems:
@@ -135,50 +135,58 @@ def _computed(function: str, asked: Conversion, environ: Mapping[str, str], seco
 
 
 def make_proof(asked: Mapping[str, Any], seconds: float) -> str:
-    """Return a proof for a `Conversion`, as `convert` does."""
-    # As for a conversion, nothing that reads the file is imported by whoever asks for it.
-    from holodeck_action.extensions.importers.promptfoo.proving import proof_of
+    """Build a proof in the worker process; argument and result have the same form as for `convert`."""
+    # The calling process does not need this module.
+    from holodeck_action.extensions.importers.promptfoo.proving import build_proof
 
     given = msgspec.convert(asked, Conversion)
     try:
-        made = Converted(proof=proof_of(given.source(), Path(given.folder), given.answers))
+        made = ConversionResult(proof=build_proof(given.source(), Path(given.folder), given.answers))
     except ConfigurationError as error:
-        made = Converted(problems=error.lines)
+        made = ConversionResult(problems=error.lines)
     except RecursionError:
-        made = Converted(problems=[f"{given.shown}: something in it is nested too deeply"])
+        made = ConversionResult(problems=[f"{given.shown}: something in it is nested too deeply"])
     return msgspec.json.encode({"value": made}).decode()
 
 
 def convert(asked: Mapping[str, Any], seconds: float) -> str:
-    """Return what a `Conversion` gives, as `{value}` in JSON; called in the process, which ends after `seconds`."""
-    return msgspec.json.encode({"value": _convert(msgspec.convert(asked, Conversion))}).decode()
+    """Convert a file in the worker process.
+
+    Args:
+        asked: a `Conversion` as plain data.
+        seconds: time limit, which the caller enforces.
+
+    Returns:
+        A `ConversionResult` as the JSON `{"value": …}`.
+    """
+    return msgspec.json.encode({"value": _convert_file(msgspec.convert(asked, Conversion))}).decode()
 
 
-def _convert(asked: Conversion) -> Converted:
-    # Not needed to ask for a conversion.
-    from holodeck_action.extensions.importers.readback import problems_of
+def _convert_file(asked: Conversion) -> ConversionResult:
+    # The calling process does not need these modules.
+    from holodeck_action.extensions.importers.readback import readback_problems
 
     source = asked.source()
     try:
-        found = _reader(asked.program)(source, Path(asked.folder), allow_missing=asked.allow_missing)
+        found = _reader_of(asked.program)(source, Path(asked.folder), allow_missing=asked.allow_missing)
         files: dict[str, str] = {}
         changed: list[str] = []
         for suite in found.suites:
             made = files_of(suite)
-            changed += problems_of(suite, made)
+            changed += readback_problems(suite, made)
             files |= made
     except ConfigurationError as error:
-        return Converted(problems=error.lines)
+        return ConversionResult(problems=error.lines)
     except RecursionError:
-        return Converted(problems=[f"{asked.shown}: something in it is nested too deeply"])
+        return ConversionResult(problems=[f"{asked.shown}: something in it is nested too deeply"])
     if changed:
-        return Converted(problems=changed)
+        return ConversionResult(problems=changed)
     folders = [suite.folder for suite in found.suites]
-    return Converted(folders, files, merged(found.rows), [os.fspath(path) for path in source.read])
+    return ConversionResult(folders, files, merge_rows(found.rows), [os.fspath(path) for path in source.files_read])
 
 
-def _reader(program: str) -> Reader:
-    """Return what reads a file of this program."""
+def _reader_of(program: str) -> Reader:
+    """Return the function that reads files of `promptfoo` or `deepeval`."""
     if program == "promptfoo":
         from holodeck_action.extensions.importers.promptfoo import convert as promptfoo
 

@@ -1,4 +1,4 @@
-"""The Python file with the graders of an imported suite: one function for each assertion that is no metric of ours."""
+"""The Python file with the graders of an imported suite, for assertions that become graders instead of metrics."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from holodeck_action.extensions.importers.names import Names
 from holodeck_action.text.foreign import read_file
 
 MODULE = "imported_graders"
-"""Name of the module that the suite's folder gets."""
+"""Name of the module in the suite's folder."""
 CHECKS = ("checks.py", "checks_code.py")
-"""Our modules of which it takes what its graders need."""
+"""Modules of this package from which the file copies the functions that its graders need."""
 
 
 class Check(Struct, frozen=True):
-    """What one grader does.
+    """The check that a grader performs.
 
     Attributes:
-        name: the function's name, unless another assertion took it.
-        told: where it comes from, such as `promptfooconfig.yaml:12: contains`.
-        function: the check, a function of `checks.py`.
-        value: what the check compares with: a value of JSON.
-        options: further arguments of the check.
-        threshold: lowest passing score; None where the check gives a boolean, or any score above 0 passes.
-        negated: whether it passes when the check does not.
-        reported: whether it can fail nothing.
-        code: instead of a check, the body of a Python function of `output` and `context`.
-        parts: instead of a check, other checks and their weights, whose mean is compared with the threshold.
+        name: preferred name of the grader's function.
+        told: position and type of the assertion, such as `promptfooconfig.yaml:12: contains`.
+        function: name of the function in `checks.py` or `checks_code.py`.
+        value: expected value, as JSON data.
+        options: further keyword arguments of the function.
+        threshold: lowest passing score; None if the check returns a boolean, or any score above 0 passes.
+        negated: whether the grader passes when the check fails.
+        reported: whether the result is only reported and cannot fail the case.
+        code: body of a Python function with the parameters `output` and `context`, used instead of `function`.
+        parts: checks with their weights, used instead of `function`; their weighted mean score is compared with the
+            threshold.
     """
 
     name: str
@@ -49,21 +50,21 @@ class Check(Struct, frozen=True):
     parts: tuple[tuple[float, Check], ...] = ()
 
     def key(self) -> str:
-        """Return what two checks have in common that are one function: all but the value."""
+        """Return a key of everything except the value; checks with equal keys can share one function."""
         inner = [(weight, part.key(), part.value) for weight, part in self.parts]
         bare = (self.name, self.told, self.function, dict(self.options), self.threshold, self.negated, self.reported)
         return json.dumps([bare, self.code, inner], sort_keys=True)
 
 
-class Became(Struct, frozen=True):
-    """What an assertion or metric of another program is here.
+class Counterpart(Struct, frozen=True):
+    """The metric or grader that replaces an assertion or metric of another program.
 
     Attributes:
-        outcome: how near that is.
-        name: what it is called.
-        metric: an entry of `evaluations`; None where a check is one.
-        check: a grader; None where a metric is one.
-        note: what differs, and what to do.
+        outcome: how closely the counterpart matches the original.
+        name: name of the metric or grader.
+        metric: the metric's entry in `evaluations`; None if the counterpart is a grader.
+        check: check of the grader; None if the counterpart is a metric.
+        note: differences from the original and what to do about them.
     """
 
     outcome: Outcome
@@ -81,52 +82,51 @@ class _Entry(Struct):
 
 
 class GraderFile:
-    """Collects the graders of a suite."""
+    """Collects the graders of a suite and writes their file."""
 
     def __init__(self, source: str) -> None:
-        """Begin with none; `source` is the name of the imported file."""
         self._source = source
         self._entries: dict[str, _Entry] = {}
         self._names = Names("{}_{}")
 
     def add(self, check: Check, case: str) -> str:
-        """Take a check of the case of this name; return its `grader` in agent.yaml."""
-        return f"{MODULE}:{self._add(check, case)}"
+        """Add a check for the case with this name; return the value of `grader` for agent.yaml."""
+        return f"{MODULE}:{self._add_function(check, case)}"
 
-    def _add(self, check: Check, case: str) -> str:
+    def _add_function(self, check: Check, case: str) -> str:
         key = check.key()
-        while (entry := self._entries.get(key)) is not None and not _same(
+        while (entry := self._entries.get(key)) is not None and not _is_same(
             entry.values.get(case, check.value), check.value
         ):
-            # Two assertions of one case are two functions, however alike their names are.
+            # Two assertions of one case need two functions, even if the checks are equal.
             key += "+"
         if entry is None:
-            parts = tuple((weight, self._add(part, case)) for weight, part in check.parts)
+            parts = tuple((weight, self._add_function(part, case)) for weight, part in check.parts)
             name = self._names.add(check.name)
             entry = self._entries[key] = _Entry(name, check, parts, {})
         else:
             for _, part in check.parts:
-                self._add(part, case)
+                self._add_function(part, case)
         entry.values[case] = check.value
         return entry.name
 
     def text(self) -> str:
-        """Return the file; empty when no grader is in it."""
+        """Return the content of the file; empty if there are no graders."""
         if not self._entries:
             return ""
-        graders = "\n\n\n".join(map(_function, self._entries.values()))
+        graders = "\n\n\n".join(map(_function_text, self._entries.values()))
         head = f'"""Graders of assertions that were imported from {ascii(self._source)[1:-1]}.\n\n'
         head += 'Each one is named in agent.yaml. Change or replace them as you like.\n"""'
-        made = f"{head}\n\n{library(CHECKS, graders)}\n\n\n{graders}\n"
-        # What was copied from the imported file must not have ended a string or a function.
+        made = f"{head}\n\n{library_code(CHECKS, graders)}\n\n\n{graders}\n"
+        # Text copied from the imported file must not have closed a string or a function.
         ast.parse(made)
         return made
 
 
-def _function(entry: _Entry) -> str:
+def _function_text(entry: _Entry) -> str:
     check, name = entry.check, entry.name
     lines = [f"def {name}(ctx):", f"    {check.told!a}"]
-    value = _value(entry)
+    value = _value_text(entry)
     table = ""
     if "\n" in value:
         table = f"{name.upper()} = {value}\n\n\n"
@@ -150,53 +150,53 @@ def _function(entry: _Entry) -> str:
     lines.append(f"    return {f'only_reported(lambda: {found})' if check.reported else found}")
     code = ""
     if check.code:
-        # Lines end at line feeds only: other breaks may stand in texts of the code.
+        # Split at line feeds only: strings in the code may contain other line breaks.
         body = "\n".join(f"    {line}" if line else line for line in check.code.split("\n"))
         code = f"def {name}_code(output, context):\n{body}\n\n\n"
     return table + code + "\n".join(lines)
 
 
-def _value(entry: _Entry) -> str:
-    """Return a value as Python; of several lines where it differs between cases."""
+def _value_text(entry: _Entry) -> str:
+    """Return the Python source of a check's expected value; if it differs between cases, of a mapping by case name."""
     values = list(entry.values.values())
-    if all(_same(value, values[0]) for value in values):
+    if all(_is_same(value, values[0]) for value in values):
         return ascii(values[0])
     rows = "".join(f"    {case!a}: {value!a},\n" for case, value in entry.values.items())
     return f"{{\n{rows}}}"
 
 
-def _same(one: Any, other: Any) -> bool:
-    # Equal values of other types, such as 1 and true, are not the same.
+def _is_same(one: Any, other: Any) -> bool:
+    # Equal values of different types, such as 1 and True, are not the same.
     return bool(one == other) and json.dumps(one) == json.dumps(other)
 
 
 @cache
-def _shipped(module: str) -> Sequence[tuple[ast.stmt, str]]:
+def _module_statements(module: str) -> Sequence[tuple[ast.stmt, str]]:
     source = read_file(Path(__file__).parent / module).text()
     return [(node, ast.get_source_segment(source, node) or "") for node in ast.parse(source).body]
 
 
-def library(modules: Sequence[str], code: str) -> str:
-    """Return imports, constants and functions of some of our modules that code needs."""
-    body = [each for module in modules for each in _shipped(module)]
-    defined = {name: node for node, _ in body for name in _defined(node)}
+def library_code(modules: Sequence[str], code: str) -> str:
+    """Return the source of the imports, constants and functions in some modules of this package that `code` needs."""
+    body = [each for module in modules for each in _module_statements(module)]
+    defined = {name: node for node, _ in body for name in _defined_names(node)}
     needed: set[str] = set()
-    left = _names(ast.parse(code))
+    left = _used_names(ast.parse(code))
     while left:
         name = left.pop()
         if name in defined and name not in needed:
             needed.add(name)
-            left |= _names(defined[name])
-    chosen = [(node, text) for node, text in body if needed & set(_defined(node))]
+            left |= _used_names(defined[name])
+    chosen = [(node, text) for node, text in body if needed & set(_defined_names(node))]
     typing = {text: node for node, text in body if isinstance(node, ast.If)}
-    used = {name for node in (*(node for node, _ in chosen), *typing.values()) for name in _names(node)}
-    imports = dict.fromkeys(kept for node, _ in body if (kept := _import(node, used)) is not None)
+    used = {name for node in (*(node for node, _ in chosen), *typing.values()) for name in _used_names(node)}
+    imports = dict.fromkeys(kept for node, _ in body if (kept := _import_text(node, used)) is not None)
     future = sorted(imports, key=lambda line: not line.startswith("from __future__"))
     blocks = ["\n".join(future), *typing]
     return "\n\n".join(blocks) + "\n\n\n" + "\n\n\n".join(text for _, text in chosen)
 
 
-def _defined(node: ast.stmt) -> Iterable[str]:
+def _defined_names(node: ast.stmt) -> Iterable[str]:
     if isinstance(node, ast.FunctionDef):
         return [node.name]
     if isinstance(node, ast.Assign):
@@ -204,11 +204,11 @@ def _defined(node: ast.stmt) -> Iterable[str]:
     return []
 
 
-def _names(node: ast.AST) -> set[str]:
+def _used_names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def _import(node: ast.stmt, used: set[str]) -> str | None:
+def _import_text(node: ast.stmt, used: set[str]) -> str | None:
     if isinstance(node, ast.ImportFrom) and node.module == "__future__":
         return ast.unparse(node)
     if isinstance(node, ast.Import | ast.ImportFrom):

@@ -1,4 +1,4 @@
-"""`import`: the suite of another program, written as ours, with an account of every assertion."""
+"""Implements `import`: writes a suite of another program as agent.yaml, with an account of every assertion."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.extensions.importers.accounting import as_json, markdown, missing, table
-from holodeck_action.extensions.importers.conversion import Conversion, converted
+from holodeck_action.extensions.importers.accounting import (
+    account_json,
+    account_markdown,
+    account_table,
+    unmatched_rows,
+)
+from holodeck_action.extensions.importers.conversion import Conversion, convert_in_process
 from holodeck_action.extensions.importers.secret_places import secret_problems
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.run.caller import Caller
@@ -21,18 +26,19 @@ from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 
 _WAYS_OUT = {"promptfoo": "write {{ env.NAME }} in its place", "deepeval": "take it out of the file"}
-"""What to do about the value of a secret variable."""
+"""What to write instead of the value of a secret variable, by program."""
 
 
-class Importing(Struct, frozen=True):
-    """What is asked for.
+class ImportOptions(Struct, frozen=True):
+    """The options of `import`.
 
     Attributes:
         program: `promptfoo` or `deepeval`.
         file: the file to import.
-        folder: where the suite goes; None for the file's folder.
-        report: where the account goes, too; JSON when its name ends so, else Markdown.
-        allow_missing: whether assertions without an equal are accepted.
+        folder: the output folder; None to use the file's folder.
+        report: file to write the account to, as JSON if its name ends in `.json`, else as Markdown; None to write no
+            file.
+        allow_missing: whether assertions without a counterpart are accepted.
     """
 
     program: str
@@ -42,15 +48,15 @@ class Importing(Struct, frozen=True):
     allow_missing: bool
 
 
-def import_suite(asked: Importing, caller: Caller) -> int:
-    """Write the suites, and print what became of every assertion.
+def import_suite(asked: ImportOptions, caller: Caller) -> int:
+    """Write the imported suites and print the account.
 
     Returns:
-        Exit code 1 when an assertion or a setting has no equal, unless that is allowed.
+        Exit code 1 if an assertion or setting has no counterpart and `allow_missing` is not set, else 0.
 
     Raises:
-        ConfigurationError: the file cannot be read, what would be written holds a secret, or one of the files to write
-            exists; nothing was written.
+        ConfigurationError: the file cannot be converted, or a file to write contains a secret or already exists.
+            Nothing is written then.
     """
     folder = asked.folder or asked.file.parent
     conversion = Conversion(
@@ -62,15 +68,18 @@ def import_suite(asked: Importing, caller: Caller) -> int:
         allow_missing=asked.allow_missing,
         node=shutil.which("node", path=caller.environ.get("PATH")) is not None,
     )
-    imported = converted(conversion, caller.environ)
+    imported = convert_in_process(conversion, caller.environ)
     rows = imported.rows
     written = {folder / name: text for name, text in imported.files.items()}
     if asked.report is not None:
-        written[asked.report] = as_json(rows) if asked.report.name.endswith(".json") else markdown(rows)
+        written[asked.report] = account_json(rows) if asked.report.name.endswith(".json") else account_markdown(rows)
     there = [path for path in written if os.path.lexists(path)]
     if there:
         raise ConfigurationError(
-            [f"{path}: exists; nothing was written: remove it, or give another folder with -o" for path in there]
+            [
+                f"{path}: already exists, and nothing was written; remove it, or choose another folder with -o"
+                for path in there
+            ]
         )
     texts = {str(path): text for path, text in written.items()}
     read = [Path(path) for path in imported.read]
@@ -83,18 +92,19 @@ def import_suite(asked: Importing, caller: Caller) -> int:
             write_atomically(path.path, [text.encode()])
         except OSError as error:
             raise ConfigurationError(
-                [f"{path}: cannot be written: {error.strerror}; give a folder that is yours to write to"]
+                [f"{path}: cannot be written: {error.strerror}; choose a folder that you can write to"]
             ) from error
     hidden = Redactor(environment_secrets(caller.environ))
-    lines = [*(f"wrote {path}\n" for path in written), "\n", table(hidden.value(rows)), "next:\n"]
+    lines = [*(f"wrote {path}\n" for path in written), "\n", account_table(hidden.value(rows)), "next:\n"]
     suites = [shlex.quote(str(folder / name)) for name in imported.folders]
     lines += [f"  holodeck-action validate {' '.join(suites)}\n", f"  holodeck-action run {' '.join(suites)}\n"]
     caller.stdout.writelines(lines)
-    lost = missing(rows)
+    lost = unmatched_rows(rows)
     if not lost or asked.allow_missing:
         return ExitCode.PASSED
     caller.stderr.write(
-        f"{len(lost)} without an equal: the suite cannot pass until their graders (not imported: …) are replaced or "
+        f"{len(lost)} without an equivalent: the suite cannot pass until their graders (not imported: …) are "
+        "replaced or "
         "removed; --allow-missing leaves comments instead\n"
     )
     return ExitCode.VIOLATED

@@ -1,4 +1,4 @@
-"""What the extension `importers` adds."""
+"""The manifest of the extension `importers`."""
 
 from __future__ import annotations
 

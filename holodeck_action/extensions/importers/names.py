@@ -1,22 +1,22 @@
-"""Names of cases, folders and graders: no two are equal."""
+"""Unique names of cases, folders and graders."""
 
 from __future__ import annotations
 
 
 class Names:
-    """Gives names that are unique: what is taken gets a number."""
+    """Makes names unique by appending a number to names that are already taken."""
 
     def __init__(self, form: str) -> None:
-        """Begin with none; `form` puts a number behind a name, such as `{} ({})`."""
+        """Start with no names taken; `form` is the format of a name with a number, such as `{} ({})`."""
         self._form = form
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}
 
     def add(self, name: str) -> str:
-        """Take a name, or the next one like it that is free."""
+        """Return the name, with a number if it is already taken, and mark the result as taken."""
         made = name
         while made in self._taken:
-            # Counted on, so that many equal names take no longer than others.
+            # Counting goes on from the last number, so that many equal names stay fast.
             number = self._numbers[name] = self._numbers.get(name, 1) + 1
             made = self._form.format(name, number)
         self._taken.add(made)

@@ -1,4 +1,4 @@
-"""What `import --prove` compares: each assertion with each recorded answer, for promptfoo and as a suite of ours."""
+"""The input and the result table of `import --prove`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from msgspec import Struct
 from holodeck_action.text.plain import one_line
 
 _SHOWN = 40
-"""Characters of an answer, or of the type of an assertion."""
+"""Most characters of an answer, or of an assertion's type, in the table."""
 
 
 class Pair(Struct, frozen=True):
-    """An assertion and an answer: the name of their case in both programs, the assertion's place and type."""
+    """An assertion and an answer: the name of their case in both programs, the assertion's position and type, and the
+    answer.
+    """
 
     name: str
     place: str
@@ -23,13 +25,14 @@ class Pair(Struct, frozen=True):
 
 
 class Proof(Struct, frozen=True):
-    """What both programs are given.
+    """The input of both programs.
 
     Attributes:
-        pairs: what is compared.
-        files: our suite, by their names in its folder.
-        theirs: the configuration of promptfoo, as JSON.
-        left: assertions that cannot be compared without a model, or have no equal, with their places.
+        pairs: pairs of an assertion and an answer whose verdicts are compared.
+        files: contents of the suite's files, by name.
+        theirs: configuration for promptfoo, as JSON.
+        left: positions and types of the assertions that are not compared, because they need a model or have no
+            counterpart.
     """
 
     pairs: Sequence[Pair]
@@ -39,7 +42,7 @@ class Proof(Struct, frozen=True):
 
 
 def equality_table(proof: Proof, theirs: Mapping[str, bool], ours: Mapping[str, bool]) -> tuple[str, int]:
-    """Return the table of all pairs with its totals, and how many differ."""
+    """Return a table of all pairs with totals, and the number of pairs whose verdicts differ."""
     rows = [("assertion", "answer", "promptfoo", "here", "equal")]
     words = {True: "passes", False: "fails"}
     for pair in proof.pairs:
@@ -51,5 +54,5 @@ def equality_table(proof: Proof, theirs: Mapping[str, bool], ours: Mapping[str, 
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     differing = sum(theirs[pair.name] != ours[pair.name] for pair in proof.pairs)
     lines.append(f"{len(proof.pairs)} pairs: {len(proof.pairs) - differing} equal, {differing} different")
-    lines += [f"not compared: {one_line(each, 200)}: it needs a model, or has no equal" for each in proof.left]
+    lines += [f"not compared: {one_line(each, 200)}: it needs a model or has no equivalent" for each in proof.left]
     return "".join(f"{line}\n" for line in lines), differing

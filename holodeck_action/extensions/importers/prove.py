@@ -1,4 +1,4 @@
-"""`import --prove`: promptfoo and this program grade the same recorded answers, and no model is called."""
+"""Implements `import --prove`: promptfoo and this program grade the same recorded answers without calling a model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.extensions.importers.conversion import Conversion, proved
+from holodeck_action.extensions.importers.conversion import Conversion, prove_in_process
 from holodeck_action.extensions.importers.proof import equality_table
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.run.caller import Caller
@@ -27,20 +27,20 @@ from holodeck_action.workers.bounded_programs import ProgramError, run_program
 from holodeck_action.workers.permission import CodeAllowed, CodeRefusedError
 
 SECONDS = 900.0
-"""Longest time that one of the programs may take."""
+"""Time limit of each program."""
 _MOST_BYTES = 200_000_000
-"""Size of what a program writes."""
+"""Largest result file of a program."""
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
 _ALONE = {
     **dict.fromkeys(("PROMPTFOO_DISABLE_TELEMETRY", "PROMPTFOO_DISABLE_UPDATE", "PROMPTFOO_DISABLE_SHARING"), "1"),
     **dict.fromkeys(("PROMPTFOO_DISABLE_REMOTE_GENERATION", "npm_config_offline", "NO_COLOR"), "1"),
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
 }
-"""Keep a program from the network as far as it minds its environment: nobody listens there."""
+"""Variables that keep a program off the network if it follows them: no server listens at the proxies' address."""
 
 
-class Proving(Struct, frozen=True):
-    """What is asked for: whose file, and a file of further answers, each a line of JSON."""
+class ProofOptions(Struct, frozen=True):
+    """The options of `import --prove`; `answers` is a file with further answers, one line of JSON each."""
 
     prove: bool
     program: str
@@ -48,22 +48,23 @@ class Proving(Struct, frozen=True):
     answers: GivenPath | None
 
 
-def prove_import(asked: Proving, caller: Caller) -> int:
-    """Print for each assertion and answer what both programs say.
+def prove_import(asked: ProofOptions, caller: Caller) -> int:
+    """Print the verdicts of both programs for each pair of an assertion and an answer.
 
     Returns:
-        Exit code 1 when they differ anywhere.
+        Exit code 1 if the verdicts of any pair differ, else 0.
 
     Raises:
-        ConfigurationError: it cannot be told: promptfoo is missing, code must not start here, or nothing is recorded.
+        ConfigurationError: promptfoo is not installed, code of the checkout must not run, or there is no recorded
+            answer.
     """
     if not asked.prove:
         raise ConfigurationError(["--answers needs --prove"])
     if asked.program != "promptfoo":
-        raise ConfigurationError([f"--prove compares with promptfoo only, not with {asked.program}: import without it"])
-    code = _permitted(caller)
-    program = _promptfoo(asked.file.path, caller)
-    answers = [] if asked.answers is None else _answers(asked.answers)
+        raise ConfigurationError([f"--prove compares only with promptfoo, not with {asked.program}; leave out --prove"])
+    code = _code_permission(caller)
+    program = _find_promptfoo(asked.file.path, caller)
+    answers = [] if asked.answers is None else _read_answers(asked.answers)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(os.path.realpath(name))
         conversion = Conversion(
@@ -76,14 +77,14 @@ def prove_import(asked: Proving, caller: Caller) -> int:
             node=shutil.which("node", path=caller.environ.get("PATH")) is not None,
             answers=answers,
         )
-        proof = proved(conversion, caller.environ)
+        proof = prove_in_process(conversion, caller.environ)
         for file, text in proof.files.items():
             _write(folder / "ours" / file, text)
         _write(folder / "promptfooconfig.json", proof.theirs)
         environ = {key: caller.environ[key] for key in _PASSED_ON if key in caller.environ}
         environ |= {**_ALONE, "HOME": os.fspath(folder), "PROMPTFOO_CONFIG_DIR": os.fspath(folder / "settings")}
-        theirs = _theirs(program, folder, asked.file.path.parent, environ, code)
-        ours = _ours(folder, environ, code)
+        theirs = _run_promptfoo(program, folder, asked.file.path.parent, environ, code)
+        ours = _run_suite(folder, environ, code)
     lost = [pair.name for pair in proof.pairs if pair.name not in theirs or pair.name not in ours]
     if lost:
         raise ConfigurationError([f"{asked.file}: {len(lost)} pairs have no verdict in one of the programs"])
@@ -92,15 +93,17 @@ def prove_import(asked: Proving, caller: Caller) -> int:
     return ExitCode.VIOLATED if differing else ExitCode.PASSED
 
 
-def _permitted(caller: Caller) -> CodeAllowed:
+def _code_permission(caller: Caller) -> CodeAllowed:
     try:
         return caller.surroundings(None).permission()
     except CodeRefusedError as refused:
         raise ConfigurationError([str(refused)]) from None
 
 
-def _promptfoo(file: Path, caller: Caller) -> Path:
-    """Find promptfoo: beside the configuration, as npm installs it, or on the PATH; it is never downloaded."""
+def _find_promptfoo(file: Path, caller: Caller) -> Path:
+    """Return the path of promptfoo: npm's installation in a folder around the configuration, or else the one on the
+    PATH.
+    """
     for folder in file.parents:
         installed = folder / "node_modules" / ".bin" / "promptfoo"
         if os.access(installed, os.X_OK):
@@ -115,7 +118,7 @@ def _promptfoo(file: Path, caller: Caller) -> Path:
     return Path(found)
 
 
-def _answers(path: GivenPath) -> list[str]:
+def _read_answers(path: GivenPath) -> list[str]:
     try:
         lines = read_file(path.path, _MOST_BYTES).text().split("\n")
     except (OSError, ForeignError) as error:
@@ -132,7 +135,7 @@ def _answers(path: GivenPath) -> list[str]:
                 answer = answer.get("response")
             if not isinstance(answer, str):
                 wanted = 'expected: a text as JSON, or {"response": text}'
-                raise ConfigurationError([f"{path}:{number}: is no answer ({wanted})"])
+                raise ConfigurationError([f"{path}:{number}: is not an answer ({wanted})"])
             found.append(answer)
     return found
 
@@ -142,7 +145,7 @@ def _write(path: Path, text: str) -> None:
     write_atomically(path, [text.encode()])
 
 
-def _ran(what: str, arguments: list[str], environ: Mapping[str, str], code: CodeAllowed, folder: Path) -> None:
+def _run_program(what: str, arguments: list[str], environ: Mapping[str, str], code: CodeAllowed, folder: Path) -> None:
     try:
         run_program(arguments, environ, code=code, seconds=SECONDS, most=_MOST_BYTES, folder=folder)
     except ProgramError as error:
@@ -151,32 +154,32 @@ def _ran(what: str, arguments: list[str], environ: Mapping[str, str], code: Code
         raise ConfigurationError([f"{what} cannot be started: {error.strerror}"]) from None
 
 
-def _result(what: str, path: Path) -> Any:
+def _read_result(what: str, path: Path) -> Any:
     try:
         return parse_json(read_file(path, _MOST_BYTES).text())
     except (OSError, ForeignError, ValueError):
-        raise ConfigurationError([f"{what} gave no results: run it by hand to see why"]) from None
+        raise ConfigurationError([f"{what} gave no results; run it by hand to see why"]) from None
 
 
-def _theirs(
+def _run_promptfoo(
     program: Path, folder: Path, working: Path, environ: Mapping[str, str], code: CodeAllowed
 ) -> dict[str, bool]:
     out = folder / "theirs.json"
     flags = ["--no-write", "--no-cache", "--no-table", "--no-progress-bar", "-o", os.fspath(out)]
     command = [os.fspath(program), "eval", "-c", os.fspath(folder / "promptfooconfig.json"), *flags]
-    _ran("promptfoo", command, environ, code, working)
-    found = _result("promptfoo", out)
+    _run_program("promptfoo", command, environ, code, working)
+    found = _read_result("promptfoo", out)
     try:
         return {str(each["testCase"]["description"]): each["success"] is True for each in found["results"]["results"]}
     except (KeyError, TypeError):
-        raise ConfigurationError(["promptfoo gave results of a form that is not known"]) from None
+        raise ConfigurationError(["promptfoo gave results in an unknown form"]) from None
 
 
-def _ours(folder: Path, environ: Mapping[str, str], code: CodeAllowed) -> dict[str, bool]:
+def _run_suite(folder: Path, environ: Mapping[str, str], code: CodeAllowed) -> dict[str, bool]:
     out = folder / "out"
     command = [sys.executable, "-m", "holodeck_action.cli", "run", os.fspath(folder / "ours")]
-    _ran("the suite", [*command, "--output-dir", os.fspath(out)], environ, code, folder)
-    record, verdict = _result("the suite", out / "results.json"), _result("the suite", out / "verdict.json")
+    _run_program("the suite", [*command, "--output-dir", os.fspath(out)], environ, code, folder)
+    record, verdict = _read_result("the suite", out / "results.json"), _read_result("the suite", out / "verdict.json")
     names = {case["id"]: case["name"] for case in record["cases"]}
-    # A case whose only assertion has no weight passes in promptfoo.
+    # In promptfoo, a case passes if its only assertion has weight 0.
     return {names[case["id"]]: case["outcome"] in ("passed", "informational") for case in verdict["cases"]}

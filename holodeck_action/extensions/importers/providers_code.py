@@ -1,4 +1,7 @@
-"""Agents of imported suites that are programs. `import` copies what a suite needs of it into the suite."""
+"""Code that calls promptfoo's providers that are programs or Python functions, and the provider `echo`.
+
+`import` copies the functions that a suite needs into the suite's agent file.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +20,31 @@ VARIABLE = re.compile(r"\{\{\s*env\.(\w+)\s*\}\}")
 
 
 def prompt_back(request: dict[str, Any]) -> dict[str, Any]:
-    """Answer with the prompt."""
+    """Return the prompt as the answer, like the provider `echo`."""
     return {"response": request["input"], "tool_invocations": []}
 
 
 def python_provider(request: dict[str, Any], file: str, function: str, config: dict[str, Any]) -> Any:
-    """Call a provider in a Python file with the prompt, its options and the case's variables."""
+    """Call a provider that is a function in a Python file, with the prompt, its options and the case's variables."""
     path = Path(__file__).parent / file
     spec = importlib.util.spec_from_file_location("imported_provider", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = getattr(module, function)(request["input"], {"config": with_variables(config)}, told(request))
-    return reply(asyncio.run(found) if inspect.iscoroutine(found) else found)
+    found = getattr(module, function)(request["input"], {"config": with_variables(config)}, provider_context(request))
+    return convert_reply(asyncio.run(found) if inspect.iscoroutine(found) else found)
 
 
 def program(request: dict[str, Any], command: str, folder: str, config: dict[str, Any]) -> Any:
-    """Run a program in a folder with the prompt, its options and the case's variables; its output is the answer."""
+    """Run a provider that is a program, with the prompt, its options and the case's variables as arguments.
+
+    The answer is the program's output.
+    """
     options = {"config": with_variables(config)}
     # Split first: the value of a variable is never more than one argument.
     started = with_variables(shlex.split(VARIABLE.sub(r"{{env.\1}}", command)))
-    arguments = [*started, request["input"], json.dumps(options), json.dumps(told(request))]
+    arguments = [*started, request["input"], json.dumps(options), json.dumps(provider_context(request))]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     done = subprocess.run(
         arguments, capture_output=True, text=True, cwd=Path(__file__).parent / folder, env=environment, check=False
@@ -49,7 +55,7 @@ def program(request: dict[str, Any], command: str, folder: str, config: dict[str
 
 
 def with_variables(value: Any) -> Any:
-    """Return a value whose texts have the values of environment variables in the places of `{{ env.NAME }}`.
+    """Return JSON data with `{{ env.NAME }}` in strings replaced by the value of the environment variable.
 
     Raises:
         KeyError: a variable is not set.
@@ -61,13 +67,13 @@ def with_variables(value: Any) -> Any:
     return [with_variables(item) for item in value] if isinstance(value, list) else value
 
 
-def told(request: dict[str, Any]) -> dict[str, Any]:
-    """Return the context that a provider gets."""
+def provider_context(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the context argument of a provider, which contains the case's variables."""
     return {"vars": (request.get("turn_config") or {}).get("vars", {})}
 
 
-def reply(found: Any) -> Any:
-    """Turn what a provider returned into a reply."""
+def convert_reply(found: Any) -> Any:
+    """Convert the return value of a promptfoo provider to the reply of an agent."""
     if not isinstance(found, dict):
         return found
     if found.get("error"):

@@ -1,4 +1,4 @@
-"""Reads a written suite back with the loader of suites, and compares each of its texts with what was converted."""
+"""Loads the files of a converted suite and checks that the loaded suite equals the conversion's result."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from holodeck_action.extensions.importers.written import (
     SUITE,
     TRANSCRIPT,
     WrittenSuite,
-    document_of,
-    policy_of,
-    rows_of,
+    policy_document,
+    suite_document,
+    transcript_rows,
     variable,
 )
 from holodeck_action.metrics.registry import built_in
@@ -28,27 +28,27 @@ from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.json_values import parse_json
 
 _SHOWN = 5
-"""Differences that are named."""
+"""Most differences to list."""
 _NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def problems_of(suite: WrittenSuite, whole: Mapping[str, str]) -> list[str]:
-    """Return why a suite must not be written: what the loader would refuse or read differently; empty if nothing.
+def readback_problems(suite: WrittenSuite, whole: Mapping[str, str]) -> list[str]:
+    """Return why a suite must not be written: each position that the loader would reject or read as another value.
 
     Args:
-        suite: what was converted.
-        whole: its files, as `files_of` gives them.
+        suite: the converted suite.
+        whole: files of the suite, as returned by `files_of`.
     """
     start = f"{suite.folder}/" if suite.folder else ""
     files = {name.removeprefix(start): text for name, text in whole.items()}
     try:
-        changed = [f"{start}{place}" for place in _changed(suite, files)]
+        changed = [f"{start}{place}" for place in _changed_places(suite, files)]
     except SuiteError as error:
         return [
             f"{start}{line}; nothing was written, because the suite would not load" for line in error.problems[:_SHOWN]
         ]
     told = [
-        f"{place}: would be read as another value than the one that was imported; nothing was written: change it in "
+        f"{place}: would be read back as another value than the imported one, so nothing was written; change it in "
         f"{suite.source}"
         for place in changed[:_SHOWN]
     ]
@@ -56,21 +56,21 @@ def problems_of(suite: WrittenSuite, whole: Mapping[str, str]) -> list[str]:
     return [*told, f"{more} more values would be read differently"] if more > 0 else told
 
 
-def _changed(suite: WrittenSuite, files: Mapping[str, str]) -> Iterator[str]:
-    """Yield each place where what is loaded differs.
+def _changed_places(suite: WrittenSuite, files: Mapping[str, str]) -> Iterator[str]:
+    """Yield each position at which the loaded suite differs from the converted suite.
 
     Raises:
-        SuiteError: the loader refuses the suite.
+        SuiteError: the loader rejects the suite.
     """
-    # A variable has the value by which it is marked.
+    # The value of each variable is its own mark.
     environ = {name: variable(name) for text in (files[SUITE], files[POLICY]) for name in _NAME.findall(text)}
-    for name, meant in ((SUITE, document_of(suite)), (POLICY, policy_of(suite))):
+    for name, meant in ((SUITE, suite_document(suite)), (POLICY, policy_document(suite))):
         document = read_yaml(Foreign(files[name].encode()), file=name, environ=environ)
         if document.problems:
             raise SuiteError(document.problems)
-        yield from _differing(name, meant, document.root)
+        yield from _differing_places(name, meant, document.root)
     rows = [parse_json(line) for line in files.get(TRANSCRIPT, "").split("\n") if line]
-    yield from _differing(TRANSCRIPT, [row for case in suite.cases for row in rows_of(case)], rows)
+    yield from _differing_places(TRANSCRIPT, [row for case in suite.cases for row in transcript_rows(case)], rows)
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             write_atomically(Path(folder, name), [text.encode()])
@@ -78,13 +78,13 @@ def _changed(suite: WrittenSuite, files: Mapping[str, str]) -> Iterator[str]:
             loaded = load_suite(Path(folder, SUITE), environ=environ, home=None, metrics=built_in(), plain_http=True)
         except SuiteError:
             if environ:
-                # The values of variables decide whether it loads, and they are not known here.
+                # Whether the suite loads depends on the values of variables, which are unknown here.
                 return
             raise
-    yield from _asked_differently(suite, loaded)
+    yield from _input_differences(suite, loaded)
 
 
-def _asked_differently(suite: WrittenSuite, loaded: Suite) -> Iterator[str]:
+def _input_differences(suite: WrittenSuite, loaded: Suite) -> Iterator[str]:
     if len(loaded.cases) != len(suite.cases):
         yield f"{SUITE}: test_cases"
         return
@@ -101,20 +101,20 @@ def _asked_differently(suite: WrittenSuite, loaded: Suite) -> Iterator[str]:
             yield f"{SUITE}: the case {case.name!r}"
 
 
-def _differing(place: str, meant: Any, read: Any) -> Iterator[str]:
-    """Yield the places at which two values differ; a number that the loader keeps as written is the same."""
+def _differing_places(place: str, meant: Any, read: Any) -> Iterator[str]:
+    """Yield the positions at which two values differ; a string that spells a number equals the number."""
     if isinstance(meant, Mapping) and isinstance(read, dict):
         if list(meant) != list(read):
             yield f"{place}: the keys"
             return
         for key, item in meant.items():
-            yield from _differing(f"{place}: {key}" if ": " not in place else f"{place}.{key}", item, read[key])
+            yield from _differing_places(f"{place}: {key}" if ": " not in place else f"{place}.{key}", item, read[key])
     elif isinstance(meant, list | tuple) and isinstance(read, list):
         if len(meant) != len(read):
             yield f"{place}: the number of entries"
             return
         for index, item in enumerate(meant):
-            yield from _differing(f"{place}[{index}]", item, read[index])
+            yield from _differing_places(f"{place}[{index}]", item, read[index])
     elif isinstance(meant, str) or not isinstance(read, str):
         if meant != read or isinstance(meant, bool) is not isinstance(read, bool):
             yield place

@@ -1,4 +1,4 @@
-"""Secrets in what an import would write: where they are in the imported files, and what to write in their place."""
+"""Finds secrets in the files that an import would write, and their positions in the imported files."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 
 _SHOWN = 10
-"""Places that are named."""
+"""Most positions to list."""
 
 
 def secret_problems(
     files: Mapping[str, str], source: Source, read: Sequence[Path], way_out: str, environ: Mapping[str, str]
 ) -> list[str]:
-    """Return why files must not be written: each place of a secret's value; empty if they hold none.
+    """Return a message for each position of a secret's value; empty if the files to write contain no secrets.
 
-    A mask would change what a case asks or compares with, so nothing is masked.
+    Nothing is masked, since a mask would change inputs and expected values.
 
     Args:
-        files: names and texts of the files to write.
+        files: contents of the files to write, by name.
         source: the imported file.
-        read: the files that it names and that were read.
-        way_out: what to write in the place of a value, with `NAME` for the name of its variable.
+        read: files that were read because the imported file refers to them.
+        way_out: advice on what to write instead of a secret; `NAME` is replaced by the variable's name.
         environ: the job's environment.
     """
     redactor = Redactor(environment_secrets(environ))
@@ -34,12 +34,12 @@ def secret_problems(
         return []
     imported = {source.shown: source.content().lossy_text()}
     for path in read:
-        # One that has changed meanwhile is not searched.
+        # Skip a file that has disappeared or changed meanwhile.
         with suppress(UnfitError):
             imported[source.relative(path)] = source.text(path)
-    secrets = _by_variable(environ)
-    # A value that only the conversion puts together is in no line of what was imported.
-    found = list(_places(imported, secrets)) or list(_places(held, secrets)) or [(next(iter(held)), "")]
+    secrets = _redactors(environ)
+    # A value that the conversion itself put together is in no line of the imported files.
+    found = list(_secret_lines(imported, secrets)) or list(_secret_lines(held, secrets)) or [(next(iter(held)), "")]
     problems = [
         f"{place}: holds the value of {name or 'a secret variable'}; nothing was written: "
         f"{way_out.replace('NAME', name or 'NAME')}"
@@ -49,13 +49,13 @@ def secret_problems(
     return [*problems, f"{more} more places hold a secret"] if more > 0 else problems
 
 
-def _by_variable(environ: Mapping[str, str]) -> dict[str, Redactor]:
+def _redactors(environ: Mapping[str, str]) -> dict[str, Redactor]:
     each = {name: environment_secrets({name: value}) for name, value in environ.items()}
     return {name: Redactor(secrets) for name, secrets in each.items() if secrets}
 
 
-def _places(texts: Mapping[str, str], secrets: Mapping[str, Redactor]) -> Iterator[tuple[str, str]]:
-    """Yield each line that holds the value of a variable, as `file:line` and the variable's name."""
+def _secret_lines(texts: Mapping[str, str], secrets: Mapping[str, Redactor]) -> Iterator[tuple[str, str]]:
+    """Yield `file:line` and the variable's name for each line that contains the value of a secret variable."""
     holding = {
         file: [(name, redactor) for name, redactor in secrets.items() if redactor.text(text) != text]
         for file, text in texts.items()

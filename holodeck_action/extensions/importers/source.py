@@ -1,4 +1,4 @@
-"""The imported file and the files that it names."""
+"""Reads the imported file and the files that it refers to."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from holodeck_action.suite.yaml.reading import read_foreign_yaml
 from holodeck_action.text.foreign import Foreign, ForeignError, RefusedFileError, read_file
 
 MOST_BYTES = 20_000_000
-"""Size of a file that is read."""
+"""Largest file to read."""
 MOST_CASES = 100_000
-"""Cases of one import, and values of one of its lists."""
+"""Most cases of one import, and most values of a list in it."""
 MOST_DEPTH = 120
-"""Levels of a value."""
+"""Most nested levels of a value."""
 _BITS = 1000
-"""Size of a number, which is a float, too."""
+"""Most bits of a whole number, so that it fits into a float."""
 
 
 class UnfitError(Exception):
-    """Something of the imported file has no equal; the message is a clause that says why, and what to do."""
+    """Part of the imported file has no counterpart; the message is a clause with the reason and a remedy."""
 
 
 class Place(Struct, frozen=True):
-    """A place in the imported file or in one that it names; `file` is relative to the imported file's folder."""
+    """A position in an imported file; `file` is relative to the folder of the file to import."""
 
     file: str
     line: int
@@ -43,24 +43,24 @@ class Place(Struct, frozen=True):
 
     @property
     def exact(self) -> str:
-        """It with the column."""
+        """The position with its column."""
         return f"{self}:{self.column}"
 
 
 class OutOfReachError(UnfitError):
-    """A file that the imported one names is refused: it is outside of the checkout, data of Git, or no regular file."""
+    """A referenced file must not be read: it is outside the checkout, belongs to Git, or is not a regular file."""
 
 
 class Source:
-    """The imported file, and the files that it names: these are read in its checkout only, and each one once."""
+    """The imported file and the files that it refers to, which must be in the same checkout; each file is read once."""
 
     def __init__(self, path: Path, shown: str, cwd: Path, *, node: bool = False) -> None:
-        """Name the file.
+        """Store the paths; nothing is read yet.
 
         Args:
-            path: where it is, absolute. The user names it, so that it may be anywhere.
-            shown: how the user wrote it.
-            cwd: the absolute working folder.
+            path: absolute path of the file, which may be outside of any checkout, since the user chose it.
+            shown: path of the file as the user wrote it, for messages.
+            cwd: absolute path of the working folder.
             node: whether Node.js is on the PATH.
         """
         self.path = path
@@ -74,19 +74,19 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Its name without the folder."""
+        """The file's name without its folder."""
         return self.path.name
 
     @property
-    def read(self) -> list[Path]:
-        """The files that it names and that were read."""
+    def files_read(self) -> list[Path]:
+        """The referenced files that have been read so far."""
         return list(self._texts)
 
     def content(self) -> Foreign:
-        """Return its content.
+        """Return the content of the imported file.
 
         Raises:
-            ConfigurationError: it cannot be read.
+            ConfigurationError: the file cannot be read.
         """
         try:
             return read_file(self.path, MOST_BYTES)
@@ -94,10 +94,11 @@ class Source:
             raise ConfigurationError([f"{self.shown}: cannot be read: {error.strerror or error}"]) from None
 
     def document(self) -> Document:
-        """Return its data as YAML, of which JSON is a part.
+        """Parse the imported file, which is YAML or JSON.
 
         Raises:
-            ConfigurationError: it cannot be read, or is no YAML.
+            ConfigurationError: the file cannot be read, is not valid YAML, or contains a value that JSON cannot
+                represent.
         """
         try:
             document = read_foreign_yaml(self.content(), file=self.shown)
@@ -111,45 +112,45 @@ class Source:
         return document
 
     def relative(self, path: Path) -> str:
-        """Return a path as it is written from the imported file's folder."""
+        """Return a path relative to the imported file's folder."""
         return os.path.relpath(path, self.path.parent).replace(os.sep, "/")
 
-    def matching(self, pattern: str) -> list[Path]:
-        """Return the files that a pattern with `*` matches, or the file of this name, in the order of names.
+    def files_matching(self, pattern: str) -> list[Path]:
+        """Return the files that match a name or a pattern with `*`, sorted by name.
 
         Raises:
-            OutOfReachError: the pattern or one of the files is out of reach.
-            UnfitError: there is none.
+            OutOfReachError: the pattern or one of the files is outside the files that may be read.
+            UnfitError: no file matches.
         """
         if pattern not in self._found:
-            self._found[pattern] = self._matching(pattern)
+            self._found[pattern] = self._find_files(pattern)
         return self._found[pattern]
 
-    def _matching(self, pattern: str) -> list[Path]:
+    def _find_files(self, pattern: str) -> list[Path]:
         try:
-            files = self._checkout.matching(pattern) or [self._checkout.folder / pattern]
+            files = self._checkout.matching_files(pattern) or [self._checkout.folder / pattern]
         except OSError as error:
-            raise _unfit(pattern, error) from None
+            raise _file_error(pattern, error) from None
         for path in files:
             try:
                 self._checkout.check(path, MOST_BYTES)
             except OSError as error:
-                raise _unfit(pattern if len(files) == 1 else self.relative(path), error) from None
+                raise _file_error(pattern if len(files) == 1 else self.relative(path), error) from None
         return files
 
-    def named(self, name: str) -> Path:
-        """Return the file of a name, or the first one that it matches.
+    def file_named(self, name: str) -> Path:
+        """Return the first file that matches a name or pattern.
 
         Raises:
-            UnfitError: as `matching`.
+            UnfitError: as for `files_matching`.
         """
-        return self.matching(name)[0]
+        return self.files_matching(name)[0]
 
     def text(self, path: Path) -> str:
-        """Return a text file without a byte order mark.
+        """Return the content of a referenced file without a byte order mark.
 
         Raises:
-            UnfitError: it cannot be read.
+            UnfitError: the file cannot be read.
         """
         if path not in self._texts:
             try:
@@ -157,27 +158,27 @@ class Source:
             except ForeignError as error:
                 raise UnfitError(f"the file {self.relative(path)} {error}") from None
             except OSError as error:
-                raise _unfit(self.relative(path), error) from None
+                raise _file_error(self.relative(path), error) from None
         return self._texts[path]
 
     def data(self, path: Path) -> Any:
-        """Return the data of a YAML or JSON file, which must not be changed.
+        """Parse a referenced YAML or JSON file; callers must not change the returned data.
 
         Raises:
-            UnfitError: it cannot be read.
+            UnfitError: the file cannot be read, or is invalid.
         """
         if path not in self._data:
             self._data[path] = self.parse(self.text(path), self.relative(path))
         return self._data[path]
 
     def parse(self, text: str, file: str) -> Any:
-        """Return the data of a YAML or JSON text.
+        """Parse YAML or JSON.
 
         Args:
-            file: how positions name it.
+            file: name of the file for positions and messages.
 
         Raises:
-            UnfitError: it is neither.
+            UnfitError: the text is invalid, or contains a value that JSON cannot represent.
         """
         try:
             document = read_foreign_yaml(Foreign(text.encode("utf-8", "surrogatepass")), file=file)
@@ -191,7 +192,7 @@ class Source:
         return document.root
 
 
-def _unfit(name: str, error: OSError) -> UnfitError:
+def _file_error(name: str, error: OSError) -> UnfitError:
     if isinstance(error, RefusedFileError):
         return OutOfReachError(f"the file {name} {error.clause}")
     if isinstance(error, FileNotFoundError):
@@ -200,21 +201,21 @@ def _unfit(name: str, error: OSError) -> UnfitError:
 
 
 def place_of(file: str, value: Any, index: int | str | None = None) -> Place:
-    """Return where a marked value stands, or what it holds under a key or at a position; the start for others."""
+    """Return the position of a value, or of its item `index`; the start of the file if the position is unknown."""
     if isinstance(value, MarkedList) and isinstance(index, int):
-        return _place(file, value[index], value.value_position(index))
+        return _place_at(file, value[index], value.value_position(index))
     if isinstance(value, MarkedMap) and index in value:
-        return _place(file, value[index], value.value_position(index))
-    return _place(file, value, (1, 1))
+        return _place_at(file, value[index], value.value_position(index))
+    return _place_at(file, value, (1, 1))
 
 
-def _place(file: str, value: Any, position: tuple[int, int]) -> Place:
+def _place_at(file: str, value: Any, position: tuple[int, int]) -> Place:
     marked = isinstance(value, MarkedMap | MarkedList)
     return Place(file, value.line, value.column) if marked else Place(file, *position)
 
 
 def json_problem(value: Any) -> str:
-    """Return why a value cannot be written as JSON, a clause; empty if it can."""
+    """Return a clause with the reason why a value cannot be written as JSON; empty if it can."""
     left: list[tuple[Any, int]] = [(value, 0)]
     seen: set[int] = set()
     while left:
@@ -225,14 +226,14 @@ def json_problem(value: Any) -> str:
         elif isinstance(item, dict | list | tuple):
             if depth == MOST_DEPTH:
                 return f"is nested more than {MOST_DEPTH} levels deep"
-            # What aliases repeat is looked at once.
+            # Visit a value once, even if YAML aliases repeat it.
             if id(item) not in seen:
                 seen.add(id(item))
                 items = [*item.keys(), *item.values()] if isinstance(item, dict) else item
                 left += ((each, depth + 1) for each in items)
         elif isinstance(item, float):
             if not math.isfinite(item):
-                return f"holds {item}, which is no number of JSON"
+                return f"holds {item}, which is not a JSON number"
         elif isinstance(item, int):
             if item.bit_length() > _BITS:
                 return f"holds a number of more than {_BITS} bits"
@@ -242,7 +243,7 @@ def json_problem(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return data without its positions."""
+    """Return data with plain mappings and lists instead of the loader's, which have positions."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -251,5 +252,5 @@ def plain(value: Any) -> Any:
 
 
 def without_none(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a mapping of the values that are not None."""
+    """Return a mapping of the items whose value is not None."""
     return {key: value for key, value in items if value is not None}

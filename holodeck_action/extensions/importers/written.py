@@ -1,4 +1,4 @@
-"""An imported suite as a value, and the files that say it."""
+"""Data classes for an imported suite, and functions that render its files."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from holodeck_action.text.plain import one_line
 SUITE, POLICY, TRANSCRIPT, AGENT = "agent.yaml", "holodeck-action.yaml", "imported_answers.jsonl", "imported_agent.py"
 
 _START, _END = "\ufdd0" + "".join(str(byte) for byte in os.urandom(6)) + "_", "\ufdd1"
-"""Around the name of a variable. No imported text can hold it: it is another one in each process that converts."""
+"""Mark both ends of a variable's name. No imported text can contain them: each process draws new ones at random."""
 _VARIABLE = re.compile(f"{_START}([A-Za-z_][A-Za-z0-9_]*){_END}")
 
 
 def variable(name: str) -> str:
-    """Return a mark for the value of an environment variable, which files of the suite write as `${NAME}`."""
+    """Return a placeholder for an environment variable's value; the suite's files have `${NAME}` instead."""
     return f"{_START}{name}{_END}"
 
 
 def has_variable(value: Any) -> bool:
-    """Whether the value of an environment variable stands anywhere in a value."""
+    """Return whether a value contains a placeholder for an environment variable."""
     if isinstance(value, str):
         return _START in value
     if isinstance(value, Mapping):
@@ -38,20 +38,20 @@ def has_variable(value: Any) -> bool:
 
 
 class WrittenTurn(Struct, frozen=True):
-    """One turn: the fields of agent.yaml that it has, and the recorded reply, if there is one."""
+    """One turn of a case: its fields in agent.yaml, and the recorded reply (None if no reply is recorded)."""
 
     fields: Mapping[str, Any]
     reply: Mapping[str, Any] | None = None
 
 
 class WrittenCase(Struct, frozen=True):
-    """One case.
+    """One case of the suite.
 
     Attributes:
-        name: unique in the suite.
-        comments: lines that stand above it, the first of which says where it was.
-        turns: at least one.
-        metrics: entries of `evaluations`.
+        name: name of the case, unique in the suite.
+        comments: comment lines above the case; the first one is the position of the original.
+        turns: turns of the case, at least one.
+        metrics: the case's own entries of `evaluations`.
     """
 
     name: str
@@ -61,28 +61,28 @@ class WrittenCase(Struct, frozen=True):
 
 
 UNASKED = "(not imported)"
-"""Stands for the input of a case that cannot be asked."""
+"""Input of a case that cannot be run."""
 
 
 def without_unasked(cases: Sequence[WrittenCase]) -> tuple[Sequence[WrittenCase], Sequence[str]]:
-    """Return the cases that can be asked, and what the comments of the others say."""
+    """Return the cases that can be run, and the comments of the other cases."""
     asked = [case for case in cases if all(turn.fields["input"] != UNASKED for turn in case.turns)]
     return asked, [f"{case.name}: {comment}" for case in cases if case not in asked for comment in case.comments[1:]]
 
 
 class WrittenSuite(Struct, frozen=True):
-    """One suite.
+    """One suite to write.
 
     Attributes:
-        folder: where it is written, relative to the output folder; empty for that folder itself.
+        folder: folder of the suite, relative to the output folder; empty for the output folder itself.
         source: name of the imported file.
         top: `name`, `description`, `model`, `instructions` and other keys of agent.yaml.
-        metrics: `evaluations.metrics`.
-        cases: at least one.
-        policy: the keys of the policy file.
-        notes: lines at the top of agent.yaml.
-        graders: text of the file with the graders; empty without any.
-        agent: text of the file with the agent; empty without any.
+        metrics: entries of `evaluations.metrics` in agent.yaml.
+        cases: cases of the suite, at least one.
+        policy: data of the policy file.
+        notes: comment lines at the top of agent.yaml.
+        graders: content of the grader file; empty if there are no graders.
+        agent: content of the agent file; empty if no agent is needed.
     """
 
     folder: str
@@ -96,17 +96,17 @@ class WrittenSuite(Struct, frozen=True):
     agent: str = ""
 
 
-class Imported(Struct, frozen=True):
-    """What was read: suites to write, and the account of everything."""
+class ImportResult(Struct, frozen=True):
+    """The result of a conversion: the suites to write, and the rows of the account."""
 
     suites: Sequence[WrittenSuite]
     rows: Sequence[Row]
 
 
 def files_of(suite: WrittenSuite) -> dict[str, str]:
-    """Return the files of a suite: each one's path below the output folder, and its text."""
+    """Return the contents of a suite's files, by path relative to the output folder."""
     made = {SUITE: _suite_text(suite), POLICY: _policy_text(suite)}
-    replies = [row for case in suite.cases for row in rows_of(case)]
+    replies = [row for case in suite.cases for row in transcript_rows(case)]
     if replies:
         made[TRANSCRIPT] = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in replies)
     if suite.graders:
@@ -117,8 +117,8 @@ def files_of(suite: WrittenSuite) -> dict[str, str]:
     return {f"{start}{name}": text for name, text in made.items()}
 
 
-def rows_of(case: WrittenCase) -> list[dict[str, Any]]:
-    """Return the rows of the transcript that answer a case."""
+def transcript_rows(case: WrittenCase) -> list[dict[str, Any]]:
+    """Return the rows of the transcript for a case: its recorded replies."""
     return [
         {"case": case.name, "turn": index, **turn.reply}
         for index, turn in enumerate(case.turns)
@@ -126,34 +126,34 @@ def rows_of(case: WrittenCase) -> list[dict[str, Any]]:
     ]
 
 
-def document_of(suite: WrittenSuite) -> dict[str, Any]:
-    """Return the data of agent.yaml, with marks for variables."""
+def suite_document(suite: WrittenSuite) -> dict[str, Any]:
+    """Return the data of agent.yaml, with placeholders for environment variables."""
     made = dict(suite.top)
     if suite.metrics:
         made["evaluations"] = {"metrics": list(suite.metrics)}
-    return {**made, "test_cases": [_case(case) for case in suite.cases]}
+    return {**made, "test_cases": [_case_entry(case) for case in suite.cases]}
 
 
-def policy_of(suite: WrittenSuite) -> dict[str, Any]:
-    """Return the data of the policy file, with marks for variables."""
+def policy_document(suite: WrittenSuite) -> dict[str, Any]:
+    """Return the data of the policy file, with placeholders for environment variables."""
     return dict(suite.policy)
 
 
 def _suite_text(suite: WrittenSuite) -> str:
-    parts = [_comment(f"Imported from {suite.source}."), *map(_comment, suite.notes)]
+    parts = [_comment_line(f"Imported from {suite.source}."), *map(_comment_line, suite.notes)]
     parts.append(_dump(suite.top))
     if suite.metrics:
         parts.append(_dump({"evaluations": {"metrics": list(suite.metrics)}}))
     text = io.StringIO()
     text.writelines([*parts, "test_cases:\n"])
     for case in suite.cases:
-        text.writelines(f"  {_comment(comment)}" for comment in case.comments)
-        # Line by line: a case may have a file of millions of lines.
-        text.writelines(line if line == "\n" else f"  {line}" for line in io.StringIO(_dump([_case(case)])))
+        text.writelines(f"  {_comment_line(comment)}" for comment in case.comments)
+        # Joined line by line: the file may have millions of lines.
+        text.writelines(line if line == "\n" else f"  {line}" for line in io.StringIO(_dump([_case_entry(case)])))
     return text.getvalue()
 
 
-def _case(case: WrittenCase) -> dict[str, Any]:
+def _case_entry(case: WrittenCase) -> dict[str, Any]:
     made: dict[str, Any] = {"name": case.name}
     if len(case.turns) == 1 and "turn_config" not in case.turns[0].fields:
         made.update(case.turns[0].fields)
@@ -165,24 +165,26 @@ def _case(case: WrittenCase) -> dict[str, Any]:
 
 
 def _policy_text(suite: WrittenSuite) -> str:
-    head = _comment(f"Imported from {suite.source}. Every case must pass, and every evaluation must have happened.")
+    head = _comment_line(
+        f"Imported from {suite.source}. Every case must pass, and every evaluation must have happened."
+    )
     return head + (_dump(suite.policy) if suite.policy else "{}\n")
 
 
-def _comment(text: str) -> str:
+def _comment_line(text: str) -> str:
     return f"# {one_line(text, 500)}\n"
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and never an alias."""
+    """Dumps multi-line strings as blocks, and never dumps aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Say that every value is written in full."""
+        """Return True, so that every value is written in full."""
         return True
 
 
 _ESCAPED = re.compile(r"[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-"""What only quotes with escapes keep: tabs, what breaks lines, and what cannot be printed."""
+"""Matches characters that need a quoted text with escapes: tabs, line breaks and unprintable characters."""
 _NO_BLOCK = re.compile(r" \n| $|^\s")
 
 
@@ -199,15 +201,15 @@ _Dumper.add_representer(str, _text_node)
 
 
 def _dump(value: Any) -> str:
-    return yaml.dump(_escaped(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return yaml.dump(_escape(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
-def _escaped(value: Any) -> Any:
-    """Return plain data in which `${` is text and marked variables are substituted."""
+def _escape(value: Any) -> Any:
+    """Return plain data in which a literal `${` is escaped and placeholders become `${NAME}`."""
     if isinstance(value, str):
         return _VARIABLE.sub(r"${\1}", str(value).replace("${", "$${"))
     if isinstance(value, Mapping):
-        return {key: _escaped(item) for key, item in value.items()}
+        return {key: _escape(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_escaped(item) for item in value]
+        return [_escape(item) for item in value]
     return value

@@ -1,1 +1,1 @@
-"""Search in documents as tools of the suite's own model: pieces of documents, and how they are found."""
+"""Tools with which the suite's own model searches documents."""

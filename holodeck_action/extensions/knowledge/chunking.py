@@ -1,8 +1,8 @@
-"""Long texts in overlapping pieces that end where the text pauses, measured in tokens.
+"""Cuts long texts into overlapping pieces that end at pauses in the text; their size is measured in tokens.
 
-Models count by tables of their own, which would have to be downloaded. Here a token is a word of up to eight letters
-and digits, a piece of eight of a longer word, one Chinese, Japanese or Korean character, or one other visible
-character: English text has about as many of them as a model counts, and every text has the same number everywhere.
+A model's own tokenizer would have to be downloaded. Here a token is a word of up to eight letters and digits, eight
+characters of a longer word, one Chinese, Japanese or Korean character, or one other visible character. For English
+text, the count is close to a model's count, and it is the same for every model.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ _TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\
 
 
 def token_spans(text: str) -> list[tuple[int, int]]:
-    """Return where each token begins and ends; together they hold every character that is no blank."""
+    """Return the start and end of each token in characters; each character except white space is in a token."""
     return [match.span() for match in _TOKEN.finditer(text)]
 
 
 def count_tokens(text: str) -> int:
-    """Return how many tokens a text has."""
+    """Return the number of tokens in a text."""
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
 CHUNK_SIZE = 512
 CHUNK_OVERLAP = 50
-"""What holds where the suite gives none, in tokens."""
+"""Default size and overlap of chunks, in tokens."""
 
 _STOPS = frozenset(".!?…:;")
 _FULL_STOPS = frozenset("。！？")
@@ -32,17 +32,18 @@ _CLOSING = "\"'”’»)]*_"
 
 
 def chunk_text(text: str, *, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) -> list[str]:
-    """Cut a text into pieces.
+    """Cut a text into overlapping pieces.
 
-    A piece ends, in its second half, where the text pauses most: before a heading of Markdown, at a blank line, at the
-    end of a line, of a sentence, of a word; else after `size` tokens. The next one begins `overlap` tokens before that.
+    A piece ends at the strongest pause in its second half: before a Markdown heading, at a blank line, or at the end of
+    a line, a sentence or a word. If there is no pause, it ends after `size` tokens. The next piece begins `overlap`
+    tokens before the end.
 
     Args:
-        size: most tokens of a piece, at least 1.
-        overlap: tokens that a piece shares with the one before, less than `size`.
+        size: largest number of tokens in a piece, at least 1.
+        overlap: number of tokens that a piece shares with the previous piece, less than `size`.
 
     Returns:
-        The pieces in order, none of them blank; together they hold every visible character.
+        The pieces in order. No piece is blank, and every visible character is in a piece.
 
     Raises:
         ValueError: `overlap` is not less than `size`.
@@ -51,14 +52,14 @@ def chunk_text(text: str, *, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLA
 
 
 def chunk_spans(text: str, *, size: int, overlap: int) -> list[tuple[int, int]]:
-    """Return where the pieces of `chunk_text` begin and end, in characters."""
+    """Return the start and end, in characters, of each piece that `chunk_text` returns."""
     if not 0 <= overlap < size:
         raise ValueError("the overlap must be less than the size")
     spans = token_spans(text)
     pieces: list[tuple[int, int]] = []
     begin = 0
     while begin < len(spans):
-        end = _end(text, spans, begin, size, overlap)
+        end = _chunk_end(text, spans, begin, size, overlap)
         pieces.append((spans[begin][0], spans[end - 1][1]))
         if end == len(spans):
             break
@@ -66,18 +67,18 @@ def chunk_spans(text: str, *, size: int, overlap: int) -> list[tuple[int, int]]:
     return pieces
 
 
-def _end(text: str, spans: list[tuple[int, int]], begin: int, size: int, overlap: int) -> int:
-    """Return the token before which the piece that begins at `begin` ends."""
+def _chunk_end(text: str, spans: list[tuple[int, int]], begin: int, size: int, overlap: int) -> int:
+    """Return the index of the first token after the piece that begins at token `begin`."""
     last = begin + size
     if last >= len(spans):
         return len(spans)
-    # Later than the overlap, so that the next piece begins after this one.
+    # The end is beyond the overlap, so that the next piece begins after the start of this one.
     earliest = begin + max(size // 2, overlap) + 1
-    return max(range(earliest, last + 1), key=lambda end: (_pause(text, spans, end), end), default=last)
+    return max(range(earliest, last + 1), key=lambda end: (_pause_strength(text, spans, end), end), default=last)
 
 
-def _pause(text: str, spans: list[tuple[int, int]], at: int) -> int:
-    """Return how much the text pauses before a token: 0 (not at all) to 5 (a heading begins)."""
+def _pause_strength(text: str, spans: list[tuple[int, int]], at: int) -> int:
+    """Return the strength of the pause before token `at`: 0 if there is no pause, up to 5 if a heading begins."""
     gap = text[spans[at - 1][1] : spans[at][0]]
     lines = gap.count("\n")
     if lines and text.startswith("#", spans[at][0]):

@@ -1,4 +1,4 @@
-"""What a document says about its own words and sections: definitions, references, and the notes of them at a chunk."""
+"""Finds defined terms and references to sections in a document, and writes notes about them for its chunks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DEFINING = re.compile(
 )
 _END = re.compile(r"[.;](?=\s|$)|\n\s*\n|\n[ \t]*[\"“*]")
 _LONGEST = 400
-"""Characters of a definition that is shown; the rest is left away."""
+"""Most characters of a definition in a note; the rest is cut."""
 
 _NAMES = {
     **dict.fromkeys(("section", "sections", "sec", "clause", "clauses", "§", "§§", "s", "ss"), "section"),
@@ -48,33 +48,33 @@ _MORE = re.compile(rf"{_DIGITS}{_ITEMS}*", re.IGNORECASE)
 
 
 class Definition(Struct, frozen=True):
-    """A word with its definition: the term, the whole sentence, and the index of its section."""
+    """A defined term, the whole sentence that defines it, and the index of the sentence's section."""
 
     term: str
     text: str
     section: int
 
 
-def definitions(sections: Sequence[Section]) -> tuple[Definition, ...]:
-    """Return the definitions of a document, in its order; of two of one word the first.
+def find_definitions(sections: Sequence[Section]) -> tuple[Definition, ...]:
+    """Return the definitions in a document, in its order; if a term is defined twice, the first definition.
 
-    A definition is a "quoted" or **bold** word before `means`, `has the meaning`, `refers to`, `is defined as` or
-    `includes`, or in a section whose headings speak of definitions (interpretation, glossary, …) a line that begins
-    with up to five words before one of them. It goes on to the end of the sentence.
+    A definition is a "quoted" or **bold** term before `means`, `has the meaning`, `refers to`, `is defined as` or
+    `includes`. In a section whose headings are about definitions (interpretation, glossary, …), it may also be a line
+    that begins with up to five words before one of these verbs. It ends with the sentence.
     """
     found: dict[str, Definition] = {}
     for index, section in enumerate(sections):
-        for start, term in sorted(_terms(section)):
+        for start, term in sorted(_defined_terms(section)):
             if term and term[0].isalpha() and term not in found:
-                found[term] = Definition(term, _sentence(section.text, start), index)
+                found[term] = Definition(term, _sentence_at(section.text, start), index)
     return tuple(found.values())
 
 
 class Glossary:
-    """Finds the defined words that a text uses."""
+    """Finds the defined terms that a text uses."""
 
     def __init__(self, defined: Sequence[Definition]) -> None:
-        """Prepare the words; one that is defined in lower case may also begin a sentence."""
+        """Compile the terms into a pattern; a lower-case term also matches with a capital first letter."""
         self._by_form: dict[str, Definition] = {}
         for definition in defined:
             self._by_form[definition.term] = definition
@@ -84,8 +84,11 @@ class Glossary:
         forms = sorted(self._by_form, key=lambda form: (-len(form), form))
         self._pattern = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, forms))})(?:s|es)?(?!\w)") if forms else None
 
-    def used(self, text: str) -> tuple[Definition, ...]:
-        """Return the definitions of the words in a text, in its order, each once; of two words, the longer counts."""
+    def used_definitions(self, text: str) -> tuple[Definition, ...]:
+        """Return the definitions of the terms that a text uses, in order of first use and without duplicates.
+
+        If terms overlap in the text, the longest one counts.
+        """
         if self._pattern is None:
             return ()
         found = (self._by_form[match[1]] for match in self._pattern.finditer(" ".join(text.split())))
@@ -93,10 +96,10 @@ class Glossary:
 
 
 class References:
-    """Finds the sections of a document that a text of it refers to."""
+    """Finds the sections that a part of the document refers to."""
 
     def __init__(self, sections: Sequence[Section]) -> None:
-        """Note the numbers of the sections."""
+        """Index the sections by kind and number."""
         self._sections = sections
         self._by_number: dict[tuple[str, str], int] = {}
         for index, section in enumerate(sections):
@@ -104,38 +107,39 @@ class References:
             if section.number:
                 self._by_number.setdefault((kind, section.number.casefold()), index)
 
-    def of(self, text: str, within: Sequence[int]) -> tuple[int, ...]:
-        """Return the sections that a text refers to, in the order of the text, each once.
+    def referenced_sections(self, text: str, within: Sequence[int]) -> tuple[int, ...]:
+        """Return the indexes of the sections that a text refers to, in order of first reference and without duplicates.
 
-        `section 4.2(b)` finds the deepest part of it that the document has, `subsection (2)` one of the same section.
+        If the document has no section `4.2(b)`, a reference to it finds section `4.2`. `subsection (2)` is looked up
+        within the text's own section.
 
         Args:
             text: a part of the document.
-            within: the sections that it is from; they and those around them do not count.
+            within: indexes of the sections that contain the text. References to them and to their parents are left out.
         """
-        own = {around for index in within for around in self._around(index)}
-        found = dict.fromkeys(self._find(kind, number, within[:1]) for kind, number in _named(text))
+        own = {around for index in within for around in self._enclosing_sections(index)}
+        found = dict.fromkeys(self._find_section(kind, number, within[:1]) for kind, number in _named_references(text))
         return tuple(target for target in found if target is not None and target not in own)
 
-    def _find(self, kind: str, number: str, within: Sequence[int]) -> int | None:
+    def _find_section(self, kind: str, number: str, within: Sequence[int]) -> int | None:
         if number.startswith("("):
-            around = (self._sections[at].number for index in within for at in self._around(index))
+            around = (self._sections[at].number for index in within for at in self._enclosing_sections(index))
             starts = [base + number for base in around if base]
         else:
-            # Without its last designators, one after the other.
+            # Drop the last designators one by one until a section matches.
             ends = [place for place, character in enumerate(number) if character == "("]
             starts = [number, *(number[:end] for end in reversed(ends))]
         keys = ((kind, start.casefold()) for start in starts)
         return next((self._by_number[key] for key in keys if key in self._by_number), None)
 
-    def _around(self, index: int) -> Iterator[int]:
+    def _enclosing_sections(self, index: int) -> Iterator[int]:
         at: int | None = index
         while at is not None:
             yield at
             at = self._sections[at].parent
 
 
-def _named(text: str) -> Iterator[tuple[str, str]]:
+def _named_references(text: str) -> Iterator[tuple[str, str]]:
     for match in _REFERENCE.finditer(text):
         kind = _NAMES[(match["name"] or match["mark"]).casefold()]
         if match["first"]:
@@ -144,7 +148,7 @@ def _named(text: str) -> Iterator[tuple[str, str]]:
                 yield kind, more
 
 
-def _terms(section: Section) -> Iterator[tuple[int, str]]:
+def _defined_terms(section: Section) -> Iterator[tuple[int, str]]:
     for match in _MARKED.finditer(section.text):
         yield match.start(), " ".join(next(group for group in match.groups() if group is not None).split())
     if _DEFINING.search(section.title):
@@ -152,7 +156,7 @@ def _terms(section: Section) -> Iterator[tuple[int, str]]:
             yield match.start(1), " ".join(match[1].split())
 
 
-def _sentence(text: str, start: int) -> str:
+def _sentence_at(text: str, start: int) -> str:
     end = _END.search(text, start)
     sentence = " ".join(text[start : len(text) if end is None else end.start() + (end[0][0] in ".;")].split())
     sentence = sentence.replace("**", "").rstrip(";")
@@ -160,25 +164,25 @@ def _sentence(text: str, start: int) -> str:
 
 
 _MOST = 10
-"""Definitions, and references, of one chunk."""
+"""Most definitions, and most references, in the note of one chunk."""
 
 
-def notes(document: Document, *, defined: bool, referred: bool) -> Iterator[str]:
-    """Yield what is added to each chunk of a document, empty for nothing.
+def chunk_notes(document: Document, *, defined: bool, referred: bool) -> Iterator[str]:
+    """Yield the note for each chunk of a document; empty if there is nothing to add to the chunk.
 
     Args:
-        defined: whether definitions are added of words that a chunk uses and does not define itself.
-        referred: whether headings are added of sections that a chunk refers to and is not from.
+        defined: whether notes contain definitions of terms that the chunk uses but does not define itself.
+        referred: whether notes contain the headings of other sections that the chunk refers to.
     """
-    glossary = Glossary(definitions(document.sections) if defined else ())
+    glossary = Glossary(find_definitions(document.sections) if defined else ())
     references = References(document.sections) if referred else None
     for chunk in document.chunks:
         lines: list[str] = []
         plain = " ".join(chunk.text.replace("**", "").split())
-        used = [found.text for found in glossary.used(chunk.text) if found.text.rstrip("…") not in plain]
+        used = [found.text for found in glossary.used_definitions(chunk.text) if found.text.rstrip("…") not in plain]
         if used:
             lines += ["Definitions:", *(f"- {text}" for text in used[:_MOST])]
-        targets = references.of(chunk.text, chunk.sections) if references is not None else ()
+        targets = references.referenced_sections(chunk.text, chunk.sections) if references is not None else ()
         if targets:
             lines.append("Refers to:")
         for target in targets[:_MOST]:

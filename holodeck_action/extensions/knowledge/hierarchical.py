@@ -1,4 +1,4 @@
-"""Tools that search structured documents, in memory (`hierarchical_document`)."""
+"""The tool type `hierarchical_document`, which searches structured documents in memory."""
 
 from __future__ import annotations
 
@@ -9,30 +9,36 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.extensions.knowledge.definitions import notes
-from holodeck_action.extensions.knowledge.ranking import DIGITS, ChunkSearch, VectorIndex, ordered, searches_by_meaning
-from holodeck_action.extensions.knowledge.search_models import Reranker, candidates, context_tokens, contexts
+from holodeck_action.extensions.knowledge.definitions import chunk_notes
+from holodeck_action.extensions.knowledge.ranking import (
+    DIGITS,
+    ChunkSearch,
+    VectorIndex,
+    searches_by_meaning,
+    sort_hits,
+)
+from holodeck_action.extensions.knowledge.search_models import Reranker, candidate_count, context_tokens, write_contexts
 from holodeck_action.extensions.knowledge.searching import (
     CONTEXTS,
     EMBEDDINGS,
     QUERIES,
     RERANKING,
     DocumentTools,
-    at_tool,
     check_name,
-    checked_files,
-    checked_query,
+    check_query,
     definition_of,
-    notices_of,
     prefixed_id,
-    result_of,
+    search_result,
+    searchable_files,
     suite_embedder,
+    tool_error,
+    tool_notices,
 )
 from holodeck_action.extensions.knowledge.source_files import SourceFile, needs_reader, source_text
-from holodeck_action.extensions.knowledge.structure import Chunk, ChunkRules, Document, document
+from holodeck_action.extensions.knowledge.structure import Chunk, ChunkRules, Document, make_document
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.clients import Clients
-from holodeck_action.llm.embeddings import Embedder, requests_for
+from holodeck_action.llm.embeddings import Embedder, count_requests
 from holodeck_action.llm.limits.budget import BYTES_PER_TOKEN, text_tokens
 from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
@@ -41,22 +47,22 @@ from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.model.tools import HierarchicalDocumentTool
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.documents.reader import DocumentReader
-from holodeck_action.targets.own_model.toolbox import PlannedCalls, ToolResult, ToolSurroundings
+from holodeck_action.targets.own_model.toolbox import PlannedCalls, ToolContext, ToolResult
 
 _OF_MEANING = ("embedding_model", "context_model", "context_max_tokens", "context_concurrency")
 _OF_CONTEXT = ("context_model", "context_max_tokens", "context_concurrency")
 _OF_FUSION = ("semantic_weight", "keyword_weight", "exact_weight", "rrf_k")
-_NOT_RERANKED = "[The reranker gave no usable scores: the results stand in the order of the search.]"
+_NOT_RERANKED = "[The reranker gave no usable scores: the results are in the order of the search.]"
 
 
-class _Plan(Struct, frozen=True):
-    """One tool with all that is decided before anything is read.
+class _ToolPlan(Struct, frozen=True):
+    """The settings of one tool, resolved before documents are read.
 
     Attributes:
-        entry: the suite's entry.
-        files: what it searches.
-        context_model: who writes the chunks' contexts; None for none.
-        reranker: who judges what is found; None for nobody.
+        entry: the tool's entry in the suite.
+        files: the files to search.
+        context_model: the model that writes contexts for chunks; None if chunks get no contexts.
+        reranker: the model that reranks the hits; None if hits are not reranked.
     """
 
     entry: HierarchicalDocumentTool
@@ -66,29 +72,29 @@ class _Plan(Struct, frozen=True):
 
     @property
     def by_meaning(self) -> bool:
-        """Whether its chunks are embedded."""
+        """Whether the tool searches by meaning, so its chunks must be embedded."""
         return searches_by_meaning(self.entry)
 
 
 class HierarchicalDocuments(DocumentTools):
-    """The tools of type `hierarchical_document` of a suite, with their documents."""
+    """The tools of type `hierarchical_document` in a suite, with their documents."""
 
     def __init__(self, suite: Suite, plan: ModelPlan, environ: Mapping[str, str], clients: Clients) -> None:
-        """Check what can be checked without asking anybody.
+        """Check all settings that can be checked without a model call.
 
-        Where a model is to write contexts, and all files are text, they are read and cut now, so that the notice can
-        say how many calls that takes; `planned` reads the others, too.
+        If a model writes contexts and all files of a tool are text or HTML, they are read and cut into chunks here, so
+        that a notice can state the number of calls. `plan_calls` also reads PDF and Office files.
 
         Args:
-            plan: the suite's own model, which writes contexts unless `context_model` is given.
+            plan: the suite's own model, which writes contexts unless the entry has `context_model`.
 
         Raises:
-            TargetError: a source that is not there, settings that contradict each other, or a package that is missing.
-            ModelConfigError: no key for a model.
+            TargetError: a source does not exist, settings contradict each other, or a package is missing.
+            ModelConfigError: a model has no key.
         """
         super().__init__(suite, environ, clients.redact)
         self._clients = clients
-        self._plans: list[_Plan] = []
+        self._plans: list[_ToolPlan] = []
         self._read: dict[tuple[str, str], Document] = {}
         found: list[str] = []
         for entry in suite.agent.tools or ():
@@ -97,8 +103,8 @@ class HierarchicalDocuments(DocumentTools):
             check_name(entry, suite)
             if 2 * entry.chunk_overlap > entry.max_chunk_tokens:
                 message = f"{entry.chunk_overlap} is more than half of max_chunk_tokens ({entry.max_chunk_tokens})"
-                raise at_tool(suite, entry.name, "chunk_overlap", message)
-            files, others = checked_files(entry, suite)
+                raise tool_error(suite, entry.name, "chunk_overlap", message)
+            files, others = searchable_files(entry, suite)
             writer = judge = None
             if entry.contextual_embeddings and searches_by_meaning(entry):
                 writer = plan
@@ -106,22 +112,22 @@ class HierarchicalDocuments(DocumentTools):
                     writer = resolve_model(entry.context_model, environ, where=f"tools.{entry.name}.context_model")
             if entry.enable_reranking and entry.reranker_model is not None:
                 judge = resolve_model(entry.reranker_model, environ, where=f"tools.{entry.name}.reranker_model")
-            made = _Plan(entry, files, writer, judge)
+            made = _ToolPlan(entry, files, writer, judge)
             self._plans.append(made)
-            found += [*notices_of(entry, suite, others), *_unused(entry)]
+            found += [*tool_notices(entry, suite, others), *_unused_settings(entry)]
             for given in (writer, judge):
-                # What is to be known about the suite's own model, it says itself.
+                # The suite's own model reports its own notices.
                 found += given.notices if given is not None and given is not plan else ()
             if writer is not None:
-                found.append(self._cost(made, writer))
+                found.append(self._context_notice(made, writer))
         if any(made.by_meaning for made in self._plans):
             self._embedder = suite_embedder(suite, environ, clients)
             found += self._embedder.plan.notices
         self.notices = tuple(found)
 
-    async def planned(self) -> Sequence[PlannedCalls]:
-        """See `DocumentTools.planned`."""
-        libraries = await self._read_apart(self._libraries)
+    async def plan_calls(self) -> Sequence[PlannedCalls]:
+        """See `DocumentTools.plan_calls`."""
+        libraries = await self._read_and_close(self._read_libraries)
         found: list[PlannedCalls] = []
         lengths: list[int] = []
         longest: list[int] = []
@@ -146,27 +152,27 @@ class HierarchicalDocuments(DocumentTools):
                 found.append(PlannedCalls(RERANKING, made.reranker, (1, 1), per_search=True))
         if self._embedder is not None:
             model = self._embedder.plan.model
-            requests = requests_for(lengths), requests_for(longest)
+            requests = count_requests(lengths), count_requests(longest)
             found.append(PlannedCalls(EMBEDDINGS, model, requests, (tokens, tokens + more)))
             found.append(PlannedCalls(QUERIES, model, (1, 1), per_search=True))
         return found
 
     async def open(self) -> Sequence[HierarchicalSearch]:
-        """Read, cut, describe and embed all documents.
+        """Read all documents, cut them into chunks, write contexts, and embed the chunks.
 
         Raises:
-            AgentError: `tool_unavailable`, a file cannot be read or a model does not help.
+            AgentError: `tool_unavailable`: a file cannot be read, or a model call failed.
         """
         token = CALL.set(CallContext("agent", 0, None, Meter()))
         try:
-            libraries = await self._libraries(self._reader)
+            libraries = await self._read_libraries(self._reader)
             described = [
-                await self._described(made, library) if made.by_meaning else []
+                await self._embedded_texts(made, library) if made.by_meaning else []
                 for made, library in zip(self._plans, libraries, strict=True)
             ]
             texts = [text for each in described for text in each]
             names = [made.entry.name for made in self._plans if made.by_meaning]
-            rows = await self._embedded(names, texts) if texts else None
+            rows = await self._embed(names, texts) if texts else None
         finally:
             CALL.reset(token)
         tools: list[HierarchicalSearch] = []
@@ -174,11 +180,18 @@ class HierarchicalDocuments(DocumentTools):
         for made, library, own in zip(self._plans, libraries, described, strict=True):
             vectors = None if rows is None or not own else VectorIndex(rows[begin : begin + len(own)])
             begin += len(own)
-            tools.append(await asyncio.to_thread(self._tool, made, library, vectors))
+            tools.append(await asyncio.to_thread(self._build_search, made, library, vectors))
         return tools
 
-    def _cost(self, made: _Plan, writer: ModelPlan) -> str:
-        """Read the text files of a tool, and say how many calls its contexts take."""
+    def _context_notice(self, made: _ToolPlan, writer: ModelPlan) -> str:
+        """Return the notice that a model is called to write contexts for a tool's chunks.
+
+        If all files are text or HTML, they are read and cut into chunks, which `open` reuses, and the notice states the
+        number of calls.
+
+        Raises:
+            TargetError: a file cannot be read.
+        """
         entry = made.entry
         plain = [file for file in made.files if not needs_reader(file)]
         if len(plain) < len(made.files):
@@ -187,26 +200,26 @@ class HierarchicalDocuments(DocumentTools):
                 "first case; contextual_embeddings: false saves them"
             )
 
-        async def texts() -> list[str]:
+        async def read_texts() -> list[str]:
             return list(await asyncio.gather(*(source_text(file) for file in plain)))
 
         try:
-            for file, text in zip(plain, asyncio.run(texts()), strict=True):
-                self._read[entry.name, file.name] = self._divided(made, file, text)
+            for file, text in zip(plain, asyncio.run(read_texts()), strict=True):
+                self._read[entry.name, file.name] = self._split_document(made, file, text)
         except AgentError as error:
-            raise at_tool(self._suite, entry.name, "source", error.message) from None
+            raise tool_error(self._suite, entry.name, "source", error.message) from None
         count = sum(len(self._read[entry.name, file.name].chunks) for file in plain)
         return (
             f"tools.{entry.name}: contextual_embeddings makes {count} calls of {writer.title} before the first "
             "case, one for each chunk; contextual_embeddings: false saves them"
         )
 
-    async def _libraries(self, reader: DocumentReader) -> list[list[Document]]:
-        return await asyncio.gather(*(self._documents(made, reader) for made in self._plans))
+    async def _read_libraries(self, reader: DocumentReader) -> list[list[Document]]:
+        return await asyncio.gather(*(self._read_documents(made, reader) for made in self._plans))
 
-    async def _documents(self, made: _Plan, reader: DocumentReader) -> list[Document]:
+    async def _read_documents(self, made: _ToolPlan, reader: DocumentReader) -> list[Document]:
         try:
-            documents = list(await asyncio.gather(*(self._document(made, file, reader) for file in made.files)))
+            documents = list(await asyncio.gather(*(self._read_document(made, file, reader) for file in made.files)))
         except AgentError as error:
             message = f"tools.{made.entry.name}.source: {error.message}"
             raise AgentError(message, error.code, error.context) from error
@@ -215,14 +228,14 @@ class HierarchicalDocuments(DocumentTools):
             raise AgentError(f"tools.{made.entry.name}.source: {source} holds no text", "tool_unavailable")
         return documents
 
-    async def _document(self, made: _Plan, file: SourceFile, reader: DocumentReader) -> Document:
+    async def _read_document(self, made: _ToolPlan, file: SourceFile, reader: DocumentReader) -> Document:
         known = self._read.pop((made.entry.name, file.name), None)
         if known is not None:
             return known
         text = await source_text(file, reader)
-        return await asyncio.to_thread(self._divided, made, file, text)
+        return await asyncio.to_thread(self._split_document, made, file, text)
 
-    def _divided(self, made: _Plan, file: SourceFile, text: str) -> Document:
+    def _split_document(self, made: _ToolPlan, file: SourceFile, text: str) -> Document:
         entry = made.entry
         rules = ChunkRules(
             entry.chunking_strategy,
@@ -231,19 +244,23 @@ class HierarchicalDocuments(DocumentTools):
             entry.chunk_overlap,
             entry.max_subsection_depth,
         )
-        found = document(file.name, text, rules)
+        found = make_document(file.name, text, rules)
         if file.name not in self._ambiguous:
             return found
         return replace(found, chunks=tuple(replace(chunk, id=prefixed_id(entry, chunk.id)) for chunk in found.chunks))
 
-    async def _described(self, made: _Plan, library: Sequence[Document]) -> list[str]:
-        """Return what is embedded: the chunks, with their contexts before them."""
+    async def _embedded_texts(self, made: _ToolPlan, library: Sequence[Document]) -> list[str]:
+        """Return the texts to embed, one per chunk: its context, if any, and the chunk.
+
+        Raises:
+            AgentError: `tool_unavailable`: the context of a chunk could not be written.
+        """
         chunks = [chunk.text for each in library for chunk in each.chunks]
         if made.context_model is None:
             return chunks
         entry = made.entry
         try:
-            written = await contexts(
+            written = await write_contexts(
                 library,
                 made.context_model,
                 self._clients,
@@ -256,23 +273,25 @@ class HierarchicalDocuments(DocumentTools):
             raise AgentError(message, "tool_unavailable", context) from error
         return [f"{context}\n\n{chunk}" for context, chunk in zip(written, chunks, strict=True)]
 
-    def _tool(self, made: _Plan, library: Sequence[Document], vectors: VectorIndex | None) -> HierarchicalSearch:
+    def _build_search(
+        self, made: _ToolPlan, library: Sequence[Document], vectors: VectorIndex | None
+    ) -> HierarchicalSearch:
         entry = made.entry
         chunks = [chunk for each in library for chunk in each.chunks]
         added = [
             note
             for each in library
-            for note in notes(each, defined=entry.extract_definitions, referred=entry.extract_cross_references)
+            for note in chunk_notes(each, defined=entry.extract_definitions, referred=entry.extract_cross_references)
         ]
         judge = None
         if made.reranker is not None:
-            judge = Reranker(made.reranker, self._clients, most=candidates(entry.top_k))
+            judge = Reranker(made.reranker, self._clients, most=candidate_count(entry.top_k))
         search = ChunkSearch(chunks, entry, vectors)
         return HierarchicalSearch(entry, chunks, added, search, self._embedder if made.by_meaning else None, judge)
 
 
 class HierarchicalSearch(Struct, frozen=True):
-    """The search over one source; `added` are the notes of the chunks."""
+    """Searches the documents of one tool; `added` has the note for each chunk."""
 
     entry: HierarchicalDocumentTool
     chunks: Sequence[Chunk]
@@ -284,40 +303,43 @@ class HierarchicalSearch(Struct, frozen=True):
 
     @property
     def definition(self) -> ToolDefinition:
-        """How the model sees it."""
+        """The tool's definition that the model receives."""
         return definition_of(self.entry)
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
-        """Search (see `Tool.call`).
+        """Search the documents; see `Tool.call`.
 
         Raises:
-            ToolError: the query is blank or refused, or the first hit alone is larger than `max_bytes`.
-            ModelCallError: a model did not answer: not the agent's fault, so no result that it should go on without.
+            ToolError: the query is blank, a model refuses it, or the first hit alone is larger than `max_bytes`.
+            ModelCallError: a model did not answer. This ends the turn, since the agent cannot correct that.
         """
-        with checked_query(args) as query:
+        with check_query(args) as query:
             vector = None if self.embedder is None else (await self.embedder.embed([query]))[0]
             found = await asyncio.to_thread(self.search.find, query, vector)
             if self.reranker is None:
                 hits = [self._hit(place, score) for place, score in found[: self.entry.top_k]]
-                return result_of(hits, max_bytes)
-            return await self._reranked(self.reranker, query, found, max_bytes)
+                return search_result(hits, max_bytes)
+            return await self._rerank(self.reranker, query, found, max_bytes)
 
-    async def _reranked(
+    async def _rerank(
         self, reranker: Reranker, query: str, found: Sequence[tuple[int, float]], max_bytes: int
     ) -> ToolResult:
-        """Return the best by the reranker's scores; without usable scores, by the search's, and say so."""
-        judged = found[: candidates(self.entry.top_k)]
+        """Return the best hits, sorted by the reranker's scores.
+
+        If the reranker gives no valid scores, the hits are sorted by the search's scores, with a note for the model.
+        """
+        judged = found[: candidate_count(self.entry.top_k)]
         if not judged:
-            return result_of([], max_bytes)
+            return search_result([], max_bytes)
         scores = await reranker.scores(query, [self.chunks[place].text for place, _ in judged])
         if scores is None:
             kept = [{**self._hit(place, score), "reranked": False} for place, score in judged[: self.entry.top_k]]
-            return result_of(kept, max_bytes, note=_NOT_RERANKED)
+            return search_result(kept, max_bytes, note=_NOT_RERANKED)
         hits = [
             {**self._hit(judged[place][0], score), "search_score": judged[place][1], "reranked": True}
-            for place, score in ordered(dict(enumerate(scores)))[: self.entry.top_k]
+            for place, score in sort_hits(dict(enumerate(scores)))[: self.entry.top_k]
         ]
-        return result_of(hits, max_bytes)
+        return search_result(hits, max_bytes)
 
     def _hit(self, place: int, score: float) -> dict[str, Any]:
         chunk, added = self.chunks[place], self.added[place]
@@ -326,16 +348,16 @@ class HierarchicalSearch(Struct, frozen=True):
         return {**hit, "section": chunk.title} if chunk.title else hit
 
 
-def _unused(entry: HierarchicalDocumentTool) -> Iterator[str]:
-    """Yield what is written and has no effect."""
+def _unused_settings(entry: HierarchicalDocumentTool) -> Iterator[str]:
+    """Yield a notice for each group of settings that have no effect."""
     written = entry.model_fields_set
     index = entry.keyword_index
     if index is not None and index.provider != "in-memory":
-        yield f"tools.{entry.name}: keyword_index {index.provider} is not used: words are searched in memory"
+        yield f"tools.{entry.name}: keyword_index {index.provider} is not used: keywords are searched in memory"
     groups: list[tuple[Sequence[str], str]] = []
     if not searches_by_meaning(entry):
         names = ("contextual_embeddings", *_OF_MEANING) if entry.contextual_embeddings else _OF_MEANING
-        groups.append((names, "where nothing is searched by meaning"))
+        groups.append((names, "because nothing is searched by meaning"))
     elif not entry.contextual_embeddings:
         groups.append((_OF_CONTEXT, "without contextual_embeddings"))
     if entry.search_mode != "hybrid":
@@ -348,10 +370,10 @@ def _unused(entry: HierarchicalDocumentTool) -> Iterator[str]:
             yield f"tools.{entry.name}: {', '.join(given)} {'are' if len(given) > 1 else 'is'} not used {reason}"
 
 
-def build(given: ToolSurroundings) -> HierarchicalDocuments:
-    """Build the tools.
+def build(given: ToolContext) -> HierarchicalDocuments:
+    """Return the tools of type `hierarchical_document` for a suite.
 
     Raises:
-        TargetError: an entry cannot be used.
+        TargetError: an entry is invalid or its documents cannot be used.
     """
     return HierarchicalDocuments(given.suite, given.plan, given.environ, given.wire)

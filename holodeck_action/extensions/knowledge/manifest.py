@@ -1,4 +1,4 @@
-"""What the extension `knowledge` adds."""
+"""The manifest of the extension `knowledge`."""
 
 from __future__ import annotations
 

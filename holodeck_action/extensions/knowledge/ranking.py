@@ -1,4 +1,6 @@
-"""Search of chunks by meaning (cosine), by words (BM25, exact), or both fused into one ranking."""
+"""Searches chunks by meaning (cosine similarity), by words (BM25), by exact phrases, or by all of them, fused into one
+ranking.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +20,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DIGITS = 6
-"""Decimal places of scores: what processors compute differently lies far behind them."""
+"""Decimal places of scores: differences between processors are much smaller."""
 
 
 class Ranking(Struct, frozen=True):
-    """What one kind of search found: scores by position, and how much they weigh (0 to 1)."""
+    """The scores of one kind of search by position of the hit, and the weight (0 to 1) of this search in a fusion."""
 
     scores: Mapping[int, float]
     weight: float
 
 
-def ordered(scores: Mapping[int, float]) -> list[tuple[int, float]]:
-    """Return positions with rounded scores, the best first, equal ones in the order of their positions."""
+def sort_hits(scores: Mapping[int, float]) -> list[tuple[int, float]]:
+    """Return positions with rounded scores, best first; equal scores are sorted by position."""
     rounded = ((position, round(score, DIGITS) + 0.0) for position, score in scores.items())
     return sorted(rounded, key=lambda pair: (-pair[1], pair[0]))
 
 
 def ranks(scores: Mapping[int, float]) -> dict[int, int]:
-    """Return the rank of each position from 1; equal scores share the better rank (1, 2, 2, 4)."""
+    """Return the rank of each position, from 1; equal scores share the better rank, as in 1, 2, 2, 4."""
     found: dict[int, int] = {}
     before, rank = None, 0
-    for place, (position, score) in enumerate(ordered(scores), start=1):
+    for place, (position, score) in enumerate(sort_hits(scores), start=1):
         if score != before:
             before, rank = score, place
         found[position] = rank
@@ -46,15 +48,16 @@ def ranks(scores: Mapping[int, float]) -> dict[int, int]:
 
 
 def fuse(rankings: Sequence[Ranking], k: int) -> dict[int, float]:
-    """Fuse rankings by weighted reciprocal rank.
+    """Return the scores of several rankings fused by weighted reciprocal rank, by position.
 
-    score(d) = (k + 1) · Σ over the rankings that have d: weight / (k + rank). With weights that add up to 1, a text
-    that is first everywhere scores 1 and one that is found nowhere 0. Source: G. Cormack, C. Clarke and S. Büttcher,
-    Reciprocal Rank Fusion Outperforms Condorcet and Individual Rank Learning Methods, SIGIR 2009, with weights.
+    score(d) = (k + 1) · Σ over the rankings that contain d: weight / (k + rank). If the weights add up to 1, a text
+    that is first in all rankings scores 1. A text that is in no ranking is left out. Source: G. Cormack, C. Clarke and
+    S. Büttcher, Reciprocal Rank Fusion Outperforms Condorcet and Individual Rank Learning Methods, SIGIR 2009, with
+    weights.
 
     Args:
-        rankings: their weights add up to 1.
-        k: the larger, the less the first ranks stand out (60 in the source).
+        rankings: rankings whose weights add up to 1.
+        k: smoothing constant (60 in the source); a larger value reduces the advantage of the first ranks.
     """
     found: defaultdict[int, float] = defaultdict(float)
     for ranking in rankings:
@@ -77,23 +80,23 @@ K1 = 1.5
 B = 0.75
 
 
-def terms(text: str) -> list[str]:
-    """Return the words of a text in lower case; a number such as 4.2 is one."""
+def split_terms(text: str) -> list[str]:
+    """Return the words of a text in lower case; a number such as `4.2` is one word."""
     return _TERM.findall(text.casefold())
 
 
 class Bm25:
-    """BM25 over a fixed set of texts.
+    """BM25 search over a fixed set of texts.
 
-    score(q, d) = Σ over the terms t of q: idf(t) · tf · (k1 + 1) / (tf + k1 · (1 − b + b · |d| / avgdl)), with
-    idf(t) = ln(1 + (N − n + 0.5) / (n + 0.5)), k1 = 1.5, b = 0.75. Source: S. Robertson and H. Zaragoza, The
-    Probabilistic Relevance Framework: BM25 and Beyond, 2009; the 1 in the logarithm, which keeps the weight of a term
-    that most texts have above zero, is Lucene's.
+    score(q, d) = Σ over the terms t of q: idf(t) · tf · (k1 + 1) / (tf + k1 · (1 − b + b · |d| / avgdl)), with idf(t) =
+    ln(1 + (N − n + 0.5) / (n + 0.5)), k1 = 1.5, b = 0.75. Source: S. Robertson and H. Zaragoza, The Probabilistic
+    Relevance Framework: BM25 and Beyond, 2009; the 1 in the logarithm, which keeps the weight of a term that most texts
+    have above zero, is Lucene's.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        """Count the words of the texts."""
-        documents = [Counter(terms(text)) for text in texts]
+        """Index the words of the texts."""
+        documents = [Counter(split_terms(text)) for text in texts]
         lengths = [counts.total() for counts in documents]
         mean = sum(lengths) / len(lengths) if lengths and any(lengths) else 1.0
         self._size = len(documents)
@@ -104,89 +107,94 @@ class Bm25:
                 self._postings[term].append((position, count))
 
     def scores(self, query: str) -> dict[int, float]:
-        """Return the score of each text that has a word of the query, by its position."""
+        """Return the score of each text that contains a word of the query, by position."""
         found: defaultdict[int, float] = defaultdict(float)
-        for term, times in Counter(terms(query)).items():
+        for term, times in Counter(split_terms(query)).items():
             weight = times * self._idf(term)
             for position, count in self._postings.get(term, ()):
                 found[position] += weight * count * (K1 + 1.0) / (count + self._norms[position])
         return dict(found)
 
     def limit(self, query: str) -> float:
-        """Return what no score of the query reaches: Σ idf(t) · (k1 + 1), words that no text has included."""
-        return sum(times * self._idf(term) * (K1 + 1.0) for term, times in Counter(terms(query)).items())
+        """Return an upper bound of the scores for a query: Σ idf(t) · (k1 + 1) over its words, even if no text contains
+        them.
+        """
+        return sum(times * self._idf(term) * (K1 + 1.0) for term, times in Counter(split_terms(query)).items())
 
     def _idf(self, term: str) -> float:
         having = len(self._postings.get(term, ()))
         return math.log(1.0 + (self._size - having + 0.5) / (having + 0.5))
 
 
-class Numbered(Struct, frozen=True):
-    """A text for exact search, with the numbers of the sections in it, such as `4.2(a)`."""
+class NumberedText(Struct, frozen=True):
+    """A text for exact search, with the numbers of its sections, such as `4.2(a)`."""
 
     text: str
     numbers: tuple[str, ...] = ()
 
 
-class Exact:
-    """Finds phrases word for word, and sections by number.
+class ExactSearch:
+    """Searches for phrases word for word and for sections by number.
 
-    What is looked for: every "quoted phrase" of the query and every section number in it (`section 4.2(a)`, `§ 7`,
-    `4.2`); without either, the whole query as one phrase, if it has two words or more. A text scores 1 for each phrase
-    it has, 1 for a section of such a number, and one half for a section inside of it.
+    The search terms are the "quoted phrases" and the section numbers (`section 4.2(a)`, `§ 7`, `4.2`) in the query. If
+    there are none, and the query has at least two words, the whole query is one phrase. A text scores 1 for each phrase
+    that it contains, 1 if it has a section with a number in the query, and ½ if it only has a subsection of that
+    section.
     """
 
-    def __init__(self, texts: Sequence[Numbered]) -> None:
-        """Prepare the texts."""
-        self._words = [f" {' '.join(terms(each.text))} " for each in texts]
+    def __init__(self, texts: Sequence[NumberedText]) -> None:
+        """Index the texts."""
+        self._words = [f" {' '.join(split_terms(each.text))} " for each in texts]
         self._numbers = [tuple(number.casefold() for number in each.numbers) for each in texts]
 
     def scores(self, query: str) -> dict[int, float]:
-        """Return the score of each text that has something of what is looked for, by its position."""
-        phrases = [words for quoted in _QUOTED.findall(query) if (words := terms(quoted))]
+        """Return the score of each text that matches a search term, by position."""
+        phrases = [words for quoted in _QUOTED.findall(query) if (words := split_terms(quoted))]
         numbers = numbers_in(query)
-        if not phrases and not numbers and len(whole := terms(query)) > 1:
+        if not phrases and not numbers and len(whole := split_terms(query)) > 1:
             phrases = [whole]
         sought = [f" {' '.join(words)} " for words in phrases]
         found: dict[int, float] = {}
         for position, whole_text in enumerate(self._words):
             score = float(sum(phrase in whole_text for phrase in sought))
-            score += sum(max((_fit(number, own) for own in self._numbers[position]), default=0.0) for number in numbers)
+            score += sum(
+                max((_number_match(number, own) for own in self._numbers[position]), default=0.0) for number in numbers
+            )
             if score:
                 found[position] = score
         return found
 
 
 def numbers_in(text: str) -> tuple[str, ...]:
-    """Return the section numbers that a text names, in lower case, each once."""
+    """Return the section numbers in a text, in lower case and without duplicates."""
     found = [match[1] + match[2] for match in _NAMED_NUMBER.finditer(text)]
     found += [match[1] + match[2] for match in _BARE_NUMBER.finditer(text)]
     return tuple(dict.fromkeys(number.casefold() for number in found))
 
 
-def _fit(sought: str, own: str) -> float:
+def _number_match(sought: str, own: str) -> float:
     if own == sought:
         return 1.0
     return 0.5 if own.startswith(sought) and own[len(sought)] in ".(-–" else 0.0
 
 
 _GRID = 2**24
-"""Steps in which coordinates are kept: whole numbers that a float32 holds. Their products add up to less than 2**53,
-so a float64 holds every sum exactly, in whichever order a processor adds."""
+"""Coordinates are rounded to multiples of 1 / 2**24 and stored as whole numbers, which a float32 holds exactly.
+Sums of their products stay below 2**53, so a float64 holds them exactly, in whatever order a processor adds."""
 _ROWS = 4096
-"""Rows that are widened to float64 at once."""
+"""Rows to convert to float64 at a time."""
 
 
 class VectorIndex:
-    """Vectors of length 1, found by their likeness to another."""
+    """Finds the vectors that are nearest to a query; all vectors have length 1."""
 
     def __init__(self, rows: NDArray[np.float32]) -> None:
-        """Keep the vectors.
+        """Store the vectors to search.
 
         Args:
-            rows: shape (n, d), each of length 1.
+            rows: n vectors of length 1, shape (n, d).
         """
-        self._steps = _steps(rows)
+        self._steps = _to_grid(rows)
 
     def search(
         self, query: NDArray[np.float32], *, most: int | None = None, least: float | None = None
@@ -194,17 +202,17 @@ class VectorIndex:
         """Return the nearest vectors.
 
         Args:
-            query: shape (d,), of length 1.
-            most: how many at most; None for all.
-            least: smallest score to return.
+            query: vector of length 1, shape (d,).
+            most: largest number of vectors to return; None if there is no limit.
+            least: smallest score to return; None if there is no limit.
 
         Returns:
-            Row and score of each, best first and equal ones in the order of rows. A score is the cosine of the angle,
-            from -1 to 1, rounded to six digits.
+            The row and score of each vector, best first; equal scores are in the order of rows. The score is the cosine
+            similarity, from -1 to 1, rounded to six digits.
         """
         import numpy as np
 
-        asked = _steps(query).astype(np.float64)
+        asked = _to_grid(query).astype(np.float64)
         parts = [
             self._steps[begin : begin + _ROWS].astype(np.float64) @ asked for begin in range(0, len(self._steps), _ROWS)
         ]
@@ -215,7 +223,7 @@ class VectorIndex:
         return found if least is None else [(row, score) for row, score in found if score >= least]
 
 
-def _steps(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def _to_grid(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     import numpy as np
 
     steps: NDArray[np.float32] = np.rint(vectors * np.float32(_GRID)).astype(np.float32)
@@ -223,56 +231,56 @@ def _steps(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def searches_by_meaning(entry: HierarchicalDocumentTool) -> bool:
-    """Tell whether a tool needs vectors."""
+    """Return whether a tool searches by meaning, so it needs embeddings."""
     return entry.search_mode == "semantic" or (entry.search_mode == "hybrid" and entry.semantic_weight > 0.0)
 
 
 class ChunkSearch:
-    """The chunks of a tool, ready to be searched."""
+    """Searches the chunks of one tool."""
 
     def __init__(self, chunks: Sequence[Chunk], entry: HierarchicalDocumentTool, vectors: VectorIndex | None) -> None:
         """Index the chunks.
 
         Args:
-            entry: how they are searched: by the cosine of vectors (`semantic`), by BM25 (`keyword`), or by both and
-                exact search, fused with its weights (`hybrid`).
-            vectors: of the chunks in their order; needed where it searches by meaning.
+            entry: the tool. Its `search_mode` is `semantic` (cosine similarity), `keyword` (BM25), or `hybrid` (both
+                and exact search, fused with the entry's weights).
+            vectors: embeddings of the chunks, in the order of the chunks; required if the tool searches by meaning.
         """
         self._entry = entry
         self._vectors = vectors
         self._words = Bm25([chunk.text for chunk in chunks]) if entry.search_mode != "semantic" else None
         exact = entry.search_mode == "hybrid" and entry.exact_weight > 0.0
-        self._exact = Exact([Numbered(chunk.text, chunk.numbers) for chunk in chunks]) if exact else None
+        self._exact = ExactSearch([NumberedText(chunk.text, chunk.numbers) for chunk in chunks]) if exact else None
 
     def find(self, query: str, vector: NDArray[np.float32] | None = None) -> list[tuple[int, float]]:
-        """Return positions and scores of the hits, best first, equal ones in the order of the chunks.
+        """Return the positions and scores of the hits, best first; equal scores are in the order of the chunks.
 
-        Scores are from 0 to 1: the cosine where it is above 0, BM25 as a part of what the query's words could reach
-        (see `Bm25.limit`), or the fused ranks (see `fuse`).
+        Scores are from 0 to 1: the cosine similarity if it is above 0, the BM25 score divided by its upper bound (see
+        `Bm25.limit`), or the fused score (see `fuse`).
 
         Args:
-            vector: the query's, of length 1; needed where vectors are.
+            vector: the query's embedding, of length 1; required if the tool searches by meaning.
         """
         entry = self._entry
         if entry.search_mode == "keyword":
-            found = self._by_words(query)
+            found = self._word_scores(query)
         elif entry.search_mode == "semantic":
-            found = self._by_meaning(vector)
+            found = self._vector_scores(vector)
         else:
-            rankings = [Ranking(self._by_meaning(vector), entry.semantic_weight)]
-            rankings.append(Ranking(self._by_words(query), entry.keyword_weight))
+            rankings = [Ranking(self._vector_scores(vector), entry.semantic_weight)]
+            rankings.append(Ranking(self._word_scores(query), entry.keyword_weight))
             if self._exact is not None:
                 rankings.append(Ranking(self._exact.scores(query), entry.exact_weight))
             found = fuse(rankings, entry.rrf_k)
-        hits = ordered(found)
+        hits = sort_hits(found)
         return hits if entry.min_score is None else [hit for hit in hits if hit[1] >= entry.min_score]
 
-    def _by_words(self, query: str) -> Mapping[int, float]:
+    def _word_scores(self, query: str) -> Mapping[int, float]:
         assert self._words is not None
         limit = self._words.limit(query)
         return {position: score / limit for position, score in self._words.scores(query).items()}
 
-    def _by_meaning(self, vector: NDArray[np.float32] | None) -> Mapping[int, float]:
+    def _vector_scores(self, vector: NDArray[np.float32] | None) -> Mapping[int, float]:
         if self._vectors is None or vector is None:
             return {}
         return {position: score for position, score in self._vectors.search(vector) if score > 0.0}

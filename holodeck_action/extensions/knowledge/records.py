@@ -1,4 +1,4 @@
-"""Records of JSON, JSON Lines, CSV and TSV files: one searchable text each, with an id and further fields."""
+"""Reads records from JSON, JSON Lines, CSV and TSV files. A record has an id, a text to search, and further fields."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from holodeck_action.text.json_values import kind_of, parse_json
 from holodeck_action.text.plain import excerpt
 
 KINDS = frozenset((".json", ".jsonl", ".ndjson", ".csv", ".tsv"))
-"""Files that hold records."""
+"""Suffixes of files with records."""
 
 _DELIMITERS = ",;\t|"
 
 
 class RecordError(ValueError):
-    """A file of records that cannot be used; the message names the record."""
+    """A file of records is invalid; the message names the record."""
 
 
 class Record(Struct, frozen=True):
-    """One record.
+    """One record of a file.
 
     Attributes:
-        id: as the file has it.
-        text: what is embedded.
-        metadata: what is shown after it, by name.
+        id: id of the record in the file.
+        text: the text to embed.
+        metadata: further fields by name, which the model receives after the text.
     """
 
     id: str
@@ -40,71 +40,73 @@ class Record(Struct, frozen=True):
 
 
 def read_records(text: str, suffix: str, entry: VectorstoreTool) -> list[Record]:
-    """Read the records of a file.
+    """Parse the records in the content of a file.
 
-    Names of fields may lead into nested objects: `details.title`. Without `meta_fields` all other fields of a record
-    are its metadata; without `record_path` a JSON file is the list of records; without `delimiter` it is found in the
-    first line of CSV, and TSV has tabs.
+    Field names may be paths into nested objects, such as `details.title`. If `meta_fields` is not set, all other fields
+    of a record are its metadata. If `record_path` is not set, a JSON file is a list of records. If `delimiter` is not
+    set, it is detected from the first line of a CSV file; TSV files use tabs.
 
     Args:
-        suffix: the end of its name in lower case, one of `KINDS`.
-        entry: a tool with `vector_field`, which says where their parts are.
+        suffix: suffix of the file's name in lower case, one of `KINDS`.
+        entry: a tool that sets `vector_field`; its settings name the fields of records.
 
     Raises:
-        RecordError: the file is not of its kind, a record lacks an id or a text, or no record has one of `meta_fields`.
+        RecordError: the file has another format, a record has no id or text, or no record has one of `meta_fields`.
     """
     try:
-        rows = list(_rows(text, suffix, entry))
+        rows = list(_read_rows(text, suffix, entry))
     except RecursionError:
         raise RecordError("it is nested too deeply") from None
-    records = [_record(number, row, around, entry) for number, (row, around) in enumerate(rows, 1)]
+    records = [_make_record(number, row, around, entry) for number, (row, around) in enumerate(rows, 1)]
     for name in entry.meta_fields or ():
-        if records and not any(_found(name, (row, *around)) for row, around in rows):
-            raise RecordError(f"no record has the field {quoted(name)} of meta_fields{_fields(rows[0][0])}")
+        if records and not any(_find_field(name, (row, *around)) for row, around in rows):
+            raise RecordError(f"no record has the field {quoted(name)} of meta_fields{_field_names_text(rows[0][0])}")
     return records
 
 
 _Row = tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]]
-"""A record and the objects around it, the nearest first."""
+"""A record and its enclosing objects, innermost first."""
 
 
-def _rows(text: str, suffix: str, entry: VectorstoreTool) -> Iterator[_Row]:
+def _read_rows(text: str, suffix: str, entry: VectorstoreTool) -> Iterator[_Row]:
     if suffix in (".csv", ".tsv"):
-        for row in _table(text, "\t" if suffix == ".tsv" else delimiter_of(entry)):
+        for row in _table_rows(text, "\t" if suffix == ".tsv" else delimiter_of(entry)):
             yield row, ()
         return
     path = entry.record_path.split(".") if entry.record_path else []
     if suffix == ".json":
         try:
-            yield from _objects(parse_json(text), path, ())
+            yield from _objects_at(parse_json(text), path, ())
         except ValueError as error:
-            raise error if isinstance(error, RecordError) else RecordError(f"it is no JSON: {error}") from None
+            raise error if isinstance(error, RecordError) else RecordError(f"it is not JSON: {error}") from None
         return
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
-                yield from _objects(parse_json(line), path, ())
+                yield from _objects_at(parse_json(line), path, ())
             except ValueError as error:
                 raise RecordError(f"line {number}: {error}") from None
 
 
-def _objects(value: Any, path: Sequence[str], around: tuple[Mapping[str, Any], ...]) -> Iterator[_Row]:
-    """Yield the objects at the end of a path; lists on the way are gone through."""
+def _objects_at(value: Any, path: Sequence[str], around: tuple[Mapping[str, Any], ...]) -> Iterator[_Row]:
+    """Yield the objects at the end of a path, and the objects around each; every item of a list on the path is
+    followed.
+    """
     if isinstance(value, list):
         for item in value:
-            yield from _objects(item, path, around)
+            yield from _objects_at(item, path, around)
     elif not isinstance(value, dict):
         raise RecordError(f"a record must be an object, not {kind_of(value)}")
     elif not path:
         yield value, around
     elif path[0] not in value:
-        raise RecordError(f"record_path: there is no key {quoted(path[0])}{_fields(value)}")
+        raise RecordError(f"record_path: there is no key {quoted(path[0])}{_field_names_text(value)}")
     else:
-        yield from _objects(value[path[0]], path[1:], (value, *around))
+        yield from _objects_at(value[path[0]], path[1:], (value, *around))
 
 
 def delimiter_of(entry: VectorstoreTool) -> str | None:
-    """Return what stands between the cells of CSV; None to find it."""
+    """Return the delimiter for CSV files; None if it is to be detected."""
     return "\t" if entry.delimiter == "\\t" else entry.delimiter
 
 
@@ -113,7 +115,7 @@ def _vector_fields(entry: VectorstoreTool) -> list[str]:
     return [fields] if isinstance(fields, str) else fields
 
 
-def _table(text: str, delimiter: str | None) -> Iterator[dict[str, str]]:
+def _table_rows(text: str, delimiter: str | None) -> Iterator[dict[str, str]]:
     if delimiter is None:
         first = text.lstrip("\r\n").partition("\n")[0]
         delimiter = max(_DELIMITERS, key=first.count)
@@ -135,48 +137,52 @@ def _table(text: str, delimiter: str | None) -> Iterator[dict[str, str]]:
         raise RecordError(f"line {reader.line_num}: {error}") from None
 
 
-def _record(
+def _make_record(
     number: int, row: Mapping[str, Any], around: tuple[Mapping[str, Any], ...], entry: VectorstoreTool
 ) -> Record:
     texts = []
     for name in _vector_fields(entry):
-        found = _found(name, (row,))
+        found = _find_field(name, (row,))
         if found is None:
-            raise RecordError(f"record {number} has no field {quoted(name)} (vector_field){_fields(row)}")
-        if shown := _shown(found[0]).strip():
+            raise RecordError(f"record {number} has no field {quoted(name)} (vector_field){_field_names_text(row)}")
+        if shown := _value_text(found[0]).strip():
             texts.append(shown)
     if not texts:
         raise RecordError(f"record {number} has no text in {' and '.join(map(quoted, _vector_fields(entry)))}")
     return Record(
-        _identity(number, row, str(entry.id_field)), entry.field_separator.join(texts), _metadata(row, around, entry)
+        _record_id(number, row, str(entry.id_field)),
+        entry.field_separator.join(texts),
+        _record_metadata(row, around, entry),
     )
 
 
-def _identity(number: int, row: Mapping[str, Any], name: str) -> str:
-    found = _found(name, (row,))
+def _record_id(number: int, row: Mapping[str, Any], name: str) -> str:
+    found = _find_field(name, (row,))
     if found is None:
-        raise RecordError(f"record {number} has no field {quoted(name)} (id_field){_fields(row)}")
+        raise RecordError(f"record {number} has no field {quoted(name)} (id_field){_field_names_text(row)}")
     value = found[0]
     if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
         raise RecordError(f"record {number}: its id must be a text or a number that is not blank")
     return str(value).strip()
 
 
-def _metadata(row: Mapping[str, Any], around: tuple[Mapping[str, Any], ...], entry: VectorstoreTool) -> dict[str, Any]:
+def _record_metadata(
+    row: Mapping[str, Any], around: tuple[Mapping[str, Any], ...], entry: VectorstoreTool
+) -> dict[str, Any]:
     if entry.meta_fields is None:
         taken = {*_vector_fields(entry), str(entry.id_field)}
         return {f"{entry.record_prefix or ''}{name}": row[name] for name in row if name not in taken}
     metadata = {}
     for name in entry.meta_fields:
-        if own := _found(name, (row,)):
+        if own := _find_field(name, (row,)):
             metadata[f"{entry.record_prefix or ''}{name}"] = own[0]
-        elif outer := _found(name, around):
+        elif outer := _find_field(name, around):
             metadata[f"{entry.meta_prefix or ''}{name}"] = outer[0]
     return metadata
 
 
-def _found(name: str, objects: Sequence[Mapping[str, Any]]) -> tuple[Any] | None:
-    """Return the value of a field in the first object that has it, in a tuple since it may be null."""
+def _find_field(name: str, objects: Sequence[Mapping[str, Any]]) -> tuple[Any] | None:
+    """Return the field's value in the first object that has the field, as a 1-tuple; None if no object has it."""
     for value in objects:
         if name in value:
             return (value[name],)
@@ -190,17 +196,17 @@ def _found(name: str, objects: Sequence[Mapping[str, Any]]) -> tuple[Any] | None
     return None
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def shown_fields(metadata: Mapping[str, Any]) -> str:
-    """Return fields as a model reads them, one `name: value` a line; those that are null or blank are left out."""
-    lines = ((name, _shown(value).strip()) for name, value in metadata.items())
+def fields_text(metadata: Mapping[str, Any]) -> str:
+    """Return fields as text for a model, one `name: value` per line; null and blank values are left out."""
+    lines = ((name, _value_text(value).strip()) for name, value in metadata.items())
     return "\n".join(f"{name}: {text}" for name, text in lines if text)
 
 
-def _fields(row: Mapping[str, Any]) -> str:
+def _field_names_text(row: Mapping[str, Any]) -> str:
     return f" (it has {excerpt(', '.join(map(str, row)), 150)})" if row else " (it is empty)"

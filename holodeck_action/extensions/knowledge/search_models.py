@@ -1,4 +1,4 @@
-"""What models do for search: contexts that place chunks in their documents, and an order of what was found."""
+"""Model calls for search: writing contexts that situate chunks in their documents, and reranking of hits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.text.json_values import parse_json
 
 MOST_CHARACTERS = 24_000
-"""Characters of a document that the model reads with a chunk; of a longer one its headings and what is around."""
+"""Most characters of a document in a request; of a longer one, the request has its headings and nearby text."""
 _PLACE = (
     "You place passages in the document they are from, so that search finds them. Answer with one or two short "
     "sentences that say what the passage is about and where in the document it stands, in the document's language, and "
@@ -28,27 +28,28 @@ _PLACE = (
 )
 
 
-async def contexts(
+async def write_contexts(
     documents: Sequence[Document], plan: ModelPlan, clients: Clients, *, most_tokens: int, at_once: int
 ) -> list[str]:
-    """Ask for a sentence or two that place each chunk in its document before it is embedded.
+    """Have a model write one or two sentences per chunk that situate it in its document, to be embedded with the chunk.
 
-    Source of the method: Anthropic, Introducing Contextual Retrieval, 2024; the words of the request are ours.
+    Source of the method: Anthropic, Introducing Contextual Retrieval, 2024. The request's wording is our own.
 
     Args:
-        most_tokens: most tokens of an answer; a longer one is used as far as it goes.
+        most_tokens: largest number of tokens in an answer; longer answers are truncated.
 
     Returns:
-        A text for each chunk, in the order of documents and chunks.
+        The context of each chunk, in the order of documents and chunks.
 
     Raises:
-        AgentError: `tool_unavailable`, a call failed or brought no text; the message begins with the chunk's id.
+        AgentError: `tool_unavailable`: a call failed, was refused or returned no text; the message begins with the
+            chunk's id.
     """
     model = ChatModel(replace(plan, settings={**plan.settings, "max_tokens": most_tokens}), clients)
     gate = asyncio.Semaphore(at_once)
 
     async def ask(document: Document, chunk: Chunk) -> str:
-        prompt = _question(document, chunk)
+        prompt = _context_prompt(document, chunk)
         async with gate:
             try:
                 answer = await model.ask([Request((Question(prompt),), _PLACE)])
@@ -70,17 +71,17 @@ async def contexts(
 
 
 def context_tokens(documents: Sequence[Document]) -> int:
-    """Return the tokens of all prompts that `contexts` would send."""
+    """Return the total number of tokens in the prompts of `write_contexts`."""
     fixed = text_tokens(_PLACE)
-    return sum(fixed + text_tokens(_question(each, chunk)) for each in documents for chunk in each.chunks)
+    return sum(fixed + text_tokens(_context_prompt(each, chunk)) for each in documents for chunk in each.chunks)
 
 
-def _question(document: Document, chunk: Chunk) -> str:
+def _context_prompt(document: Document, chunk: Chunk) -> str:
     return f"<document>\n{_excerpt(document, chunk)}\n</document>\n\n<passage>\n{chunk.text}\n</passage>"
 
 
 def _excerpt(document: Document, chunk: Chunk) -> str:
-    """Return the document, or its headings and the text around the chunk where it is too long."""
+    """Return the text of a document; if it is too long, its headings and the text around the chunk instead."""
     if len(document.text) <= MOST_CHARACTERS:
         return document.text
     outline = "\n".join(section.title for section in document.sections if section.label and section.kind != "item")
@@ -115,44 +116,49 @@ _SCORES = {
 _HIGHEST = 10.0
 
 
-def candidates(top_k: int) -> int:
-    """Return how many hits a model judges for `top_k` results: twice as many, up to 30 where that is enough."""
+def candidate_count(top_k: int) -> int:
+    """Return how many hits to rerank for `top_k` results: twice as many, but at most 30 unless `top_k` itself is
+    larger.
+    """
     return max(top_k, min(2 * top_k, MOST_CANDIDATES))
 
 
 class Reranker:
-    """Asks a model for the worth of passages."""
+    """Has a model score how relevant passages are to a query."""
 
     def __init__(self, plan: ModelPlan, clients: Clients, *, most: int) -> None:
-        """Build the model's client.
+        """Create the model's client.
 
         Args:
-            most: passages of one call, at most; the answer may be as long as they need unless the suite bounds it.
+            most: largest number of passages in one call; `max_tokens` is derived from it unless the suite sets it.
 
         Raises:
-            ModelConfigError: a package is missing.
+            ModelConfigError: a required package is not installed.
         """
         if "max_tokens" not in plan.written:
             plan = replace(plan, settings={**plan.settings, "max_tokens": 1000 + 30 * most})
         self._model = ChatModel(plan, clients, schema=_SCORES)
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float] | None:
-        """Ask for the score of each passage.
+        """Return the model's relevance score for each passage.
 
         Returns:
-            From 0 to 1 in the order of the texts; None when the answer does not hold one for each.
+            Scores from 0 to 1, in the order of the texts; None if the model's answer lacks a valid score for any
+            passage.
 
         Raises:
-            ModelCallError: no answer came.
+            ModelCallError: the model did not answer.
         """
         passages = "\n\n".join(f"<passage {number}>\n{text}\n</passage>" for number, text in enumerate(texts, start=1))
         prompt = f"<query>\n{query}\n</query>\n\n{passages}"
         answer = await self._model.ask([Request((Question(prompt),), _JUDGE)])
-        return _scores_in(answer.text, len(texts))
+        return _parse_scores(answer.text, len(texts))
 
 
-def _scores_in(text: str, count: int) -> list[float] | None:
-    """Read an answer; models without structured output may put it in a fenced block."""
+def _parse_scores(text: str, count: int) -> list[float] | None:
+    """Parse the scores in a model's answer, which may be in a fenced code block; return None if any is missing or
+    invalid.
+    """
     bare = text.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
     try:
         items: Any = parse_json(bare)["scores"]

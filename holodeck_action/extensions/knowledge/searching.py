@@ -1,4 +1,4 @@
-"""What all tools that search documents share: planned calls, embedding, the definition for the model, and hits."""
+"""The common code of tools that search documents: planned calls, embedding, definitions for the model, and results."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ RERANKING = "reranking"
 
 
 class DocumentTools(Toolkit):
-    """The tools of one type that search documents, with what reads and embeds the documents."""
+    """The search tools of one type in a suite, with the reader and the embedder for their documents."""
 
-    plans_calls = True
+    calls_models = True
 
     def __init__(self, suite: Suite, environ: Mapping[str, str], redact: Redact) -> None:
-        """Prepare what all of them need; nothing is read or started.
+        """Find ambiguous file names and create the reader; no document is read.
 
         Args:
             suite: the suite.
             environ: the job's environment.
-            redact: removes secrets from the reasons why a document cannot be read.
+            redact: removes secrets from error messages about documents.
 
         Raises:
-            TargetError: a source is not there or holds nothing.
+            TargetError: a source does not exist or contains nothing.
         """
         self._suite = suite
         self._ambiguous = ambiguous_names(suite)
@@ -62,32 +62,35 @@ class DocumentTools(Toolkit):
         self._reader = self._new_reader()
 
     @abstractmethod
-    async def planned(self) -> Sequence[PlannedCalls]:
-        """Read the documents, which are kept for `open`, and count the calls that searching them takes.
+    async def plan_calls(self) -> Sequence[PlannedCalls]:
+        """Read the documents, keep them for `open`, and return the model calls that the tools will make.
 
         Raises:
-            AgentError: `tool_unavailable`, a file cannot be read.
+            AgentError: `tool_unavailable`: a file cannot be read.
         """
 
     async def close(self) -> None:
-        """End the processes that read documents."""
+        """Stop the worker processes that read documents."""
         await self._reader.close()
 
-    async def _read_apart(self, read: Callable[[DocumentReader], Awaitable[T]]) -> T:
-        """Read with processes that end at once: they belong to the loop of a plan, which is over before the run's."""
+    async def _read_and_close(self, read: Callable[[DocumentReader], Awaitable[T]]) -> T:
+        """Read documents with a reader that is closed at once.
+
+        A plan has its own event loop, which ends before the run's event loop starts.
+        """
         reader = self._new_reader()
         try:
             return await read(reader)
         finally:
             await reader.close()
 
-    async def _embedded(self, names: Iterable[str], texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed the texts of the tools so named, all in one go and in the suite's order.
+    async def _embed(self, names: Iterable[str], texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return the embeddings of the texts of several tools, computed in one batch in the suite's order.
 
-        Requests that do not depend on which file was read first can be replayed.
+        In a fixed order, requests do not depend on which file was read first, so they can be replayed.
 
         Raises:
-            AgentError: `tool_unavailable`, the model does not help.
+            AgentError: `tool_unavailable`: the model call failed.
         """
         assert self._embedder is not None
         try:
@@ -99,36 +102,36 @@ class DocumentTools(Toolkit):
             raise AgentError(message, "tool_unavailable", context) from error
 
 
-def at_tool(suite: Suite, tool: str, field: str, message: str) -> TargetError:
-    """Return the error about a field of a tool, with the tool's line where it is known."""
+def tool_error(suite: Suite, tool: str, field: str, message: str) -> TargetError:
+    """Return an error about a field of a tool, with the tool's position in the suite's file if it is known."""
     mark = suite.tool_marks.get(tool)
     problem = Problem(mark, f"tools.{tool}.{field}", message)
     return TargetError(str(problem), () if mark is None else (problem,))
 
 
 def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -> Embedder:
-    """Return what embeds for the tools of a suite; nothing is asked yet.
+    """Return the embedder that all search tools of a suite share; no model is called yet.
 
     Raises:
-        TargetError: tools that want different models, or a package that is missing.
-        ModelConfigError: no key.
+        TargetError: tools name different embedding models, or a required package is not installed.
+        ModelConfigError: the model has no API key.
     """
     if importlib.util.find_spec("numpy") is None:
         raise TargetError(
             "searching documents needs numpy, which is not installed; "
             "install it with: pip install 'holodeck-action[agents]'"
         )
-    name, model = _common(suite, "embedding_model")
-    sized, dimensions = _common(suite, "embedding_dimensions")
+    name, model = _common_value(suite, "embedding_model")
+    sized, dimensions = _common_value(suite, "embedding_dimensions")
     where = f"tools.{sized or name or '*'}"
     return Embedder(resolve_embedding(suite.agent, environ, model=model, dimensions=dimensions, where=where), clients)
 
 
-def _common(suite: Suite, field: str) -> tuple[str | None, Any]:
-    """Return the first tool that gives a field, and the value that all of them give; None where none does.
+def _common_value(suite: Suite, field: str) -> tuple[str | None, Any]:
+    """Return the name of the first tool that sets a field, and the field's value; two Nones if no tool sets it.
 
     Raises:
-        TargetError: two give different values.
+        TargetError: tools set the field to different values.
     """
     first: tuple[str | None, Any] = (None, None)
     for tool in suite.agent.tools or ():
@@ -144,24 +147,24 @@ def _common(suite: Suite, field: str) -> tuple[str | None, Any]:
                 f"{quoted(str(value))} differs from {quoted(str(first[1]))} of tools.{first[0]}: "
                 "all tools that search documents share one embedding model"
             )
-            raise at_tool(suite, tool.name, field, message)
+            raise tool_error(suite, tool.name, field, message)
     return first
 
 
 FILE_TIMEOUT_S = 30.0
-"""Seconds for reading one file where `execution.file_timeout` does not say."""
+"""Time limit in seconds for reading one file, unless `execution.file_timeout` is set."""
 
 _QUERY_FAULTS = ("bad_request", "context_length", "content_filter")
-"""What is wrong with a query itself: the model's to see. Other trouble with a model call is the turn's."""
+"""Error codes that are the query's fault: the model sees them. Other failures of a model call end the turn."""
 
 _LONGEST_NAME = 64
-"""Characters of a tool's name that all providers take."""
+"""Most characters of a tool's name that all providers accept."""
 _MOST_NAMED = 5
-_NOTHING = "No results found: nothing in the documents is near enough to the query."
+_NOTHING = "No results found: no document is close enough to the query."
 
 
 def definition_of(entry: SearchEntry) -> ToolDefinition:
-    """Return how the model sees a tool."""
+    """Return a tool's definition that the model receives."""
     return ToolDefinition(
         f"{entry.name}_search",
         f"Search {entry.name}: {entry.description}",
@@ -175,40 +178,40 @@ def definition_of(entry: SearchEntry) -> ToolDefinition:
 
 
 def check_name(entry: SearchEntry, suite: Suite) -> None:
-    """See that the model can be told the tool's name.
+    """Check the name under which a model calls the tool, `<name>_search`.
 
     Raises:
-        TargetError: it is too long, or another tool's.
+        TargetError: the name is too long, or another tool has it.
     """
     name = f"{entry.name}_search"
     if len(name) > _LONGEST_NAME:
         message = f"{quoted(name)}, the name for the model, is longer than {_LONGEST_NAME} characters; shorten it"
-        raise at_tool(suite, entry.name, "name", message)
+        raise tool_error(suite, entry.name, "name", message)
     if any(tool.type == "function" and tool.name == name for tool in suite.agent.tools or ()):
         message = f"the model knows it as {quoted(name)}, which is the name of another tool; rename one"
-        raise at_tool(suite, entry.name, "name", message)
+        raise tool_error(suite, entry.name, "name", message)
 
 
-def checked_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
-    """Return the files of a tool's source that it searches, and the names of the others.
+def searchable_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+    """Return the files of a tool's source that it can search, and the names of the other files.
 
     Raises:
-        TargetError: the source is not there, holds nothing to search, or needs a package that is missing.
+        TargetError: the source does not exist, contains nothing to search, or needs a package that is not installed.
     """
-    files, others = _searched_files(entry, suite)
+    files, others = _split_files(entry, suite)
     if not files:
         message = (
             f"{quoted(entry.source)} holds no records (JSON, JSON Lines, CSV or TSV); "
             "remove vector_field to search it as text"
         )
-        raise at_tool(suite, entry.name, "source", message)
+        raise tool_error(suite, entry.name, "source", message)
     for file in files:
         if missing := missing_packages(kind_of(file.path)) if needs_reader(file) else None:
-            raise at_tool(suite, entry.name, "source", f"{file.name}: {missing}")
+            raise tool_error(suite, entry.name, "source", f"{file.name}: {missing}")
     return files, others
 
 
-def _searched_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
+def _split_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:
     try:
         files = source_files(entry.source, suite.checkout, tool=entry.name)
         others = unread_files(entry.source, suite.checkout, tool=entry.name)
@@ -222,19 +225,19 @@ def _searched_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile,
 
 
 def ambiguous_names(suite: Suite) -> frozenset[str]:
-    """Return the names of files that stand for other chunks in one tool than in another.
+    """Return the file names that would give different chunks the same id in two tools.
 
-    These are different files of one name, and files that two tools cut differently. One source that is a file of
-    records is left out: its records have ids of their own.
+    These are names of different files, or of a file that two tools cut differently. A source that is a single file of
+    records is left out, since its records have their own ids.
 
     Raises:
-        TargetError: a source is not there or holds nothing.
+        TargetError: a source does not exist or contains nothing.
     """
     entries = [tool for tool in suite.agent.tools or () if isinstance(tool, SearchEntry)]
     meant: dict[str, set[Hashable]] = defaultdict(set)
     for entry in entries if len(entries) > 1 else ():
-        cut = _cut(entry)
-        files, _ = _searched_files(entry, suite)
+        cut = _cut_key(entry)
+        files, _ = _split_files(entry, suite)
         if not has_own_ids(entry, suite):
             for file in files:
                 meant[file.name].add((file.path.resolve(), cut))
@@ -242,18 +245,18 @@ def ambiguous_names(suite: Suite) -> frozenset[str]:
 
 
 def has_own_ids(entry: SearchEntry, suite: Suite) -> bool:
-    """Tell whether a tool's source is one file of records, whose ids are the chunks'."""
+    """Return whether a tool's source is a single file of records, so the ids of records are the ids of chunks."""
     records = isinstance(entry, VectorstoreTool) and entry.vector_field is not None
     return records and (suite.folder / entry.source).is_file()
 
 
 def prefixed_id(entry: SearchEntry, ident: str) -> str:
-    """Return the id of a chunk that another tool has, too, for another one."""
+    """Return a chunk's id with the tool's name before it, for an id that another tool also uses."""
     return f"{entry.name}:{ident}"
 
 
-def _cut(entry: SearchEntry) -> Hashable:
-    """Return what makes a tool's chunks of a file those that they are."""
+def _cut_key(entry: SearchEntry) -> Hashable:
+    """Return the settings that determine how a tool cuts a file into chunks."""
     if isinstance(entry, HierarchicalDocumentTool):
         size = (entry.max_chunk_tokens, entry.chunk_overlap, entry.max_subsection_depth)
         return (entry.chunking_strategy, entry.document_domain, *size)
@@ -263,7 +266,7 @@ def _cut(entry: SearchEntry) -> Hashable:
 
 
 def _database_of(entry: SearchEntry, suite: Suite) -> str | None:
-    """Return the database that a tool names, None for memory."""
+    """Return the name of the database that a tool sets, for a notice; None if it searches in memory."""
     known = suite.project.vectorstores or {}
     named = entry.database
     if named is None:
@@ -272,13 +275,13 @@ def _database_of(entry: SearchEntry, suite: Suite) -> str | None:
         return None if named.provider == "in-memory" else named.provider
     if named in known:
         return None if known[named].provider == "in-memory" else quoted(named)
-    # Where databases are configured, `suite.notices` has told that the one of a vectorstore is not among them.
+    # If databases are configured, `suite.notices` already reports that the vectorstore's is not among them.
     reported = bool(known) and isinstance(entry, VectorstoreTool)
     return None if reported or named == "in-memory" else quoted(named)
 
 
-def notices_of(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Iterator[str]:
-    """Yield what the reader should know about a tool's database and source.
+def tool_notices(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Iterator[str]:
+    """Yield notices about a database that a tool does not use, and about files that it does not read.
 
     Args:
         others: names of files that are not read.
@@ -292,18 +295,18 @@ def notices_of(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Itera
 
 
 def _file_timeout_s(suite: Suite) -> float:
-    """Return how many seconds reading one file may take."""
+    """Return the time limit for reading one file, in seconds."""
     execution = (suite.agent.execution, suite.project.execution)
     given = [setting.file_timeout for setting in execution if setting is not None and setting.file_timeout]
     return given[0] if given else FILE_TIMEOUT_S
 
 
 @contextmanager
-def checked_query(args: dict[str, Any]) -> Iterator[str]:
-    """Give the query of a call; what a model finds wrong with the query inside is told to who asked.
+def check_query(args: dict[str, Any]) -> Iterator[str]:
+    """Yield the query in a call's arguments; inside the context, a model's error about the query becomes a `ToolError`.
 
     Raises:
-        ToolError: the query is blank (code `bad_arguments`), or a model refused it (the model's code).
+        ToolError: the query is blank (code `bad_arguments`), or a model cannot process it (code of the model's error).
     """
     query: str = args["query"]
     if not query.strip():
@@ -316,16 +319,16 @@ def checked_query(args: dict[str, Any]) -> Iterator[str]:
         raise ToolError(error.message, error.code, for_model="the query cannot be searched for; shorten it") from error
 
 
-def result_of(hits: Sequence[dict[str, Any]], max_bytes: int, note: str = "") -> ToolResult:
-    """Return hits as a result, without those at the end that do not fit.
+def search_result(hits: Sequence[dict[str, Any]], max_bytes: int, note: str = "") -> ToolResult:
+    """Return hits as a tool result; the last hits are left out if they exceed `max_bytes`.
 
     Args:
-        hits: objects with `id`, `text` and `score`, the best first.
-        max_bytes: most bytes of their JSON.
-        note: what the model reads before them.
+        hits: objects with `id`, `text` and `score`, best first.
+        max_bytes: largest number of bytes of the hits as JSON.
+        note: text for the model before the hits.
 
     Raises:
-        ToolError: `too_large`, not even the first one fits.
+        ToolError: `too_large`: the first hit alone exceeds `max_bytes`.
     """
     sizes = [len(json.dumps(hit, ensure_ascii=False).encode()) + 2 for hit in hits]
     kept = list(hits)

@@ -1,4 +1,4 @@
-"""The files that a retrieval tool searches, and their text."""
+"""Finds the files that a retrieval tool searches and reads their text."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class _Reader(HTMLParser):
 
 
 def text_of_html(document: str) -> str:
-    """Return the text of an HTML document; broken markup is read as browsers do, as far as it goes."""
+    """Return the text of an HTML document; invalid markup is tolerated."""
     reader = _Reader()
     reader.feed(document)
     reader.close()
@@ -94,32 +94,33 @@ TEXT = frozenset(
 )
 HTML = frozenset((".html", ".htm", ".xhtml"))
 DOCUMENTS = frozenset((".pdf", ".docx", ".pptx", ".xlsx", ".xlsm"))
-"""Files of a folder that the document reader turns into text."""
+"""Suffixes of files that the document reader converts to text."""
 
 MOST_FILES = 10_000
 MOST_BYTES = 50_000_000
-"""Largest file of a source."""
+"""Most files of a source, and most bytes of a file."""
 
 
 class Documents(Protocol):
-    """What turns PDF and Office files into text; `holodeck_action.targets.documents.reader` in production."""
+    """Reads the text of PDF and Office files; `holodeck_action.targets.documents.reader` implements it."""
 
     async def text(self, path: Path, checkout: Checkout) -> str:
-        """Return the text of a file that the checkout can reach.
+        """Return the text of a file that the checkout allows to be read.
 
         Raises:
-            Exception: with an attribute `message`, one sentence.
+            Exception: the file cannot be read; the exception's attribute `message` is a sentence.
         """
         ...
 
 
 class SourceFile(Struct, frozen=True):
-    """One file of a source.
+    """One file of a tool's source.
 
     Attributes:
-        path: where it is.
-        name: relative to the source, with `/` separators; the file's own name when the source is a file.
-        checkout: opens it.
+        path: path of the file.
+        name: path of the file relative to the source, with `/` as the separator; the file's own name if the source is a
+            file.
+        checkout: the checkout through which the file is opened.
     """
 
     path: Path
@@ -128,30 +129,31 @@ class SourceFile(Struct, frozen=True):
 
     @property
     def suffix(self) -> str:
-        """The end of its name in lower case, such as `.md`."""
+        """The file's suffix in lower case, such as `.md`."""
         return self.path.suffix.lower()
 
 
 def source_files(source: str, checkout: Checkout, *, tool: str) -> tuple[SourceFile, ...]:
-    """Return the files of a source: the file itself, or those in a folder that can be read, sorted by name.
+    """Return the files of a source: the source itself if it is a file, or the readable files in a folder, sorted by
+    name.
 
-    Of a folder, everything below it counts but what is hidden (a name that begins with a dot), links to folders, and
-    files of other kinds (see `unread_files`).
+    Folders are searched recursively. Hidden files and folders, whose names begin with a dot, links to folders, and
+    files of unsupported kinds (see `unread_files`) are left out.
 
     Args:
-        source: as the suite has it: a path, or a `file:` address.
-        checkout: where relative paths start, and what may be read.
+        source: value of the setting in the suite: a path or a `file:` URL.
+        checkout: resolves relative paths and decides which files may be read.
 
     Raises:
-        TargetError: it is elsewhere than on this machine, is not there, out of reach, or holds nothing that can be
-            read.
+        TargetError: the source is not on this machine, does not exist, is outside the files that may be read, or
+            contains nothing that can be read.
     """
-    place = _place(source, checkout, tool)
+    place = _source_path(source, checkout, tool)
     if place.is_file():
-        return (_bounded(SourceFile(place, place.name, checkout), tool),)
+        return (_check_size(SourceFile(place, place.name, checkout), tool),)
     if not place.is_dir():
         raise TargetError(f"tools.{tool}.source: {quoted(source)} does not exist (a path relative to agent.yaml)")
-    files = sorted((file for file in _below(place, checkout) if _is_read(file)), key=lambda file: file.name)
+    files = sorted((file for file in _files_below(place, checkout) if _is_read(file)), key=lambda file: file.name)
     if not files:
         raise TargetError(
             f"tools.{tool}.source: the folder {quoted(source)} holds no file that can be read "
@@ -161,57 +163,61 @@ def source_files(source: str, checkout: Checkout, *, tool: str) -> tuple[SourceF
         raise TargetError(
             f"tools.{tool}.source: the folder {quoted(source)} holds {len(files)} files; at most {MOST_FILES} are read"
         )
-    return tuple(_bounded(file, tool) for file in files)
+    return tuple(_check_size(file, tool) for file in files)
 
 
 def unread_files(source: str, checkout: Checkout, *, tool: str) -> tuple[str, ...]:
-    """Return the names of the files in a source's folder that are of a kind that is not read, sorted."""
-    place = _place(source, checkout, tool)
-    return tuple(sorted(file.name for file in _below(place, checkout) if not _is_read(file))) if place.is_dir() else ()
+    """Return the sorted names of the files in a source's folder that are of unsupported kinds."""
+    place = _source_path(source, checkout, tool)
+    return (
+        tuple(sorted(file.name for file in _files_below(place, checkout) if not _is_read(file)))
+        if place.is_dir()
+        else ()
+    )
 
 
 def needs_reader(file: SourceFile) -> bool:
-    """Tell whether a file is one of those that only the document reader can read."""
+    """Return whether a file needs the reader for PDF and Office files."""
     return kind_of(file.path) not in ("text", "html")
 
 
 async def source_text(file: SourceFile, documents: Documents | None = None) -> str:
-    """Return the text of a file: UTF-8 as it is, HTML without its tags, PDF and Office through the document reader.
+    """Return the text of a file: UTF-8 text unchanged, HTML without tags, and the text in PDF and Office files.
 
     Args:
-        documents: reads PDF and Office files; needed for those alone.
+        documents: reader for PDF and Office files; not needed for other files.
 
     Raises:
-        AgentError: `tool_unavailable`, it cannot be read.
+        AgentError: `tool_unavailable`: the file cannot be read.
     """
     if needs_reader(file):
         if documents is None:
-            raise _unavailable(file, "there is no reader for documents of its kind")
+            raise _unavailable_error(file, "there is no reader for documents of its kind")
         try:
             return await documents.text(file.path, file.checkout)
         except Exception as error:
-            raise _unavailable(file, str(getattr(error, "message", error))) from error
+            raise _unavailable_error(file, str(getattr(error, "message", error))) from error
     try:
         text = (await asyncio.to_thread(file.checkout.read, file.path, MOST_BYTES)).text()
     except ForeignError as error:
-        raise _unavailable(file, f"it {error}") from None
+        raise _unavailable_error(file, f"it {error}") from None
     except OSError as error:
-        raise _unavailable(file, error.strerror or type(error).__name__) from None
+        raise _unavailable_error(file, error.strerror or type(error).__name__) from None
     return text_of_html(text) if file.suffix in HTML else text
 
 
-def _unavailable(file: SourceFile, reason: str) -> AgentError:
+def _unavailable_error(file: SourceFile, reason: str) -> AgentError:
     return AgentError(f"{file.name}: cannot be read: {reason}", "tool_unavailable")
 
 
-def _place(source: str, checkout: Checkout, tool: str) -> Path:
+def _source_path(source: str, checkout: Checkout, tool: str) -> Path:
     path = source_path(source)
     if path is None and source.lower().startswith("file:"):
         raise TargetError(f"tools.{tool}.source: {quoted(source)} is on another machine; give a path of this one")
     if path is None:
         raise TargetError(
-            f"tools.{tool}.source: {quoted(_without_secrets(source))} is remote, and a gate must not depend on what is "
-            "there today; download it in a step before and give its path"
+            f"tools.{tool}.source: {quoted(_without_secrets(source))} is remote, and a gate must not depend on "
+            "remote content that can change; download it in an earlier step and give its path"
         )
     try:
         checkout.place(path)
@@ -221,7 +227,7 @@ def _place(source: str, checkout: Checkout, tool: str) -> Path:
 
 
 def _without_secrets(source: str) -> str:
-    """Return an address without user, password and query."""
+    """Return a URL without its user, password and query."""
     parts = urlsplit(source)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -230,7 +236,7 @@ def _is_read(file: SourceFile) -> bool:
     return file.suffix in TEXT or file.suffix in HTML or file.suffix in DOCUMENTS
 
 
-def _below(place: Path, checkout: Checkout) -> Iterator[SourceFile]:
+def _files_below(place: Path, checkout: Checkout) -> Iterator[SourceFile]:
     for folder, folders, names in os.walk(place):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
@@ -239,7 +245,7 @@ def _below(place: Path, checkout: Checkout) -> Iterator[SourceFile]:
                 yield SourceFile(path, path.relative_to(place).as_posix(), checkout)
 
 
-def _bounded(file: SourceFile, tool: str) -> SourceFile:
+def _check_size(file: SourceFile, tool: str) -> SourceFile:
     try:
         file.checkout.check(file.path, MOST_BYTES)
     except RefusedFileError as error:

@@ -1,4 +1,4 @@
-"""A document as sections, each with the headings above it, and as chunks that know which sections they are from."""
+"""Divides a document into sections with headings, and into chunks that know their sections."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holodeck_action.extensions.knowledge.chunking import chunk_spans, count_tokens, token_spans
-from holodeck_action.extensions.knowledge.headings import Domain, Heading, Place, headings, numbered
+from holodeck_action.extensions.knowledge.headings import Domain, Heading, LineContext, kind_and_number, read_headings
 
 _ATX = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*)$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _EMPHASIS = re.compile(r"^(\*\*|__)(?=\S)(.*\S)\1$")
 _TITLE_TOKENS = 20
-"""Most tokens of a heading in a path; what is longer is cut there, and kept whole in the section's text."""
+"""Most tokens of a heading in a path; a longer one is cut there, and is whole in the section's text."""
 
 
 class Section(Struct, frozen=True):
     """A section of a document.
 
     Attributes:
-        path: headings of the sections around it, outermost first.
-        label: its own heading; empty for text before the first one.
-        kind: see `Heading.kind`; empty for text before the first heading.
-        number: its whole number, such as `1.2(a)(1)`; empty for none.
-        text: its own text, without the heading, blanks around it removed.
-        start: where it begins in the document, in characters.
-        parent: index of the section around it; None at the top.
+        path: headings of the enclosing sections, outermost first.
+        label: heading of the section; empty for the text before the first heading.
+        kind: see `Heading.kind`; empty for the text before the first heading.
+        number: full number of the section, such as `1.2(a)(1)`; empty if it has no number.
+        text: text of the section without the heading and subsections, without white space at either end.
+        start: position of the section in the document, in characters.
+        parent: index of the enclosing section; None if the section is at the top level.
     """
 
     path: tuple[str, ...]
@@ -44,12 +44,12 @@ class Section(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The section with all the headings around it."""
+        """The headings of the enclosing sections and of this section, joined by ` > `."""
         return " > ".join((*self.path, self.label)) if self.label else ""
 
 
 class _Open(Struct):
-    """A section that is being read."""
+    """A section whose lines are still being read."""
 
     heading: Heading
     index: int
@@ -58,39 +58,39 @@ class _Open(Struct):
     lines: list[str] = field(default_factory=list)
 
 
-def sections(text: str, domain: Domain = "none", depth: int | None = None) -> tuple[Section, ...]:
-    """Divide a document at its headings.
+def split_sections(text: str, domain: Domain = "none", depth: int | None = None) -> tuple[Section, ...]:
+    """Split a document into sections at its headings.
 
-    Markdown's headings count in every domain (not those in fenced code), and rank above all others.
+    Markdown headings outside of fenced code count in every domain and rank above all other headings.
 
     Args:
-        depth: headings that would stand deeper than this are text of the section around them; None for no limit.
+        depth: number of levels; deeper headings are part of the enclosing section's text. None if there is no limit.
 
     Returns:
-        The sections in the order of the document. Each visible character of the document is in the text of one, or in
-        its label, but for the marks of Markdown's headings.
+        The sections in the order of the document. Each visible character, except for the marks of Markdown headings, is
+        in the text or label of a section.
     """
     opened: list[_Open] = []
     found: list[_Open] = [_Open(Heading((-1, 0), "", "", "", ""), 0, 0, None)]
-    for line, start, made in _lines(text, domain, opened):
+    for line, start, made in _lines_with_headings(text, domain, opened):
         added = False
         for heading in made:
             above = [item for item in opened if item.heading.rank < heading.rank]
             if depth is not None and len(above) >= depth:
                 break
             opened[:] = above
-            entry = _Open(_short(heading), len(found), start, above[-1].index if above else None)
+            entry = _Open(_shorten_heading(heading), len(found), start, above[-1].index if above else None)
             entry.lines = [entry.heading.body] if entry.heading.body else []
             opened.append(entry)
             found.append(entry)
             added = True
         if not added:
             (opened[-1] if opened else found[0]).lines.append(line)
-    return tuple(_finished(found))
+    return tuple(_finish_sections(found))
 
 
-def _finished(found: list[_Open]) -> Iterator[Section]:
-    """Yield the sections; the one before the first heading only where there is text."""
+def _finish_sections(found: list[_Open]) -> Iterator[Section]:
+    """Yield the finished sections; the text before the first heading is a section only if it is not blank."""
     first = 0 if "".join(found[0].lines).strip() else 1
     paths: dict[int, tuple[str, ...]] = {}
     numbers: dict[int, str] = {}
@@ -107,22 +107,27 @@ def _finished(found: list[_Open]) -> Iterator[Section]:
         yield Section(above, heading.label, heading.kind, number, body, entry.start, parent)
 
 
-def _lines(text: str, domain: Domain, opened: list[_Open]) -> Iterator[tuple[str, int, tuple[Heading, ...]]]:
-    """Yield each line with its place and the headings that it opens; `opened` is read as the caller changes it."""
+def _lines_with_headings(
+    text: str, domain: Domain, opened: list[_Open]
+) -> Iterator[tuple[str, int, tuple[Heading, ...]]]:
+    """Yield each line with its start in characters and the headings in it.
+
+    Reading a line depends on the open sections, so the caller must update `opened` after each line.
+    """
     fence, start, begins, matter = "", 0, True, text.startswith("---\n")
     pending: tuple[str, int] | None = None
     for number, raw in enumerate(text.split("\n")):
         line = raw.rstrip("\r")
         at, start = start, start + len(raw) + 1
         if pending is not None:
-            # A line that may be underlined waits for the next one.
+            # The next line may underline this one, so wait for it.
             (held, held_at), pending = pending, None
             mark = _UNDERLINE.match(line)
             if mark is not None and not fence:
-                yield held, held_at, (_markdown(held.strip(), 1 if mark[1][0] == "=" else 2, domain),)
+                yield held, held_at, (_markdown_heading(held.strip(), 1 if mark[1][0] == "=" else 2, domain),)
                 begins = True
                 continue
-            made = _plain(held, domain, opened, True)
+            made = _plain_headings(held, domain, opened, True)
             yield held, held_at, made
             begins = bool(made)
         if matter or fence or (opening := _FENCE.match(line)):
@@ -135,51 +140,53 @@ def _lines(text: str, domain: Domain, opened: list[_Open]) -> Iterator[tuple[str
                 fence = ""
             yield line, at, ()
             begins = not (matter or fence)
-        elif (atx := _ATX.match(line)) is not None and (title := _closed(atx[2])):
-            yield line, at, (_markdown(title, len(atx[1]), domain),)
+        elif (atx := _ATX.match(line)) is not None and (title := _without_closing_marks(atx[2])):
+            yield line, at, (_markdown_heading(title, len(atx[1]), domain),)
             begins = True
         elif begins and line.strip():
             pending = line, at
         else:
-            made = _plain(line, domain, opened, begins)
+            made = _plain_headings(line, domain, opened, begins)
             yield line, at, made
             begins = bool(made) or not line.strip()
     if pending is not None:
-        yield pending[0], pending[1], _plain(pending[0], domain, opened, True)
+        yield pending[0], pending[1], _plain_headings(pending[0], domain, opened, True)
 
 
-def _closed(title: str) -> str:
-    """Return a heading without the marks that may close it."""
+def _without_closing_marks(title: str) -> str:
+    """Return a Markdown heading without the `#` marks at its end."""
     title = title.rstrip()
     bare = title.rstrip("#")
     return bare.rstrip() if not bare or bare[-1] in " \t" else title
 
 
-def _plain(line: str, domain: Domain, opened: list[_Open], begins: bool) -> tuple[Heading, ...]:
+def _plain_headings(line: str, domain: Domain, opened: list[_Open], begins: bool) -> tuple[Heading, ...]:
     bare = line.strip()
     if not bare:
         return ()
     if bold := _EMPHASIS.match(bare):
         bare = bold[2].strip()
-    return headings(bare, domain, Place(tuple(item.heading for item in opened), begins))
+    return read_headings(bare, domain, LineContext(tuple(item.heading for item in opened), begins))
 
 
-def _markdown(title: str, level: int, domain: Domain) -> Heading:
+def _markdown_heading(title: str, level: int, domain: Domain) -> Heading:
     if bold := _EMPHASIS.match(title):
         title = bold[2]
-    kind, number = numbered(title, domain)
+    kind, number = kind_and_number(title, domain)
     return Heading((0, level), kind, number, title, title)
 
 
-def _short(heading: Heading) -> Heading:
-    """Cut a title that is too long for paths; a label that is cut is kept whole in the text."""
-    title, label, body = _cut(heading.title), _cut(heading.label), heading.body
+def _shorten_heading(heading: Heading) -> Heading:
+    """Return a heading with a title and label of limited length; if the label is cut, the body begins with the whole
+    label.
+    """
+    title, label, body = _cut_title(heading.title), _cut_title(heading.label), heading.body
     if label != heading.label:
         body = f"{heading.label}\n{body}" if body else heading.label
     return replace(heading, title=title, label=label, body=body)
 
 
-def _cut(title: str) -> str:
+def _cut_title(title: str) -> str:
     spans = token_spans(title)
     return title if len(spans) <= _TITLE_TOKENS else f"{title[: spans[_TITLE_TOKENS - 2][1]]} …"
 
@@ -187,19 +194,19 @@ def _cut(title: str) -> str:
 _ANCHOR = re.compile(r"\W+")
 _LONGEST_ANCHOR = 60
 _CITED = frozenset(("section", "item", "article"))
-"""Kinds of sections that a bare number names: `4.2` is a section, not Part 4.2."""
+"""Kinds of sections whose number alone identifies them: `4.2` is a section, not Part 4.2."""
 
 
 class ChunkRules(Struct, frozen=True):
-    """How documents become chunks.
+    """The settings for cutting documents into chunks.
 
     Attributes:
-        strategy: `structure`: a chunk has text of one section alone; `token`: pieces of equal size.
-        domain: which headings the documents have besides Markdown's.
-        most_tokens: tokens of a chunk, the headings it begins with included.
-        overlap: tokens that two neighbouring chunks of one section (or of a document, by token) share, at most half of
-            `most_tokens`.
-        depth: headings that stand deeper are text of the section around them; None for no limit.
+        strategy: `structure` for chunks that follow the sections, `token` for pieces of about equal size.
+        domain: kind of document, which determines the headings that count besides Markdown headings.
+        most_tokens: largest number of tokens in a chunk, including the headings at its start.
+        overlap: number of tokens that adjacent chunks of a section share, or of a document if the strategy is `token`;
+            at most half of `most_tokens`.
+        depth: number of levels; deeper headings are part of the enclosing section's text. None if there is no limit.
     """
 
     strategy: Literal["structure", "token"] = "structure"
@@ -210,16 +217,16 @@ class ChunkRules(Struct, frozen=True):
 
 
 class Chunk(Struct, frozen=True):
-    """A piece of a document.
+    """A piece of a document that is searched as a unit.
 
     Attributes:
-        id: the file with the section's number or the words of its heading, such as `policy.md#4.2(a)`; a second chunk
-            of the section ends in `~2`. By token: the file with the chunk's number, such as `policy.md#3`.
-        source: the file.
-        title: the section in which it begins, with the headings around it.
-        text: its text; by structure it begins with the title in a line of its own, which a blank line ends.
-        sections: indexes of the document's sections that it has text of.
-        numbers: the numbers of the sections that begin in it or that it is from.
+        id: with `structure`, the file and the section's number or heading, such as `policy.md#4.2(a)`, with `~2` for
+            the section's second chunk; with `token`, the file and the chunk's number, such as `policy.md#3`.
+        source: name of the file.
+        title: title of the section in which the chunk begins.
+        text: text of the chunk; with `structure`, it begins with a line with the title and a blank line.
+        sections: indexes of the sections whose text the chunk contains.
+        numbers: numbers of the sections that begin in the chunk or contain it.
     """
 
     id: str
@@ -231,7 +238,7 @@ class Chunk(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True):
-    """A file with its sections and its chunks, all in its order."""
+    """A file with its sections and chunks, both in the order of the file."""
 
     source: str
     text: str
@@ -239,28 +246,30 @@ class Document(Struct, frozen=True):
     chunks: tuple[Chunk, ...]
 
     def chunk_of(self, section: int) -> Chunk | None:
-        """Return the chunk in which a section begins, or that of its first subsection; None when there is none."""
+        """Return the chunk in which a section, or its first subsection with text, begins; None if there is no such
+        chunk.
+        """
         place = bisect_left(self.chunks, section, key=lambda chunk: chunk.sections[-1] if chunk.sections else 0)
         return self.chunks[place] if place < len(self.chunks) else None
 
 
-def document(source: str, text: str, rules: ChunkRules) -> Document:
-    """Divide a document into sections and chunks.
+def make_document(source: str, text: str, rules: ChunkRules) -> Document:
+    """Return a document divided into sections and chunks.
 
-    Every visible character of the text, but for the marks of Markdown's headings, is in a chunk.
+    Each visible character of the text, except for the marks of Markdown headings, is in a chunk.
     """
-    found = sections(text, rules.domain, rules.depth)
-    make = _by_structure if rules.strategy == "structure" else _by_token
+    found = split_sections(text, rules.domain, rules.depth)
+    make = _chunks_by_structure if rules.strategy == "structure" else _chunks_by_token
     return Document(source, text, found, tuple(make(source, text, found, rules)))
 
 
-def _by_structure(source: str, text: str, found: Sequence[Section], rules: ChunkRules) -> Iterator[Chunk]:
+def _chunks_by_structure(source: str, text: str, found: Sequence[Section], rules: ChunkRules) -> Iterator[Chunk]:
     used: dict[str, int] = {}
     for index, section in enumerate(found):
-        shown = _shown_path((*section.path, section.label) if section.label else (), rules.most_tokens // 4)
+        shown = _path_text((*section.path, section.label) if section.label else (), rules.most_tokens // 4)
         if not section.text and _is_shown_below(index, found, rules):
             continue
-        name = _unused(f"{source}#{_anchor(section)}", used)
+        name = _unique_name(f"{source}#{_anchor(section)}", used)
         numbers = (section.number,) if section.number and section.kind in _CITED else ()
         spans = chunk_spans(section.text, size=rules.most_tokens - count_tokens(shown), overlap=rules.overlap) or [
             (0, 0)
@@ -277,8 +286,8 @@ def _by_structure(source: str, text: str, found: Sequence[Section], rules: Chunk
             )
 
 
-def _unused(name: str, used: dict[str, int]) -> str:
-    """Return a name that no section has yet: the second `usage` is `usage-2`; `used` counts them."""
+def _unique_name(name: str, used: dict[str, int]) -> str:
+    """Return a name that is not in `used`, and add it: the second `usage` becomes `usage-2`."""
     free = name
     while free in used:
         used[name] += 1
@@ -288,18 +297,20 @@ def _unused(name: str, used: dict[str, int]) -> str:
 
 
 def _is_shown_below(index: int, found: Sequence[Section], rules: ChunkRules) -> bool:
-    """Whether the heading of a section without text of its own stands in a chunk of a section in it."""
+    """Return whether a section's heading is in the chunk of one of its subsections, so that it needs no chunk if it has
+    no text.
+    """
     below = found[index + 1] if index + 1 < len(found) else None
     if below is None or below.parent != index:
         return False
     label = found[index].label
-    shown = _shown_path((*below.path, below.label), rules.most_tokens // 4)
+    shown = _path_text((*below.path, below.label), rules.most_tokens // 4)
     if below.path[-1] != label or len(below.path) + 1 > shown.count(" > ") + 1 or shown.startswith("… > "):
         return False
     return bool(below.text) or _is_shown_below(index + 1, found, rules)
 
 
-def _by_token(source: str, text: str, found: Sequence[Section], rules: ChunkRules) -> Iterator[Chunk]:
+def _chunks_by_token(source: str, text: str, found: Sequence[Section], rules: ChunkRules) -> Iterator[Chunk]:
     starts = [section.start for section in found]
     for place, (start, end) in enumerate(chunk_spans(text, size=rules.most_tokens, overlap=rules.overlap), start=1):
         around = [index for index, at in enumerate(starts) if at <= start][-1:]
@@ -310,8 +321,8 @@ def _by_token(source: str, text: str, found: Sequence[Section], rules: ChunkRule
         yield Chunk(f"{source}#{place}", source, title, text[start:end], held, numbers)
 
 
-def _shown_path(path: Sequence[str], most_tokens: int) -> str:
-    """Return the headings of a chunk, the outermost left out where they would take too much of it."""
+def _path_text(path: Sequence[str], most_tokens: int) -> str:
+    """Return headings joined by ` > `; if that is too long, the outermost headings are replaced by an ellipsis."""
     for first in range(len(path)):
         shown = " > ".join(path[first:] if not first else ("…", *path[first:]))
         if count_tokens(shown) <= most_tokens:

@@ -1,4 +1,4 @@
-"""Tools that search documents by meaning, in memory (`vectorstore`)."""
+"""The tool type `vectorstore`, which searches documents by meaning, in memory."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from msgspec.structs import replace
 
 from holodeck_action.extensions.knowledge.chunking import CHUNK_OVERLAP, CHUNK_SIZE, chunk_text
 from holodeck_action.extensions.knowledge.ranking import VectorIndex
-from holodeck_action.extensions.knowledge.records import RecordError, delimiter_of, read_records, shown_fields
+from holodeck_action.extensions.knowledge.records import RecordError, delimiter_of, fields_text, read_records
 from holodeck_action.extensions.knowledge.searching import (
     EMBEDDINGS,
     QUERIES,
     DocumentTools,
-    at_tool,
     check_name,
-    checked_files,
-    checked_query,
+    check_query,
     definition_of,
     has_own_ids,
-    notices_of,
     prefixed_id,
-    result_of,
+    search_result,
+    searchable_files,
     suite_embedder,
+    tool_error,
+    tool_notices,
 )
 from holodeck_action.extensions.knowledge.source_files import SourceFile, source_text
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.clients import Clients
-from holodeck_action.llm.embeddings import Embedder, requests_for
+from holodeck_action.llm.embeddings import Embedder, count_requests
 from holodeck_action.llm.limits.budget import text_tokens
 from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.record.agent_errors import AgentError
@@ -40,7 +40,7 @@ from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.model.tools import VectorstoreTool
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.documents.reader import DocumentReader
-from holodeck_action.targets.own_model.toolbox import PlannedCalls, ToolResult, ToolSurroundings
+from holodeck_action.targets.own_model.toolbox import PlannedCalls, ToolContext, ToolResult
 
 _RECORDS_ONLY = (
     "meta_fields",
@@ -55,15 +55,15 @@ _TEXTS_ONLY = ("chunk_size", "chunk_overlap")
 
 
 class Passage(Struct, frozen=True):
-    """One piece of what a tool searches.
+    """One searchable piece of a source: a piece of text or a record.
 
     Attributes:
-        id: the file's name and, after `#`, the record's id or the piece's number in the file, from 1; of a source that
-            is one file of records the record's id. The tool's name stands before it where another tool has it, too.
-        source: the file's name.
-        embedded: what its vector is made of.
-        text: what is returned: the same, and the further fields of a record.
-        metadata: these fields by name.
+        id: the file's name, `#`, and the record's id or the piece's number in the file, from 1; only the record's id if
+            the source is a single file of records. The tool's name precedes the id if another tool uses the same id.
+        source: name of the file.
+        embedded: the text that is embedded.
+        text: the text that the model receives: the embedded text and the record's further fields.
+        metadata: the record's further fields by name.
     """
 
     id: str
@@ -74,14 +74,15 @@ class Passage(Struct, frozen=True):
 
 
 class VectorStores(DocumentTools):
-    """The tools of type `vectorstore` of a suite, with their documents."""
+    """The tools of type `vectorstore` in a suite, with their documents."""
 
     def __init__(self, suite: Suite, environ: Mapping[str, str], clients: Clients) -> None:
-        """Check what can be checked without reading; nothing is embedded yet.
+        """Check all settings that can be checked without reading files.
 
         Raises:
-            TargetError: a source that is not there, settings that contradict each other, or a package that is missing.
-            ModelConfigError: no key for the embedding model.
+            TargetError: a source does not exist, settings contradict each other, or a required package is not
+                installed.
+            ModelConfigError: the embedding model has no API key.
         """
         embedder = suite_embedder(suite, environ, clients)
         super().__init__(suite, environ, clients.redact)
@@ -92,17 +93,17 @@ class VectorStores(DocumentTools):
         self._known: list[list[Passage]] | None = None
         notices = [*embedder.plan.notices]
         for entry in self._entries:
-            _check(entry, suite)
-            files, others = checked_files(entry, suite)
+            _check_settings(entry, suite)
+            files, others = searchable_files(entry, suite)
             self._sources.append(files)
-            notices += _notices(entry, suite, others)
+            notices += _setting_notices(entry, suite, others)
         self.notices = tuple(notices)
 
-    async def planned(self) -> Sequence[PlannedCalls]:
-        """See `DocumentTools.planned`."""
-        self._known = await self._read_apart(self._stores)
+    async def plan_calls(self) -> Sequence[PlannedCalls]:
+        """See `DocumentTools.plan_calls`."""
+        self._known = await self._read_and_close(self._read_stores)
         texts = dict.fromkeys(passage.embedded for passages in self._known for passage in passages)
-        requests = requests_for([len(text) for text in texts])
+        requests = count_requests([len(text) for text in texts])
         tokens = sum(text_tokens(text) for text in texts)
         model = self._embedder.plan.model
         return (
@@ -111,16 +112,16 @@ class VectorStores(DocumentTools):
         )
 
     async def open(self) -> Sequence[VectorSearch]:
-        """Read, cut and embed all documents.
+        """Read all documents, cut them into passages, and embed the passages.
 
         Raises:
-            AgentError: `tool_unavailable`, a file cannot be read or its texts cannot be embedded.
+            AgentError: `tool_unavailable`: a file cannot be read or its texts cannot be embedded.
         """
-        stores = self._apart(await self._stores(self._reader) if self._known is None else self._known)
+        stores = self._separate_ids(await self._read_stores(self._reader) if self._known is None else self._known)
         token = CALL.set(CallContext("embedding", 0, None, Meter()))
         try:
             names = [entry.name for entry in self._entries]
-            rows = await self._embedded(names, [passage.embedded for passages in stores for passage in passages])
+            rows = await self._embed(names, [passage.embedded for passages in stores for passage in passages])
         finally:
             CALL.reset(token)
         tools: list[VectorSearch] = []
@@ -131,13 +132,16 @@ class VectorStores(DocumentTools):
             begin += len(passages)
         return tools
 
-    async def _stores(self, reader: DocumentReader) -> list[list[Passage]]:
+    async def _read_stores(self, reader: DocumentReader) -> list[list[Passage]]:
         return await asyncio.gather(
-            *(self._passages(entry, files, reader) for entry, files in zip(self._entries, self._sources, strict=True))
+            *(
+                self._read_passages(entry, files, reader)
+                for entry, files in zip(self._entries, self._sources, strict=True)
+            )
         )
 
-    def _apart(self, stores: Sequence[list[Passage]]) -> list[list[Passage]]:
-        """Put the tool's name before the ids of records where another file has one of them for a record of its own."""
+    def _separate_ids(self, stores: Sequence[list[Passage]]) -> list[list[Passage]]:
+        """Return the passages, with the tool's name before the ids if another file has a record with the same id."""
         owners: dict[str, set[Path]] = defaultdict(set)
         for own, passages, files in zip(self._own_ids, stores, self._sources, strict=True):
             for passage in passages if own else ():
@@ -149,7 +153,7 @@ class VectorStores(DocumentTools):
             for entry, own, passages in zip(self._entries, self._own_ids, stores, strict=True)
         ]
 
-    async def _passages(
+    async def _read_passages(
         self, entry: VectorstoreTool, files: Sequence[SourceFile], reader: DocumentReader
     ) -> list[Passage]:
         try:
@@ -161,9 +165,9 @@ class VectorStores(DocumentTools):
         for file, text in zip(files, texts, strict=True):
             try:
                 found = (
-                    _of_records(file, text, entry, alone)
+                    _record_passages(file, text, entry, alone)
                     if entry.vector_field is not None
-                    else _of_text(file, text, entry)
+                    else _text_passages(file, text, entry)
                 )
                 if file.name in self._ambiguous and not (alone and entry.vector_field is not None):
                     found = (replace(passage, id=prefixed_id(entry, passage.id)) for passage in found)
@@ -183,7 +187,7 @@ class VectorStores(DocumentTools):
 
 
 class VectorSearch(Struct, frozen=True):
-    """The search over one source."""
+    """Searches the documents of one tool."""
 
     entry: VectorstoreTool
     passages: Sequence[Passage]
@@ -193,43 +197,45 @@ class VectorSearch(Struct, frozen=True):
 
     @property
     def definition(self) -> ToolDefinition:
-        """How the model sees it."""
+        """The tool's definition that the model receives."""
         return definition_of(self.entry)
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
-        """Search (see `Tool.call`).
+        """Search the documents; see `Tool.call`.
 
         Raises:
-            ToolError: the query is blank or refused, or the first hit alone is larger than `max_bytes`.
-            ModelCallError: the query could not be embedded: not the model's fault, so no result that it should go on
-                without.
+            ToolError: the query is blank, the model refuses it, or the first hit alone is larger than `max_bytes`.
+            ModelCallError: the query could not be embedded. This ends the turn, since the agent cannot correct that.
         """
-        with checked_query(args) as query:
+        with check_query(args) as query:
             row = await self.embedder.embed([query])
         found = await asyncio.to_thread(
             self.index.search, row[0], most=self.entry.top_k, least=self.entry.min_similarity_score
         )
-        return result_of([_hit(self.passages[place], score) for place, score in found], max_bytes)
+        return search_result([_hit(self.passages[place], score) for place, score in found], max_bytes)
 
 
-def _check(entry: VectorstoreTool, suite: Suite) -> None:
-    """See that the settings of a tool go together.
+def _check_settings(entry: VectorstoreTool, suite: Suite) -> None:
+    """Check the settings of a tool for contradictions.
 
     Raises:
-        TargetError: they do not.
+        TargetError: settings contradict each other, or the tool's name cannot be used.
     """
     size = CHUNK_SIZE if entry.chunk_size is None else entry.chunk_size
     if entry.chunk_overlap is not None and entry.chunk_overlap >= size:
-        message = f"{entry.chunk_overlap} is not less than chunk_size ({size}): a chunk must go on where the last ended"
-        raise at_tool(suite, entry.name, "chunk_overlap", message)
+        message = (
+            f"{entry.chunk_overlap} is not less than chunk_size ({size}): each chunk must start where the "
+            "previous one ended"
+        )
+        raise tool_error(suite, entry.name, "chunk_overlap", message)
     delimiter = delimiter_of(entry)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise at_tool(suite, entry.name, "delimiter", "must be one character, and neither a quote nor a line break")
+        raise tool_error(suite, entry.name, "delimiter", "must be one character, and neither a quote nor a line break")
     check_name(entry, suite)
 
 
-def _notices(entry: VectorstoreTool, suite: Suite, others: Sequence[str]) -> Iterator[str]:
-    yield from notices_of(entry, suite, others)
+def _setting_notices(entry: VectorstoreTool, suite: Suite, others: Sequence[str]) -> Iterator[str]:
+    yield from tool_notices(entry, suite, others)
     unused = _RECORDS_ONLY if entry.vector_field is None else _TEXTS_ONLY
     written = [name for name in unused if name in entry.model_fields_set]
     if written:
@@ -238,17 +244,21 @@ def _notices(entry: VectorstoreTool, suite: Suite, others: Sequence[str]) -> Ite
         yield f"tools.{entry.name}: {', '.join(written)} {verb} not used {reason}"
 
 
-def _of_text(file: SourceFile, text: str, entry: VectorstoreTool) -> Iterator[Passage]:
+def _text_passages(file: SourceFile, text: str, entry: VectorstoreTool) -> Iterator[Passage]:
     size = CHUNK_SIZE if entry.chunk_size is None else entry.chunk_size
     overlap = min(CHUNK_OVERLAP, size - 1) if entry.chunk_overlap is None else entry.chunk_overlap
     for number, piece in enumerate(chunk_text(text, size=size, overlap=overlap), 1):
         yield Passage(f"{file.name}#{number}", file.name, piece, piece, {})
 
 
-def _of_records(file: SourceFile, text: str, entry: VectorstoreTool, alone: bool) -> Iterator[Passage]:
-    """Yield the records of a file; those of a source that is one file (`alone`) keep their own ids."""
+def _record_passages(file: SourceFile, text: str, entry: VectorstoreTool, alone: bool) -> Iterator[Passage]:
+    """Yield the records of a file as passages.
+
+    Args:
+        alone: whether the file is the whole source, so that passages keep the ids of records.
+    """
     for record in read_records(text, file.suffix, entry):
-        further = shown_fields(record.metadata)
+        further = fields_text(record.metadata)
         shown = f"{record.text}\n{further}" if further else record.text
         name = record.id if alone else f"{file.name}#{record.id}"
         yield Passage(name, file.name, record.text, shown, record.metadata)
@@ -259,10 +269,10 @@ def _hit(passage: Passage, score: float) -> dict[str, Any]:
     return {**hit, "metadata": dict(passage.metadata)} if passage.metadata else hit
 
 
-def build(given: ToolSurroundings) -> VectorStores:
-    """Build the tools.
+def build(given: ToolContext) -> VectorStores:
+    """Return the tools of type `vectorstore` for a suite.
 
     Raises:
-        TargetError: an entry cannot be used.
+        TargetError: an entry is invalid or its documents cannot be used.
     """
     return VectorStores(given.suite, given.environ, given.wire)

@@ -1,1 +1,1 @@
-"""Tools of MCP servers for the suite's own model."""
+"""Tools of MCP servers, which the suite's own model can call."""

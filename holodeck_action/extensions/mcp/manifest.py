@@ -1,4 +1,4 @@
-"""What the extension `mcp` adds."""
+"""The manifest of the extension `mcp`."""
 
 from __future__ import annotations
 

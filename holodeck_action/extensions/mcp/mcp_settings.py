@@ -1,4 +1,4 @@
-"""What an entry of type `mcp` asks for, read and checked before anything is started."""
+"""Reads and checks tool entries of type `mcp` before any server is started."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 @dataclass(frozen=True, slots=True)
 class StdioServer:
-    """A server that is a process.
+    """A server that runs as a local process.
 
     Attributes:
-        command: program, as the suite names it, and its arguments; relative paths of files resolved.
-        folder: the suite's folder, where it starts.
-        environ: its whole environment; never shown.
-        code: the permission to start it.
-        encoding: of the lines on its standard streams; ASCII is written the same in it.
+        command: the program as written in the suite, and its arguments with relative paths resolved.
+        folder: working folder of the process: the suite's folder.
+        environ: whole environment of the process, which must not be output.
+        code: permission to start the process.
+        encoding: encoding of the process's standard streams; a superset of ASCII.
     """
 
     command: tuple[str, ...]
@@ -57,12 +57,12 @@ class StdioServer:
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """One entry, checked.
+    """A checked tool entry of type `mcp`.
 
     Attributes:
-        entry: the entry; its address, headers and variables are never shown.
-        allowed: its tools that the model may see, None for all.
-        process: how it is started; None where it is reached by address.
+        entry: the tool entry, whose URL, headers and variables must not be output.
+        allowed: names of the tools that the model may call; None if it may call all tools.
+        process: how to start the server; None if the server is reached by URL.
     """
 
     entry: MCPTool = field(repr=False)
@@ -71,35 +71,35 @@ class ServerPlan:
 
     @property
     def place(self) -> str:
-        """How messages name it."""
+        """Name of the entry in messages."""
         return f"tools.{self.entry.name}"
 
 
 def read_entry(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str], code: CodeAllowed) -> ServerPlan:
-    """Check an entry.
+    """Check a tool entry of type `mcp`, and return how to reach its server.
 
     Args:
-        entry: of the suite, variables substituted.
-        environ: the job's environment; a server's process sees it without the job's tokens.
-        code: the permission to start it.
+        entry: the entry, with variables substituted.
+        environ: the job's environment, which a server's process gets without the job's tokens.
+        code: permission to start the server's process.
 
     Raises:
-        TargetError: it cannot work; names the tool and the field.
+        TargetError: the entry is invalid; the message names the tool and the field.
     """
-    allowed = _allowed(entry)
+    allowed = _allowed_tools(entry)
     if entry.transport == "stdio":
-        return ServerPlan(entry, allowed, _stdio(entry, checkout, environ, code))
+        return ServerPlan(entry, allowed, _stdio_server(entry, checkout, environ, code))
     if entry.transport == "websocket":
         raise TargetError(
-            f"tools.{entry.name}.transport: websocket is no transport of the protocol's current versions; "
+            f"tools.{entry.name}.transport: websocket is not a transport of the protocol's current versions; "
             "use http or sse with the server's https address"
         )
-    _check_address(entry)
+    _check_url(entry)
     return ServerPlan(entry, allowed, None)
 
 
 def entry_notices(entry: MCPTool) -> Iterator[str]:
-    """Yield what an entry says that has no effect, one sentence each."""
+    """Yield a notice of one sentence for each group of settings that have no effect."""
     idle: tuple[str, ...] = _HTTP_FIELDS if entry.transport == "stdio" else _STDIO_FIELDS
     if entry.transport == "sse":
         idle = (*idle, "terminate_on_close")
@@ -109,20 +109,20 @@ def entry_notices(entry: MCPTool) -> Iterator[str]:
     if named:
         yield f"tools.{entry.name}: {', '.join(named)} has no effect on transport {entry.transport}"
     if "load_prompts" in entry.model_fields_set and entry.load_prompts:
-        yield f"tools.{entry.name}: load_prompts has no effect, as a model is given a server's tools alone"
+        yield f"tools.{entry.name}: load_prompts has no effect, because a model gets only the tools of a server"
     if not entry.load_tools:
         yield f"tools.{entry.name}: load_tools is false, so the server is not started"
 
 
 def server_secrets(tools: Iterable[ToolModel], checkout: Checkout) -> frozenset[str]:
-    """Return the secrets that MCP entries hold beside substituted variables, for redaction.
+    """Return the secrets in tool entries of type `mcp`, for redaction, other than the values of substituted variables.
 
     Args:
-        checkout: the suite's folder, and what may be read; an `env_file` that cannot be read holds none.
+        checkout: reads each `env_file`; a file that cannot be read adds no secrets.
 
     Returns:
-        Values of secret-named variables in `env` and `env_file`, of secret-named headers and of those that carry
-        credentials, also without the scheme before them.
+        The values of variables in `env` and `env_file`, and of headers, whose names mark them as secret, and the values
+        of headers with credentials, both with and without the scheme.
     """
     found: set[str] = set()
     for entry in tools:
@@ -140,7 +140,7 @@ def server_secrets(tools: Iterable[ToolModel], checkout: Checkout) -> frozenset[
     return frozenset(found)
 
 
-def _stdio(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str], code: CodeAllowed) -> StdioServer:
+def _stdio_server(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str], code: CodeAllowed) -> StdioServer:
     where = f"tools.{entry.name}"
     variables = job_environment(environ)
     if entry.env_file is not None:
@@ -152,10 +152,10 @@ def _stdio(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str], code:
         variables["MCP_CONFIG"] = json.dumps(entry.config)
     for name, value in (entry.env or {}).items():
         if not _VARIABLE.fullmatch(name) or "\0" in value:
-            raise TargetError(f"{where}.env: {excerpt(name, 40)!r} or its value is none that a process can be given")
+            raise TargetError(f"{where}.env: {excerpt(name, 40)!r} or its value cannot be passed to a process")
         variables[name] = value
     assert entry.command is not None
-    arguments = [_resolved(argument, checkout.folder) for argument in entry.args or ()]
+    arguments = [_resolve_argument(argument, checkout.folder) for argument in entry.args or ()]
     if any("\0" in argument for argument in arguments):
         raise TargetError(f"{where}.args: holds a null character")
     program = shutil.which(entry.command, path=variables.get("PATH"))
@@ -167,7 +167,7 @@ def _stdio(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str], code:
     return StdioServer((program, *arguments), checkout.folder, variables, code, _encoding(entry))
 
 
-def _resolved(argument: str, folder: Path) -> str:
+def _resolve_argument(argument: str, folder: Path) -> str:
     return str((folder / argument).resolve()) if argument.startswith(("./", "../")) else argument
 
 
@@ -177,20 +177,24 @@ def _encoding(entry: MCPTool) -> str:
         codec = codecs.lookup(name)
         same = string.printable.encode(codec.name) == string.printable.encode("ascii")
     except (LookupError, UnicodeError, ValueError, TypeError):
-        raise TargetError(f"tools.{entry.name}.encoding: {excerpt(name, 40)} is no text encoding; use utf-8") from None
+        raise TargetError(
+            f"tools.{entry.name}.encoding: {excerpt(name, 40)} is not a text encoding; use utf-8"
+        ) from None
     if not same:
         raise TargetError(
-            f"tools.{entry.name}.encoding: in {excerpt(name, 40)} messages cannot be lines, which the protocol asks "
-            "for; use utf-8"
+            f"tools.{entry.name}.encoding: in {excerpt(name, 40)} messages cannot be single lines, as the "
+            "protocol requires; use utf-8"
         )
     return codec.name
 
 
 def _read_env_file(checkout: Checkout, name: str) -> dict[str, str]:
-    """Read `KEY=VALUE` lines; blank ones and those that begin with `#` are passed over, quotes belong to the value.
+    """Return the variables in a file of `KEY=VALUE` lines; quotes are part of the value, blank lines and comments (`#`)
+    are skipped.
 
     Raises:
-        ValueError: it cannot be read, or a line is none of these; a clause without the line, which may be secret.
+        ValueError: the file cannot be read, or a line is invalid; the message is a clause that does not quote the line,
+            which may be secret.
     """
     try:
         text = checkout.read(name).text()
@@ -211,7 +215,7 @@ def _read_env_file(checkout: Checkout, name: str) -> dict[str, str]:
     return found
 
 
-def _check_address(entry: MCPTool) -> None:
+def _check_url(entry: MCPTool) -> None:
     where = f"tools.{entry.name}"
     assert entry.url is not None
     parts = urlsplit(entry.url)
@@ -225,7 +229,7 @@ def _check_address(entry: MCPTool) -> None:
         check_header(name, value, reserved=_FRAMING, where=f"{where}.headers: ")
 
 
-def _allowed(entry: MCPTool) -> tuple[str, ...] | None:
+def _allowed_tools(entry: MCPTool) -> tuple[str, ...] | None:
     names = (entry.config or {}).get("allowed_tools")
     if names is None:
         return None

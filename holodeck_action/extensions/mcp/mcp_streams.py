@@ -1,7 +1,7 @@
-"""Streams of messages to and from MCP servers: over a process of ours, over `sse`, over streamable HTTP.
+"""Streams of messages to and from MCP servers: of local processes, over `sse`, and over streamable HTTP.
 
-What the SDK has for the first two takes no larger result than 1 MiB over `sse`, gives a process no other error output
-than a file, and leaves behind what the process started in sessions of its own; so both are ours.
+The first two do not use the SDK, because it limits results over `sse` to 1 MiB, can send a process's standard error
+only to a file, and does not end processes in other sessions.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 Streams = tuple[Any, Any]
-"""Where a session's messages come from, and where they go."""
+"""The streams from which a session reads messages and to which it writes them."""
 
 _CONNECT_S = 30.0
-"""Seconds to reach a server over HTTP and, over `sse`, to hand it a message, unless `timeout` says otherwise."""
+"""Seconds to connect over HTTP and, with `sse`, to send a message, unless `timeout` is set."""
 _READ_S = 300.0
-"""Seconds a server may be silent on an open stream, unless `sse_read_timeout` says otherwise."""
+"""Seconds that a server may be silent on an open stream, unless `sse_read_timeout` is set."""
 
 MAX_MESSAGE = 64_000_000
-"""Bytes of one message of a server: what is longer ends its connection."""
+"""Most bytes of a server's message: a longer one ends the connection."""
 
 
-class Heard:
-    """What a server said beside its messages, for the sentence about its end.
+class ServerOutput:
+    """The output of a server that is not a message of the protocol, kept for error messages.
 
     Attributes:
-        process: the server's process, if it has one.
-        status: the last HTTP status of a message sent that was no success.
-        stray: the first line that was no message.
-        redact: removes secrets from what the server said.
+        process: process of the server; None if the server is reached by URL.
+        status: HTTP status of the last message that failed; None if no message failed.
+        stray: first line that is not a message; None if all lines are messages.
+        redact: removes secrets from text.
     """
 
     def __init__(self, redact: Redact) -> None:
@@ -58,22 +58,23 @@ class Heard:
 
     @property
     def stderr(self) -> str:
-        """End of the error output, without secrets."""
+        """The last part of the process's standard error, without secrets."""
         return "" if self.process is None else self.process.stderr
 
     @property
     def last_words(self) -> str:
-        """Its last line, as a clause that goes on in a sentence; empty if there is none."""
+        """The last line of standard error as a clause to append to a sentence; empty if there is no such line."""
         return "" if self.process is None else self.process.last_words
 
 
 @asynccontextmanager
-async def stdio_streams(server: StdioServer, heard: Heard) -> AsyncIterator[Streams]:
-    """Start a server's process and end it, with all its descendants.
+async def stdio_streams(server: StdioServer, heard: ServerOutput) -> AsyncIterator[Streams]:
+    """Run a server's process, and end it and all its descendants at the end of the context.
 
     Raises:
-        OSError: it cannot be started.
-        AgentError: it ended (`crashed`), or wrote a message above the limit (`too_large`); as part of a group.
+        OSError: the process cannot be started.
+        AgentError: in an exception group: the process ended (`crashed`), or wrote a message above the size limit
+            (`too_large`).
     """
     starting = asyncio.ensure_future(
         LineProcess.start(
@@ -88,7 +89,7 @@ async def stdio_streams(server: StdioServer, heard: Heard) -> AsyncIterator[Stre
     try:
         process = await asyncio.shield(starting)
     except asyncio.CancelledError:
-        # A process that is just being started would be lost.
+        # A cancellation now would leave a process that is just being started.
         await (await starting).close()
         raise
     heard.process = process
@@ -99,32 +100,34 @@ async def stdio_streams(server: StdioServer, heard: Heard) -> AsyncIterator[Stre
             while True:
                 line = await process.read_line()
                 said = Foreign(line) if utf_8 else Foreign.of_text(line.decode(server.encoding, "replace"))
-                await _pass_on(said, received, heard)
+                await _forward_message(said, received, heard)
         except AgentError:
-            # Nothing can come of it any more; it need not be asked to end.
+            # The process is of no more use and need not end in an orderly way.
             await process.stop()
             raise
 
     async def write(sent: MemoryObjectReceiveStream[Any]) -> None:
         async for message in sent:
-            process.write_line(_written(message).encode("ascii"))
+            process.write_line(_message_text(message).encode("ascii"))
 
     try:
-        async with _exchange(read, write) as streams:
+        async with _open_exchange(read, write) as streams:
             yield streams
     finally:
         await process.close()
 
 
 @asynccontextmanager
-async def sse_streams(entry: MCPTool, heard: Heard) -> AsyncIterator[Streams]:
-    """Connect to a server of the protocol's first HTTP transport: events come on one stream, messages go by POST.
+async def sse_streams(entry: MCPTool, heard: ServerOutput) -> AsyncIterator[Streams]:
+    """Connect over the protocol's first HTTP transport: a stream of events delivers messages, and POST requests send
+    them.
 
     Source: Model Context Protocol, revision 2024-11-05, Transports, HTTP with SSE.
 
     Raises:
-        httpx2.HTTPError: it cannot be reached, or broke off; as part of a group.
-        AgentError: it ended the stream, or names an address elsewhere; as part of a group.
+        httpx2.HTTPError: in an exception group: the server cannot be reached, or closed the connection.
+        AgentError: in an exception group: the server ended the stream, or wants messages sent to a URL on another
+            server.
     """
     async with (
         _client(entry, heard) as client,
@@ -138,9 +141,9 @@ async def sse_streams(entry: MCPTool, heard: Heard) -> AsyncIterator[Streams]:
         async def read(received: MemoryObjectSendStream[Any]) -> None:
             async for event in httpx2.EventSource(stream, max_event_size=MAX_MESSAGE):
                 if event.event == "endpoint" and not address.done():
-                    address.set_result(_endpoint(str(entry.url), event.data))
+                    address.set_result(_message_url(str(entry.url), event.data))
                 elif event.event == "message" and event.data:
-                    await _pass_on(Foreign.of_text(event.data), received, heard)
+                    await _forward_message(Foreign.of_text(event.data), received, heard)
             raise AgentError("it ended the stream of its messages", "disconnected")
 
         async def write(sent: MemoryObjectReceiveStream[Any]) -> None:
@@ -148,22 +151,22 @@ async def sse_streams(entry: MCPTool, heard: Heard) -> AsyncIterator[Streams]:
             async for message in sent:
                 response = await client.post(
                     target,
-                    content=_written(message),
+                    content=_message_text(message),
                     headers={"content-type": "application/json"},
                     timeout=entry.timeout or _CONNECT_S,
                 )
                 response.raise_for_status()
 
-        async with _exchange(read, write) as streams:
+        async with _open_exchange(read, write) as streams:
             yield streams
 
 
 @asynccontextmanager
-async def _exchange(
+async def _open_exchange(
     read: Callable[[MemoryObjectSendStream[Any]], Coroutine[Any, Any, None]],
     write: Callable[[MemoryObjectReceiveStream[Any]], Coroutine[Any, Any, None]],
 ) -> AsyncIterator[Streams]:
-    """Give a session its streams, while `read` fills the one and `write` empties the other."""
+    """Yield the streams of a session, while `read` fills the incoming one and `write` sends from the outgoing one."""
     import anyio
 
     received, incoming = anyio.create_memory_object_stream[Any](0)
@@ -176,11 +179,11 @@ async def _exchange(
 
 
 @asynccontextmanager
-async def http_streams(entry: MCPTool, heard: Heard) -> AsyncIterator[Streams]:
-    """Connect to a server over streamable HTTP, by the SDK's own client.
+async def http_streams(entry: MCPTool, heard: ServerOutput) -> AsyncIterator[Streams]:
+    """Connect to a server over streamable HTTP, with the SDK's client.
 
     Raises:
-        httpx2.HTTPError: it cannot be reached, or broke off; as part of a group.
+        httpx2.HTTPError: in an exception group: the server cannot be reached, or closed the connection.
     """
     from mcp.client.streamable_http import streamable_http_client
 
@@ -197,7 +200,7 @@ async def http_streams(entry: MCPTool, heard: Heard) -> AsyncIterator[Streams]:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The body of an answer, as long as it is within the limit."""
+    """The body of a response, which raises an error when it exceeds the size limit."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -214,11 +217,11 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def _client(entry: MCPTool, heard: Heard) -> httpx2.AsyncClient:
-    async def listen(response: httpx2.Response) -> None:
+def _client(entry: MCPTool, heard: ServerOutput) -> httpx2.AsyncClient:
+    async def note_response(response: httpx2.Response) -> None:
         if response.status_code >= 300 and response.request.method == "POST":
             heard.status = response.status_code
-        # A stream of events is bounded event by event.
+        # In a stream of events, the limit applies to each event.
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _Bounded(response.stream)
 
@@ -229,19 +232,19 @@ def _client(entry: MCPTool, heard: Heard) -> httpx2.AsyncClient:
             **{name.lower(): value for name, value in (entry.headers or {}).items()},
         },
         timeout=httpx2.Timeout(entry.timeout or _CONNECT_S, read=entry.sse_read_timeout or _READ_S),
-        event_hooks={"response": [listen]},
+        event_hooks={"response": [note_response]},
         follow_redirects=False,
         trust_env=not is_loopback((urlsplit(str(entry.url)).hostname or "").rstrip(".")),
     )
 
 
-def _written(message: SessionMessage) -> str:
-    """Return a message as JSON in ASCII, which every encoding that is accepted writes the same."""
+def _message_text(message: SessionMessage) -> str:
+    """Return a message as JSON in ASCII, so that its bytes are the same in every accepted encoding."""
     return json.dumps(message.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
 
 
-async def _pass_on(said: Foreign, received: MemoryObjectSendStream[Any], heard: Heard) -> None:
-    """Hand a message to the session; what is none is passed over, and the first of it kept."""
+async def _forward_message(said: Foreign, received: MemoryObjectSendStream[Any], heard: ServerOutput) -> None:
+    """Pass a message to the session; a line that is not a message is skipped, and the first such line is kept."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
@@ -253,13 +256,13 @@ async def _pass_on(said: Foreign, received: MemoryObjectSendStream[Any], heard: 
     await received.send(SessionMessage(message))
 
 
-def _endpoint(url: str, given: str) -> str:
-    """Return the address that messages go to.
+def _message_url(url: str, given: str) -> str:
+    """Return the URL to send messages to, which the server gives relative to its own.
 
     Raises:
-        AgentError: it lies elsewhere, where headers must not go.
+        AgentError: the URL is on another server, which must not receive the headers.
     """
     address = urljoin(url, given)
     if urlsplit(address)[:2] != urlsplit(url)[:2]:
-        raise AgentError("it wants messages sent to another server, which its headers are not for", "disconnected")
+        raise AgentError("it redirects messages to another server, which must not receive its headers", "disconnected")
     return address

@@ -1,1 +1,1 @@
-"""Results as Parquet tables, and cases from them."""
+"""Export of results as Parquet tables, and cases read from Parquet files."""

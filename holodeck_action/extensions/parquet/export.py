@@ -1,4 +1,4 @@
-"""The format `parquet` of `export`."""
+"""Implements `export --format parquet`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from holodeck_action.extensions.parquet.parquet_tables import NEEDED, is_install
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.result_files import read_results
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.exporting import Exporting
+from holodeck_action.run.options.export_options import ExportOptions
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 
-def write_parquet(asked: Exporting, caller: Caller) -> int:
+def write_parquet(asked: ExportOptions, caller: Caller) -> int:
     """Write a record as a folder of Parquet tables.
 
     Raises:
-        ConfigurationError: the record cannot be used, no folder is named, a package is missing, or the folder cannot be
-            written.
+        ConfigurationError: the record is invalid, no folder is given, a required package is not installed, or the
+            folder cannot be written.
     """
     stored = read_results(asked.results)
     if asked.file is None:
-        raise ConfigurationError(["--format parquet writes a folder: name it with --output"])
+        raise ConfigurationError(["--format parquet writes a folder; name it with --output"])
     if not is_installed():
         raise ConfigurationError([NEEDED])
     try:

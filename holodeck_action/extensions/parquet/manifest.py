@@ -1,4 +1,4 @@
-"""What the extension `parquet` adds."""
+"""The manifest of the extension `parquet`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from holodeck_action.seam.manifest import Extension, Format, Table
 EXTENSION = Extension(
     name="parquet",
     help="Results as Parquet tables, and cases from them.",
-    tables=(Table(".parquet", "holodeck_action.extensions.parquet.parquet:rows", package="pyarrow", extra="parquet"),),
+    tables=(
+        Table(".parquet", "holodeck_action.extensions.parquet.parquet:read_rows", package="pyarrow", extra="parquet"),
+    ),
     formats=(
         Format(name="parquet", help="Parquet tables", write="holodeck_action.extensions.parquet.export:write_parquet"),
     ),

@@ -1,4 +1,4 @@
-"""Reading Parquet files (imported in a process with limits only)."""
+"""Reads Parquet files. Import this module only in a process with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ import pyarrow.parquet
 from holodeck_action.workers.code_errors import CallError
 
 _BATCH = 1000
-"""Rows that are held at once."""
+"""Rows to read at a time."""
 
 
-def rows(path: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file by column name: dates as ISO 8601 text, decimals as text, other values as JSON has them.
+def read_rows(path: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file as mappings by column name. Dates are ISO 8601 strings, decimals are strings, and other
+    values are JSON data.
 
     Raises:
-        CallError: it is no Parquet file, or holds what JSON cannot hold.
+        CallError: the file is not valid Parquet, or contains a value that JSON cannot represent.
     """
-    # One thread: the others would wait for each other, and take memory.
+    # Use one thread: more would wait for each other and use more memory.
     pyarrow.set_cpu_count(1)
     pyarrow.set_io_thread_count(1)
     number = 0
@@ -35,13 +36,13 @@ def rows(path: str) -> Iterator[dict[str, Any]]:
             for batch in file.iter_batches(_BATCH, use_threads=False):
                 for row in batch.to_pylist():
                     number += 1
-                    yield {name: _plain(value, name, number) for name, value in row.items()}
+                    yield {name: _json_value(value, name, number) for name, value in row.items()}
     except (pyarrow.ArrowException, OSError) as error:
-        what = f"cannot be read behind row {number}" if number else "is no Parquet file that can be read"
+        what = f"cannot be read after row {number}" if number else "is not a readable Parquet file"
         raise CallError("not_parquet", f"{what}: ", str(error)) from None
 
 
-def _plain(value: Any, name: str, number: int) -> Any:
+def _json_value(value: Any, name: str, number: int) -> Any:
     match value:
         case None | bool() | str() | int() | float():
             return value
@@ -50,9 +51,9 @@ def _plain(value: Any, name: str, number: int) -> Any:
         case Decimal():
             return str(value)
         case dict():
-            return {key: _plain(item, name, number) for key, item in value.items()}
+            return {key: _json_value(item, name, number) for key, item in value.items()}
         case list():
-            return [_plain(item, name, number) for item in value]
+            return [_json_value(item, name, number) for item in value]
         case _:
             kind = type(value).__name__
             raise CallError("not_json", f"row {number}: the column {name!r} holds a value of type {kind}: make it text")

@@ -1,4 +1,4 @@
-"""A record exported as Parquet tables, whose columns are derived from the values that a record is made of."""
+"""Exports a record as Parquet tables, whose columns are derived from the record's classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get
 
 from msgspec import Struct
 
-from holodeck_action.record.disk import DISK, Disk, share, write_new
+from holodeck_action.record.disk import DISK, Disk, make_readable, write_new
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.record.serialization import from_json, to_json
@@ -30,25 +30,26 @@ NEEDED = "Parquet needs the package pyarrow, which is not installed: pip install
 TABLES = ("cases", "trials", "turns", "evaluations")
 _FILE = re.compile(rf"({'|'.join(TABLES)})-[0-9]{{5}}\.parquet")
 _GROUP_CASES, _GROUP_BYTES = 1000, 2 * 1024 * 1024
-"""A row group ends with whichever comes first."""
+"""A row group ends at either limit."""
 _PART_CASES, _PART_BYTES = 10_000, 64 * 1024 * 1024
-"""A part likewise."""
+"""A part ends at either limit."""
 
 Kind = Literal["text", "integer", "number", "boolean", "texts", "struct", "score", "json", "rows"]
 _SCALARS: Mapping[object, Kind] = {str: "text", int: "integer", float: "number", bool: "boolean"}
 _SCORE_ENDS = ("", "_category", "_json")
-"""Columns of a score by the end of their names: the number, the category, and the JSON of a whole number or flag."""
+"""Suffixes of a score's three columns: the number, the category, and the JSON of a whole number or boolean."""
 
 
 class Column(Struct, frozen=True):
-    """A column, or a field of a struct.
+    """A column, or a field of a struct column.
 
     Attributes:
-        name: in Parquet.
-        key: in the JSON of a results file.
-        kind: `text`, `integer` (64 bits), `number` (double), `boolean`, `texts` (a list), `struct`, `json` (JSON as
-            text), `score` (three columns), or `rows` (the number of rows of the next table that belong to this one).
-        fields: those of a struct.
+        name: name of the column in Parquet.
+        key: key of the value in the JSON of a results file.
+        kind: `text`, `integer` (64 bits), `number` (double), `boolean`, `texts` (list of strings), `struct`, `json` (a
+            string of JSON), `score` (three columns), or `rows` (number of rows in the next table that belong to this
+            row).
+        fields: fields of a struct column.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A table; `keys` are columns of the tables above it, by which it is joined with them."""
+    """A table; `keys` are the columns that join it with its parent tables."""
 
     name: str
     keys: tuple[str, ...]
@@ -71,43 +72,43 @@ _OF: tuple[tuple[type[Struct], dict[str, str], str | None], ...] = (
     (TurnRecord, {"index": "turn"}, "evaluations"),
     (Evaluation, {}, None),
 )
-"""For each table: the value of a row, the name of its key, and the field that holds the rows of the next table."""
+"""For each table: the class of its rows, the new name of its key, and the field with the rows of the next table."""
 
 
 def is_installed() -> bool:
-    """Tell whether Parquet can be written."""
+    """Return whether the package that writes Parquet is installed."""
     return find_spec("pyarrow") is not None
 
 
 def write_tables(path: Path, record: Record, disk: Disk = DISK) -> None:
-    """Write a record as a folder of Parquet tables, replacing a folder that holds nothing else.
+    """Write a record as a folder of Parquet tables; an existing folder is replaced if it contains only such tables.
 
     Raises:
-        OSError: it cannot be written, a value does not fit into its column, or something else has the name; nothing is
-            replaced.
+        OSError: the folder cannot be written, a value does not fit into its column, or the path exists and is anything
+            else. Nothing is replaced then.
     """
-    if path.is_symlink() or (path.exists() and not (path.is_dir() and _is_exported(path))):
+    if path.is_symlink() or (path.exists() and not (path.is_dir() and _holds_only_tables(path))):
         raise FileExistsError(errno.EEXIST, "another file or folder has this name")
     temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
     try:
-        for number, part in enumerate(_parts(case_lines(record.cases))):
+        for number, part in enumerate(_part_contents(case_lines(record.cases))):
             for table, content in zip(TABLES, part, strict=True):
                 write_new(temporary / f"{table}-{number:05}.parquet", [content], disk)
-        share(temporary, 0o777)
+        make_readable(temporary, 0o777)
         disk.sync_folder(temporary)
         disk.replace((temporary, path))
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _is_exported(folder: Path) -> bool:
+def _holds_only_tables(folder: Path) -> bool:
     return all(_FILE.fullmatch(file.name) for file in folder.iterdir())
 
 
-def _parts(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yield the contents of the tables of each part."""
+def _part_contents(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Yield the file contents of each part of the export, one file for each table."""
     part = _Part()
-    for group in _groups(lines):
+    for group in _group_lines(lines):
         part.add(group)
         if part.is_full:
             yield part.contents()
@@ -116,7 +117,7 @@ def _parts(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
         yield part.contents()
 
 
-def _groups(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+def _group_lines(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     group: list[bytes] = []
     size = 0
     for line in lines:
@@ -130,7 +131,7 @@ def _groups(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 class _Part:
-    """Tables that grow by row groups."""
+    """One part of the export, whose tables are written row group by row group."""
 
     def __init__(self) -> None:
         import pyarrow.parquet
@@ -155,7 +156,7 @@ class _Part:
         keys: list[tuple[Any, ...]] = [()] * len(rows)
         for table, writer in zip(tables(), self._writers, strict=True):
             try:
-                writer.write_table(_encoded(table, keys, rows), row_group_size=max(1, len(rows)))
+                writer.write_table(_encode_rows(table, keys, rows), row_group_size=max(1, len(rows)))
             except (pyarrow.ArrowException, OverflowError) as error:
                 reason = " ".join(str(error).split())[:200]
                 raise OSError(
@@ -175,7 +176,7 @@ class _Part:
 
 @cache
 def tables() -> tuple[Table, ...]:
-    """Return the tables, each after the one that its rows belong to."""
+    """Return the definitions of the tables, each after its parent table."""
     made: list[Table] = []
     keys: tuple[str, ...] = ()
     for name, (kind, renamed, rows) in zip(TABLES, _OF, strict=True):
@@ -204,12 +205,12 @@ def _column(name: str, key: str, hint: Any) -> Column:
     return Column(name, key, "text" if get_origin(hint) is Literal else _SCALARS.get(hint, "json"))
 
 
-def _type(column: Column) -> pyarrow.DataType:
+def _arrow_type(column: Column) -> pyarrow.DataType:
     import pyarrow
 
     match column.kind:
         case "struct":
-            return pyarrow.struct([(each.name, _type(each)) for each in column.fields])
+            return pyarrow.struct([(each.name, _arrow_type(each)) for each in column.fields])
         case "integer" | "rows":
             return pyarrow.int64()
         case "number":
@@ -231,23 +232,23 @@ def _schema(table: Table) -> pyarrow.Schema:
             kinds = pyarrow.float64(), pyarrow.string(), pyarrow.string()
             fields += [(column.name + end, kind) for end, kind in zip(_SCORE_ENDS, kinds, strict=True)]
         else:
-            fields.append((column.name, _type(column)))
+            fields.append((column.name, _arrow_type(column)))
     return pyarrow.schema(fields)
 
 
-def _encoded(table: Table, keys: Sequence[tuple[Any, ...]], rows: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
+def _encode_rows(table: Table, keys: Sequence[tuple[Any, ...]], rows: Sequence[Mapping[str, Any]]) -> pyarrow.Table:
     import pyarrow
 
     columns: list[Sequence[Any]] = [[key[at] for key in keys] for at in range(len(table.keys))]
     for column in table.columns:
         values = [row.get(column.key) for row in rows]
-        columns += _scores(values) if column.kind == "score" else [_cells(column, values)]
+        columns += _score_columns(values) if column.kind == "score" else [_cell_values(column, values)]
     schema = _schema(table)
     arrays = [pyarrow.array(cells, kind) for cells, kind in zip(columns, schema.types, strict=True)]
     return pyarrow.Table.from_arrays(arrays, schema=schema)
 
 
-def _cells(column: Column, values: Sequence[Any]) -> list[Any]:
+def _cell_values(column: Column, values: Sequence[Any]) -> list[Any]:
     match column.kind:
         case "json":
             return [None if value is None else to_json(value).decode() for value in values]
@@ -256,25 +257,25 @@ def _cells(column: Column, values: Sequence[Any]) -> list[Any]:
         case "number":
             return [None if value is None else float(value) for value in values]
         case "struct":
-            return [None if value is None else _struct(column.fields, value) for value in values]
+            return [None if value is None else _struct_value(column.fields, value) for value in values]
         case _:
             return list(values)
 
 
-def _struct(fields: Sequence[Column], value: Mapping[str, Any]) -> dict[str, Any]:
-    return {each.name: _cells(each, [value.get(each.key)])[0] for each in fields}
+def _struct_value(fields: Sequence[Column], value: Mapping[str, Any]) -> dict[str, Any]:
+    return {each.name: _cell_values(each, [value.get(each.key)])[0] for each in fields}
 
 
-def _scores(values: Sequence[Any]) -> Iterator[list[Any]]:
-    """Yield the three columns of scores."""
-    yield [_number(value) for value in values]
+def _score_columns(values: Sequence[Any]) -> Iterator[list[Any]]:
+    """Yield the three columns for scores: as numbers, as strings, and as JSON for integers and booleans."""
+    yield [_as_number(value) for value in values]
     yield [value if isinstance(value, str) else None for value in values]
     yield [to_json(value).decode() if isinstance(value, int) else None for value in values]
 
 
-def _number(score: Any) -> float | None:
+def _as_number(score: Any) -> float | None:
     if score is not None and not isinstance(score, str):
-        # A number beyond all doubles is in the column of JSON alone.
+        # A number too large for a double is only in the JSON column.
         with suppress(OverflowError):
             return float(score)
     return None

@@ -1,1 +1,1 @@
-"""Preset evaluators: named sets of metrics that are graded together and aggregated."""
+"""Preset evaluators: named sets of metrics that are computed together and combined into one score."""

@@ -1,4 +1,4 @@
-"""`type: agent`: tool calls and answer together, the way to the answer beside them."""
+"""The metric `type: agent`, which grades an agent's tool calls and answer together, and reports on the trajectory."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from holodeck_action.suite.model.base import Flag, FormatModel, UnitInterval
 from holodeck_action.suite.model.metric_base import NOTHING, TOOLS, Metric, Role
 
 TOOL_CORRECTNESS, TRAJECTORY = "deepeval_tool_correctness", "langchain_agent_trajectory_accuracy"
-"""Keys of the results, as gllm-evals' documents have them."""
+"""Keys of the results, as in the documents of gllm-evals."""
 
 
 class ToolPart(ToolCallComparison):
-    """`tool_correctness` of `agent`: as `type: deepeval_tool_correctness`."""
+    """`tool_correctness` of `agent`: the same settings as `type: deepeval_tool_correctness`."""
 
     enabled: Flag = True
     """False: tool calls are not graded."""
 
     def metric(self) -> DeepEvalToolCorrectnessMetric:
-        """Return the metric of these settings."""
+        """Return the metric with these settings."""
         return DeepEvalToolCorrectnessMetric(**self.model_dump(exclude={"enabled"}))
 
 
 class GenerationPart(FormatModel):
-    """`generation` of `agent`: as `type: generation`."""
+    """`generation` of `agent`: the same settings as `type: generation`."""
 
     enabled: Flag = True
     """False: the answer is not graded."""
@@ -45,13 +45,13 @@ class GenerationPart(FormatModel):
     """Settings of its metrics, by name. Example: `{redundancy: {enabled: false}}`."""
 
     @model_validator(mode="after")
-    def _grades_something(self) -> GenerationPart:
+    def _check_something_is_graded(self) -> GenerationPart:
         self.metrics.check_counted()
         return self
 
 
 class TrajectoryPart(PresetPart):
-    """`trajectory_accuracy` of `agent`: reported beside the score."""
+    """`trajectory_accuracy` of `agent`: reported next to the score, which it does not affect."""
 
     enabled: Flag = False
     """True: the trajectory is judged."""
@@ -71,7 +71,7 @@ class AgentParts(FormatModel):
 
 
 class AgentMetric(PresetMetric):
-    """`type: agent`: tool calls and answer together."""
+    """`type: agent`: tool calls and answer graded together."""
 
     PLACE = 14
     OF_TOOL_CALLS = True
@@ -81,37 +81,37 @@ class AgentMetric(PresetMetric):
     """Settings of its metrics, by name. Example: `{generation: {threshold: 0.7}}`."""
 
     @model_validator(mode="after")
-    def _grades_something(self) -> AgentMetric:
+    def _check_something_is_graded(self) -> AgentMetric:
         if not self.metrics.tool_correctness.enabled and not self.metrics.generation.enabled:
             raise PydanticCustomError("metrics", "leaves nothing to grade: enable one of tool_correctness, generation")
         return self
 
     @property
     def needs(self) -> frozenset[str]:
-        """The expected calls for the tools, and what the answer's metrics need."""
+        """The expected tool calls if they are compared, and the inputs of the metrics that grade the answer."""
         parts = self.metrics
         tools = TOOLS if parts.tool_correctness.enabled else NOTHING
         return tools | parts.generation.metrics.needs if parts.generation.enabled else tools
 
     @property
     def reads_tool_calls(self) -> bool:
-        """Whether one of the parts that look at them is enabled."""
+        """Whether an enabled part reads tool calls."""
         return self.metrics.tool_correctness.enabled or self.metrics.trajectory_accuracy.enabled
 
     @property
     def judged_members(self) -> dict[str, PresetPart]:
-        """The parts of the answer, and the trajectory."""
+        """The enabled parts that need a judge, by name: those that grade the answer, and the trajectory."""
         parts = self.metrics
         found = parts.generation.metrics.judged if parts.generation.enabled else {}
         return found | ({"trajectory_accuracy": parts.trajectory_accuracy} if parts.trajectory_accuracy.enabled else {})
 
-    def computed_by_library(self) -> list[Metric]:
-        """Return what compares the tool calls."""
+    def library_parts(self) -> list[Metric]:
+        """Return the metric that compares the tool calls; an empty list if it is disabled."""
         tools = self.metrics.tool_correctness
         return [tools.metric()] if tools.enabled else []
 
     def evaluator(self, building: Building) -> PresetEvaluator:
-        """Return what scores."""
+        """Return an evaluator with the enabled parts."""
         parts, options = self.metrics, self.options(building)
         members = []
         if parts.tool_correctness.enabled:

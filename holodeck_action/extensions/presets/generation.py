@@ -1,4 +1,4 @@
-"""`type: generation`: an answer by completeness, groundedness and redundancy, unless it refuses."""
+"""The metric `type: generation`: completeness, groundedness and redundancy of an answer that does not refuse."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holodeck_action.extensions.presets.parts import (
     PresetPart,
 )
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult
-from holodeck_action.metrics.judging.refusal import RefusalMetric, worded
+from holodeck_action.metrics.judging.refusal import RefusalMetric, describe_refusal
 from holodeck_action.metrics.metric_sets import Member, PresetResult, TextEvaluator
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, Role
 
@@ -98,17 +98,17 @@ class GenerationParts(AnswerParts):
 
     @property
     def judged(self) -> dict[str, PresetPart]:
-        """The enabled metrics, refusals first."""
+        """The enabled metrics that need a judge, by name, with `refusal` first."""
         return ({"refusal": self.refusal} if self.refusal.enabled else {}) | self.counted
 
     @property
     def needs(self) -> frozenset[str]:
-        """What the metrics need; a refusal is compared with the expected output."""
+        """The inputs of the enabled metrics; `refusal` needs the expected output."""
         return super().needs | GROUND_TRUTH if self.refusal.enabled else super().needs
 
 
 class GenerationMetric(PresetMetric):
-    """`type: generation`: an answer by completeness, groundedness and redundancy, unless it refuses."""
+    """`type: generation`: completeness, groundedness and redundancy of an answer that does not refuse."""
 
     PLACE = 10
 
@@ -117,7 +117,7 @@ class GenerationMetric(PresetMetric):
     """Settings of its metrics, by name. Example: `{redundancy: {enabled: false}}`."""
 
     def evaluator(self, building: Building) -> GenerationEvaluator:
-        """Return what scores."""
+        """Return an evaluator with the enabled metrics."""
         options = self.options(building)
         return generation_evaluator(self.name or self.type, self, self.metrics, building, **options)
 
@@ -125,7 +125,7 @@ class GenerationMetric(PresetMetric):
 def generation_evaluator(
     name: str, config: PresetMetric, parts: GenerationParts, building: Building, **options: Any
 ) -> GenerationEvaluator:
-    """Return what scores an answer by these parts; `config` says who grades where a part does not."""
+    """Return an evaluator with these parts; `config` supplies the judge for parts that set no model."""
     refusal = None
     if parts.refusal.enabled:
         refusal = RefusalMetric().evaluator(building, config.graded_part(parts.refusal))
@@ -134,22 +134,22 @@ def generation_evaluator(
 
 
 class GenerationEvaluator(TextEvaluator):
-    """An answer by completeness, groundedness and redundancy, unless it refuses.
+    """Grades the completeness, groundedness and redundancy of an answer, unless the answer refuses.
 
-    An answer that refuses is right (1) when the expected output refuses, too, and wrong (0) otherwise; the metrics are
-    not asked then. The metadata says in `refused` whether it does.
+    A refusal scores 1 if the expected output is a refusal, too, and otherwise 0; the metrics are not computed then. The
+    metadata field `refused` is true if the answer is a refusal.
     """
 
     def __init__(
         self, name: str, members: Sequence[Member], *, refusal: BaseEvaluator | None = None, **kwargs: Any
     ) -> None:
-        """Configure.
+        """Create an evaluator from its member evaluators.
 
         Args:
-            name: the evaluator's name.
-            members: the metrics.
-            refusal: fails an answer that refuses, such as one of `RefusalMetric()`; None when refusals are graded like
-                other answers.
+            name: name of the evaluator.
+            members: evaluators of the metrics.
+            refusal: evaluator that detects refusals, such as the one that `RefusalMetric()` builds; None to grade
+                refusals like any other answer.
             **kwargs: see `PresetEvaluator`.
         """
         super().__init__(name, members, **kwargs)
@@ -163,14 +163,14 @@ class GenerationEvaluator(TextEvaluator):
         if self._refusal is None or not str(kwargs["actual_output"]).strip():
             return await super()._evaluate_impl(**kwargs)
         asked = {"input": kwargs["input"], "actual_output": kwargs["actual_output"]}
-        refusal = await self._outcome(Member("refusal", self._refusal), asked)
+        refusal = await self._evaluate_member(Member("refusal", self._refusal), asked)
         found = refusal.result
         if found is None:
-            return self._whole([refusal])
+            return self._combine([refusal])
         shown = {"explanation": found.reasoning, **found.metadata}
         if found.passed:
             facts = {"refused": False, **({"refusal": shown} if "panel" in found.metadata else {})}
-            return self._whole(await self._outcomes(kwargs), facts)
+            return self._combine(await self._evaluate_members(kwargs), facts)
         should = False
         if str(kwargs["expected_output"]).strip():
             compared = await self._refusal.evaluate(input=kwargs["input"], actual_output=kwargs["expected_output"])
@@ -179,7 +179,7 @@ class GenerationEvaluator(TextEvaluator):
         return PresetResult(
             score=float(should),
             passed=should,
-            reasoning=worded(True, should, found.reasoning.partition(": ")[2] or found.reasoning),
+            reasoning=describe_refusal(True, should, found.reasoning.partition(": ")[2] or found.reasoning),
             metric_name=self.metric_name,
             metadata={
                 **({} if judge is None else {"judge": judge}),

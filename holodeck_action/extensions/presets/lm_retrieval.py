@@ -1,4 +1,4 @@
-"""`type: lm_retrieval`: retrieved texts by contextual precision and recall, and a rating."""
+"""The metric `type: lm_retrieval`, which grades retrieved texts by contextual precision and recall, and rates them."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class LmRetrievalParts(PresetParts):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The texts, and what they are compared with."""
+        """The inputs of the metrics: the retrieved texts and the expected output."""
         return GROUND_TRUTH | {"retrieval_context"}
 
 
 class LmRetrievalMetric(PresetMetric):
-    """`type: lm_retrieval`: the retrieved texts by contextual precision and recall, with a rating."""
+    """`type: lm_retrieval`: contextual precision and recall of the retrieved texts, and a rating."""
 
     PLACE = 13
 
@@ -50,14 +50,14 @@ class LmRetrievalMetric(PresetMetric):
         return 1 + self.include_reason
 
     def evaluator(self, building: Building) -> LMBasedRetrievalEvaluator:
-        """Return what scores."""
+        """Return an evaluator with the enabled metrics."""
         from holodeck_action.extensions.deepeval.rag import ContextualPrecisionEvaluator, ContextualRecallEvaluator
 
         kinds = {PRECISION: ContextualPrecisionEvaluator, RECALL: ContextualRecallEvaluator}
 
         def evaluator_of(name: str, **options: Any) -> BaseEvaluator:
             found = kinds[name](include_reason=self.include_reason, **options)
-            # DeepEval compares the retrieved texts with the expected output: the answer plays no part.
+            # DeepEval compares the retrieved texts with the expected output and does not use the answer.
             answer = frozenset({EvalParam.ACTUAL_OUTPUT})
             spec = found.PARAM_SPEC
             found.PARAM_SPEC = spec._replace(required=spec.required - answer, optional=spec.optional | answer)
@@ -67,7 +67,9 @@ class LmRetrievalMetric(PresetMetric):
         members = [
             Member(
                 name,
-                building.asking(self.graded_part(part), partial(evaluator_of, name), threshold=part.threshold),
+                building.judged_evaluator(
+                    self.graded_part(part), partial(evaluator_of, name), threshold=part.threshold
+                ),
             )
             for name, part in parts.items()
         ]
@@ -75,13 +77,14 @@ class LmRetrievalMetric(PresetMetric):
 
 
 class LMBasedRetrievalEvaluator(PresetEvaluator):
-    """Contextual precision and recall of DeepEval; `relevancy_rating` in the metadata.
+    """Grades retrieved texts by DeepEval's contextual precision and recall, with a `relevancy_rating` in the metadata.
 
-    `good`: both reach their thresholds. `incomplete`: what was found is ranked well, and supports a part of the
-    expected output, but less of it than the threshold of the recall. `bad`: what helps is ranked too low, or nothing of
-    the expected output is supported. A metric that is omitted counts as one that reaches its threshold.
+    The rating is `good` if both reach their thresholds, `incomplete` if precision reaches its threshold and recall is
+    above 0 but below its threshold, and `bad` if precision is below its threshold or recall is 0. A disabled metric
+    counts as reaching its threshold.
 
-    Without any retrieved text the score is 0, and no model is called. A text instead of a list of them is one chunk.
+    If there are no retrieved texts, the score is 0 and no model is called. A string instead of a list counts as one
+    chunk.
     """
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
@@ -89,12 +92,12 @@ class LMBasedRetrievalEvaluator(PresetEvaluator):
         if not any(str(text).strip() for text in ([texts] if isinstance(texts, str) else texts)):
             facts = {"relevancy_rating": "bad"}
             return PresetResult(0.0, False, "nothing was retrieved", self.metric_name, metadata=facts)
-        outcomes = await self._outcomes(kwargs)
-        return self._whole(outcomes, {"relevancy_rating": rating_of(outcomes)})
+        outcomes = await self._evaluate_members(kwargs)
+        return self._combine(outcomes, {"relevancy_rating": rating_of(outcomes)})
 
 
 def rating_of(outcomes: list[Outcome]) -> Rating:
-    """Return the rating; see `LMBasedRetrievalEvaluator` for the rule."""
+    """Return the rating by the rule in `LMBasedRetrievalEvaluator`."""
     found: Mapping[str, EvaluationResult | None] = {outcome.member.name: outcome.result for outcome in outcomes}
     precision, recall = found.get(PRECISION), found.get(RECALL)
     if precision is not None and precision.passed is False:

@@ -1,8 +1,19 @@
-"""What the extension `presets` adds."""
+"""The manifest of the extension `presets`."""
 
 from __future__ import annotations
 
 from holodeck_action.seam.manifest import Extension, Metric
+
+_HERE = "holodeck_action.extensions.presets"
+_NAMES = {
+    "holodeck_action.metrics": {
+        "Agent": f"{_HERE}.agent:AgentMetric",
+        "Generation": f"{_HERE}.generation:GenerationMetric",
+        "LmRetrieval": f"{_HERE}.lm_retrieval:LmRetrievalMetric",
+        "QueryTransformation": f"{_HERE}.query_transformation:QueryTransformationMetric",
+        "Summarization": f"{_HERE}.summarization:SummarizationMetric",
+    },
+}
 
 EXTENSION = Extension(
     name="presets",
@@ -18,4 +29,5 @@ EXTENSION = Extension(
         Metric(type="summarization", to="holodeck_action.extensions.presets.summarization:SummarizationMetric"),
         Metric(type="agent", to="holodeck_action.extensions.presets.agent:AgentMetric"),
     ),
+    names=_NAMES,
 )

@@ -1,7 +1,7 @@
-"""What presets are made of: their parts as settings, the criteria of a part, and who grades it.
+"""The parts of presets: settings, criteria and judges.
 
-Presets are named sets of metrics that are graded together. In `metrics` each of them may be
-replaced, disabled, or given its own threshold and model.
+A preset is a named set of metrics that are computed together. In `metrics`, each of them can be replaced or disabled,
+or given its own threshold and model.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holodeck_action.extensions.deepeval.metrics_geval import ANSWER_IS_SHOWN, c
 from holodeck_action.metrics.base import BaseEvaluator, Building
 from holodeck_action.metrics.metric_sets import EitherEvaluator, Member
 from holodeck_action.record.evaluation import Polarity
-from holodeck_action.suite.model.base import Flag, FormatModel, NonBlank, UnitInterval, given
+from holodeck_action.suite.model.base import Flag, FormatModel, NonBlank, UnitInterval, with_values
 from holodeck_action.suite.model.judging import Judges
 from holodeck_action.suite.model.metric_base import (
     GROUND_TRUTH,
@@ -38,15 +38,15 @@ ANSWERED = ("input", "actual_output")
 
 
 class Criterion(Struct, frozen=True):
-    """What a built-in part asks, in our own words.
+    """The criterion that a built-in part has its judge apply. The wording is ours, not HoloDeck's.
 
     Attributes:
-        name: the metric's name.
-        params: what the judge sees, in the names of `GEvalEvaluator`.
-        criteria: what is graded.
-        steps: how the judge proceeds.
-        levels: what an answer of level 1, 2 and 3 is like.
-        polarity: whether high or low levels are good.
+        name: name of the metric.
+        params: names, as in `GEvalEvaluator`, of the fields that the judge receives.
+        criteria: the question that the judge answers.
+        steps: evaluation steps for the judge.
+        levels: descriptions of answers at levels 1, 2 and 3.
+        polarity: whether a high or a low level is good.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Criterion(Struct, frozen=True):
     levels: tuple[str, str, str]
     polarity: Polarity = "maximize"
     without_context: Criterion | None = None
-    """What is asked where there are no retrieved texts; None where that makes no difference."""
+    """The criterion to use if there are no retrieved texts; None if this criterion applies then, too."""
 
 
 class PresetPart(FormatModel):
@@ -68,16 +68,16 @@ class PresetPart(FormatModel):
     """The judge, without a panel; the preset's when absent."""
 
     SCORED: ClassVar[bool] = False
-    """Whether DeepEval asks the judge."""
+    """Whether DeepEval calls the judge."""
 
     @property
     def needs(self) -> frozenset[str] | None:
-        """The inputs that its settings name; None where they name none."""
+        """The inputs that the part's settings require; None if the settings do not determine them."""
         return None
 
     @property
     def writes_steps(self) -> bool:
-        """Whether the judge writes its steps."""
+        """Whether the judge writes its own evaluation steps."""
         return False
 
 
@@ -93,7 +93,9 @@ class ScoredPart(PresetPart):
 class CriterionPart(ScoredPart):
     """A metric of a preset with criteria, steps and levels, each of which may be replaced."""
 
-    SCHEMA_RULES = ({"if": given("evaluation_params"), "then": {"properties": {"evaluation_params": ANSWER_IS_SHOWN}}},)
+    SCHEMA_RULES = (
+        {"if": with_values("evaluation_params"), "then": {"properties": {"evaluation_params": ANSWER_IS_SHOWN}}},
+    )
 
     criteria: NonBlank | None = None
     """Your own criteria. The built-in steps and levels then do not apply. Example: `Does the answer name its source?`.
@@ -106,27 +108,27 @@ class CriterionPart(ScoredPart):
     """A description of an answer of each level, for 2 to 10 levels. Example: `[It names none., It names all.]`."""
 
     @model_validator(mode="after")
-    def _answer_is_graded(self) -> CriterionPart:
+    def _check_answer_is_graded(self) -> CriterionPart:
         if self.evaluation_params is not None:
             check_params(self.evaluation_params)
         return self
 
     @property
     def levels(self) -> int | None:
-        """How many levels the judge chooses from; None where it grades from 0 to 10."""
+        """Number of levels that the judge chooses from; None if it grades from 0 to 10."""
         if self.rubric is not None:
             return len(self.rubric)
         return LEVELS if self.criteria is None else None
 
     @property
     def needs(self) -> frozenset[str] | None:
-        """What the judge is shown, where the settings say so."""
+        """The inputs that `evaluation_params` requires; None if it is not set."""
         params = self.evaluation_params
         return None if params is None else frozenset(INPUT_OF_PARAM[name] for name in params if name in INPUT_OF_PARAM)
 
     @property
     def writes_steps(self) -> bool:
-        """Whether the judge writes its steps: those of criteria of one's own."""
+        """Whether the judge writes its own evaluation steps: if the criteria are custom and come without steps."""
         return self.criteria is not None and self.evaluation_steps is None
 
 
@@ -134,33 +136,33 @@ class PresetParts(FormatModel):
     """The metrics of a preset by name."""
 
     COUNTED: ClassVar[tuple[str, ...]] = ()
-    """Those that make the score; without any of them there is nothing to grade."""
+    """Names of the metrics that make up the score; at least one must be enabled."""
     COMPARES: ClassVar[bool] = True
-    """Whether the built-in criteria compare with an expected output."""
+    """Whether the built-in criteria need the expected output."""
 
     @property
     def counted(self) -> dict[str, PresetPart]:
-        """The enabled metrics that make the score, by name."""
+        """The enabled metrics that make up the score, by name."""
         parts = {name: getattr(self, name) for name in self.COUNTED}
         return {name: part for name, part in parts.items() if part.enabled}
 
     @property
     def judged(self) -> dict[str, PresetPart]:
-        """The enabled metrics that a model grades, by name."""
+        """The enabled metrics that need a judge, by name."""
         return self.counted
 
     @property
     def needs(self) -> frozenset[str]:
-        """The inputs that they need besides the answer."""
+        """The inputs that the enabled metrics need besides the answer."""
         found = [part.needs for part in self.counted.values()]
         built_in = GROUND_TRUTH if self.COMPARES and None in found else frozenset[str]()
         return built_in.union(*(needs for needs in found if needs is not None))
 
     def check_counted(self) -> None:
-        """Refuse parts of which none makes the score.
+        """Check that at least one metric that makes up the score is enabled.
 
         Raises:
-            PydanticCustomError: there is none.
+            PydanticCustomError: all of them are disabled.
         """
         if not self.counted:
             raise PydanticCustomError(
@@ -182,10 +184,10 @@ class AnswerParts(PresetParts):
 
 
 class PresetMetric(JudgedMetric):
-    """What every preset has."""
+    """Common settings of all presets."""
 
     if TYPE_CHECKING:
-        # A field of every subclass, after those that all share.
+        # Every subclass has this field, after the fields that all share.
         metrics: Any
 
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
@@ -196,20 +198,20 @@ class PresetMetric(JudgedMetric):
     """False: its metrics are graded one after the other."""
 
     @model_validator(mode="after")
-    def _grades_something(self) -> Self:
+    def _check_something_is_graded(self) -> Self:
         if isinstance(self.metrics, PresetParts):
             self.metrics.check_counted()
         return self
 
     @property
     def judged_members(self) -> dict[str, PresetPart]:
-        """The enabled parts that a model grades, by name."""
+        """The enabled parts that need a judge, by name."""
         judged: dict[str, PresetPart] = self.metrics.judged
         return judged
 
     @property
     def needs(self) -> frozenset[str]:
-        """What its parts need."""
+        """The inputs that the preset's parts need."""
         needs: frozenset[str] = self.metrics.needs
         return needs
 
@@ -218,11 +220,15 @@ class PresetMetric(JudgedMetric):
 
     @property
     def powerless_threshold(self) -> float | None:
-        """None: its parts decide besides."""
+        """None, because the parts can fail whatever the preset's threshold is."""
         return None
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
-        """Yield who grades: its own model or panel under no name, then the parts' own models under theirs."""
+        """Yield the judges of the preset's parts, each with a name.
+
+        The preset's own judges have an empty name and come first, if any part uses them. The judges of a part that sets
+        its own model have the name of the part.
+        """
         parts = self.judged_members
         shared = [part for part in parts.values() if part.model is None]
         if shared:
@@ -233,7 +239,7 @@ class PresetMetric(JudgedMetric):
                 yield name, self.graded_part(part)
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
-        """Yield the calls of every part."""
+        """Yield the judge calls that each part makes."""
         for part in self.judged_members.values():
             yield JudgeCalls(self.graded_part(part), self._calls_of_part(), writes_steps=part.writes_steps)
 
@@ -241,26 +247,26 @@ class PresetMetric(JudgedMetric):
         return 1
 
     def graded_part(self, part: PresetPart) -> GradedPart:
-        """Return who grades a part: its own model alone, else the preset's model or panel."""
+        """Return the judges of a part: only its own model if it sets one, else the preset's model or panel."""
         if part.model is not None:
             alone = Judges(models=(), fallback_models=(), min_successful_judges=1)
             return GradedPart(model=part.model, judges=alone, scored=part.SCORED)
         return GradedPart(model=self.model, judges=self.judges, scored=part.SCORED)
 
     def options(self, building: Building) -> dict[str, Any]:
-        """Return what the evaluators of presets take besides name and members."""
+        """Return the keyword arguments of a preset's evaluator, except for its name and members."""
         return {"parallel": self.parallel, "threshold": self.threshold, "timeout": building.options["timeout"]}
 
-    def by_criteria(
+    def geval_of_part(
         self, part: PresetPart, built_in: Criterion, building: Building, scores: Mapping[int, float] | None = None
     ) -> BaseEvaluator:
-        """Return the G-Eval of a part.
+        """Return the G-Eval evaluator for a part.
 
         Args:
-            part: a `CriterionPart`.
-            built_in: what is asked where the part says nothing else.
+            part: settings of the part, a `CriterionPart`.
+            built_in: criterion to use unless the part replaces it.
             building: see `evaluator`.
-            scores: what each level is worth; evenly spread when absent.
+            scores: score for each level; None for scores that are evenly spread.
         """
         assert isinstance(part, CriterionPart)
         found = self._geval(part, built_in, building, scores)
@@ -273,29 +279,29 @@ class PresetMetric(JudgedMetric):
         self, part: CriterionPart, built_in: Criterion, building: Building, scores: Mapping[int, float] | None
     ) -> BaseEvaluator:
         from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
-        from holodeck_action.extensions.deepeval.rubric import rubric_of
+        from holodeck_action.extensions.deepeval.rubric import build_rubric
 
         own = part.criteria is not None
         outcomes = part.rubric or (None if own else list(built_in.levels))
-        return building.asking(
+        return building.judged_evaluator(
             self.graded_part(part),
             GEvalEvaluator,
             name=built_in.name,
             criteria=part.criteria or built_in.criteria,
             evaluation_params=part.evaluation_params or built_in.params,
             evaluation_steps=part.evaluation_steps or (None if own else built_in.steps),
-            rubric=None if outcomes is None else rubric_of(outcomes, scores),
+            rubric=None if outcomes is None else build_rubric(outcomes, scores),
             polarity=built_in.polarity,
             threshold=part.threshold,
         )
 
     def criteria_members(self, parts: PresetParts, built_in: Sequence[Criterion], building: Building) -> list[Member]:
-        """Return the members of a preset whose parts are all G-Evals.
+        """Return the member evaluators of a preset whose parts all use G-Eval.
 
         Args:
-            parts: which are enabled, and their settings.
-            built_in: what they ask.
+            parts: settings of the parts.
+            built_in: criteria of the parts that they may replace.
             building: see `evaluator`.
         """
         by_name = {criterion.name: criterion for criterion in built_in}
-        return [Member(name, self.by_criteria(part, by_name[name], building)) for name, part in parts.counted.items()]
+        return [Member(name, self.geval_of_part(part, by_name[name], building)) for name, part in parts.counted.items()]

@@ -1,4 +1,4 @@
-"""`type: query_transformation`: a rewritten query by completeness, groundedness and redundancy."""
+"""The metric `type: query_transformation`: completeness, groundedness and redundancy of a rewritten query."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ CRITERIA = (
 
 
 class ScoreMapping(FormatModel):
-    """`score_mapping` of `query_transformation`: the value of each level of a metric."""
+    """`score_mapping` of `query_transformation`: the score for each level of a metric."""
 
     completeness: _Mapping | None = None
     """Value by level; evenly spread when absent. Example: `{1: 0, 2: 0.2, 3: 1}`."""
@@ -81,7 +81,7 @@ class ScoreMapping(FormatModel):
 
 
 class ScoreWeights(FormatModel):
-    """`score_weights` of `query_transformation`: the share of each metric in the score."""
+    """`score_weights` of `query_transformation`: the weight of each metric in the score."""
 
     completeness: _Weight = 1.0
     """The weight of completeness. Example: `2`."""
@@ -92,7 +92,7 @@ class ScoreWeights(FormatModel):
 
 
 class QueryTransformationMetric(PresetMetric):
-    """`type: query_transformation`: a rewritten query by completeness, groundedness and redundancy."""
+    """`type: query_transformation`: completeness, groundedness and redundancy of a rewritten query."""
 
     PLACE = 11
 
@@ -105,7 +105,7 @@ class QueryTransformationMetric(PresetMetric):
     """The share of each metric in the score."""
 
     @model_validator(mode="after")
-    def _every_level_is_mapped(self) -> QueryTransformationMetric:
+    def _check_score_mapping(self) -> QueryTransformationMetric:
         for name in self.metrics.COUNTED:
             mapping: dict[int, float] | None = getattr(self.score_mapping, name)
             part: CriterionPart = getattr(self.metrics, name)
@@ -124,18 +124,18 @@ class QueryTransformationMetric(PresetMetric):
         return self
 
     @model_validator(mode="after")
-    def _something_has_weight(self) -> QueryTransformationMetric:
+    def _check_score_weights(self) -> QueryTransformationMetric:
         if not any(getattr(self.score_weights, name) for name in self.metrics.counted):
             raise PydanticCustomError("score_weights", "gives no weight to any metric that is enabled")
         return self
 
     def evaluator(self, building: Building) -> TextEvaluator:
-        """Return what scores."""
+        """Return an evaluator with the enabled metrics."""
         built_in = {criterion.name: criterion for criterion in CRITERIA}
         members = [
             Member(
                 name,
-                self.by_criteria(part, built_in[name], building, getattr(self.score_mapping, name)),
+                self.geval_of_part(part, built_in[name], building, getattr(self.score_mapping, name)),
                 weight=getattr(self.score_weights, name),
             )
             for name, part in self.metrics.counted.items()

@@ -1,4 +1,4 @@
-"""`type: summarization`: a summary by coherence, consistency, fluency and relevance."""
+"""The metric `type: summarization`, which grades coherence, consistency, fluency and relevance of a summary."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class SummarizationParts(PresetParts):
 
 
 class SummarizationMetric(PresetMetric):
-    """`type: summarization`: a summary of the input by coherence, consistency, fluency and relevance."""
+    """`type: summarization`: coherence, consistency, fluency and relevance of a summary of the input."""
 
     PLACE = 12
 
@@ -104,6 +104,6 @@ class SummarizationMetric(PresetMetric):
     """Settings of its metrics, by name. Example: `{fluency: {enabled: false}}`."""
 
     def evaluator(self, building: Building) -> TextEvaluator:
-        """Return what scores."""
+        """Return an evaluator with the enabled metrics."""
         members = self.criteria_members(self.metrics, CRITERIA, building)
         return TextEvaluator(self.name or self.type, members, **self.options(building))

@@ -1,1 +1,1 @@
-"""Our metrics beside the libraries that define them."""
+"""Recomputes text scores with the libraries that define the metrics."""

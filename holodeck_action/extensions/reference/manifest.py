@@ -1,4 +1,4 @@
-"""What the extension `reference` adds."""
+"""The manifest of the extension `reference`."""
 
 from __future__ import annotations
 

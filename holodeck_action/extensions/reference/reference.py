@@ -1,4 +1,4 @@
-"""BLEU, ROUGE and METEOR by the libraries that ours equal. Needs the packages of the `reference` extra."""
+"""Computes BLEU, ROUGE and METEOR with the reference libraries. Needs the packages of the `reference` extra."""
 
 from __future__ import annotations
 
@@ -16,34 +16,37 @@ from holodeck_action.metrics.standard import ROUGE_VARIANTS
 from holodeck_action.metrics.text.meteor import synonyms
 
 LIBRARIES = tuple(f"{name} {version(name)}" for name in ("sacrebleu", "rouge-score", "nltk"))
-"""Names and versions of those that are installed."""
+"""Names and versions of the installed libraries."""
 
 
 class TableWordNet:
-    """As much of NLTK's WordNet reader as METEOR asks of it: one synset, whose lemmas are the synonyms of our table."""
+    """The part of NLTK's WordNet interface that METEOR uses, with the synonyms of our own table.
+
+    Each word has exactly one synset.
+    """
 
     class Lemma:
-        """A word with a name."""
+        """A synonym in a synset."""
 
         def __init__(self, name: str) -> None:
             self._name = name
 
         def name(self) -> str:
-            """The word."""
+            """Return the synonym."""
             return self._name
 
     class Synset:
-        """Words that mean the same."""
+        """A set of synonyms."""
 
         def __init__(self, names: frozenset[str]) -> None:
             self._names = names
 
         def lemmas(self) -> list[TableWordNet.Lemma]:
-            """The words."""
+            """Return the synonyms of the set."""
             return [TableWordNet.Lemma(name) for name in self._names]
 
     def synsets(self, word: str) -> list[TableWordNet.Synset]:
-        """The one synset of a word."""
+        """Return the only synset of a word."""
         return [self.Synset(synonyms[word])]
 
 
@@ -55,17 +58,17 @@ def _scorer(use_stemmer: bool) -> Any:
 def reference_scores(
     metric: str, response: str, reference: str, *, use_stemmer: bool = False, variant: str = "rougeL"
 ) -> Mapping[str, float]:
-    """Score a response against one reference text, each number in 0..1.
+    """Return the scores, 0..1, of a response against one reference text.
 
     Args:
         metric: `bleu`, `rouge` or `meteor`.
-        response: the text that is scored.
-        reference: the text it is compared with.
-        use_stemmer: of ROUGE.
-        variant: of ROUGE: the F-measure that is the score.
+        response: text to score.
+        reference: text to compare the response with.
+        use_stemmer: for ROUGE, whether words are stemmed.
+        variant: for ROUGE, the variant whose F-measure is the score.
 
     Returns:
-        The score under the name `score`; for ROUGE also all three F-measures under theirs.
+        The score under the key `score`; for ROUGE, also the F-measure of each of the three variants under its name.
     """
     if metric == "bleu":
         # A perfect match is 100.00000000000004.

@@ -1,4 +1,4 @@
-"""`verify`: the text scores of records, computed again by the libraries that ours equal."""
+"""Implements `verify`, which recomputes the text scores of records with the reference libraries."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.folder import PREVIOUS_FOLDER
-from holodeck_action.record.found_results import results_below
 from holodeck_action.record.record import Record, TurnRecord
 from holodeck_action.record.result_files import read_record
+from holodeck_action.record.results_search import results_below
 from holodeck_action.run.caller import Caller
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -22,14 +22,20 @@ from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import MASK
 
 TOLERANCE = 1e-12
-"""Largest difference of two equal scores: the built-in sum of floats is not the same in all versions of Python."""
+"""Largest difference between equal scores: the built-in sum of floats differs between versions of Python."""
 METRICS = ("bleu", "rouge", "meteor")
 _SHOWN = 1000
-"""Characters of a line: names and numbers are what a file says."""
+"""Most characters of a line, since names and numbers come from a file."""
 
 
 class _Tally(Struct):
-    """What came of the scores of one record: `hidden` counts those of redacted texts, `wrong` names what differs."""
+    """Counts of a record's recomputed scores.
+
+    Attributes:
+        equal: number of scores that equal the recorded ones.
+        hidden: number of scores that cannot be recomputed because their texts were redacted.
+        wrong: descriptions of the scores that differ.
+    """
 
     equal: int = 0
     hidden: int = 0
@@ -37,7 +43,7 @@ class _Tally(Struct):
 
 
 class _Score(Struct, frozen=True):
-    """Numbers of one text metric on one turn, by name, and what they were computed from."""
+    """The recorded numbers of one text metric on one turn, by name, with the metric's settings."""
 
     name: str
     settings: Mapping[str, Any]
@@ -45,26 +51,27 @@ class _Score(Struct, frozen=True):
 
 
 def verify_scores(given: Sequence[GivenPath], caller: Caller) -> int:
-    """Compute every BLEU, ROUGE and METEOR score of records again, and name each that differs.
+    """Recompute every BLEU, ROUGE and METEOR score of records, and print each one that differs.
 
     Args:
-        given: results files, or folders in and below which they are.
-        caller: whose standard output takes the differences and one sentence for each record.
+        given: results files, or folders that are searched for them recursively.
+        caller: receives the differences, and a sentence for each record, on standard output.
 
     Returns:
-        0 when all scores are equal and each record with text scores has one that could be computed again, else 1.
+        0 if all recomputed scores are equal, and in each record with text scores at least one could be recomputed, else
+        1.
 
     Raises:
-        ConfigurationError: there is no record, one cannot be used, none has a text score, or the libraries are not
+        ConfigurationError: there is no record, a record is invalid, no record has text scores, or the libraries are not
             installed.
     """
     files = [file for path in given for file in results_below(path, (PREVIOUS_FOLDER,))]
     records = [(file, read_record(file)) for file in files]
-    if not any(_scores_of(turn) for _, record in records for _, turn in _turns(record)):
+    if not any(_scores_of(turn) for _, record in records for _, turn in _named_turns(record)):
         shown = ", ".join(str(file) for file in files[:3]) + (", …" if len(files) > 3 else "")
         raise ConfigurationError([f"{shown}: no score of {', '.join(METRICS[:-1])} or {METRICS[-1]} to verify"])
     libraries = _libraries()
-    tallies = [_write(file, _tallied(record), libraries, caller.stdout) for file, record in records]
+    tallies = [_write_result(file, _compare_record(record), libraries, caller.stdout) for file, record in records]
     return ExitCode.PASSED if all(tallies) else ExitCode.VIOLATED
 
 
@@ -81,8 +88,8 @@ def _libraries() -> Sequence[str]:
     return LIBRARIES
 
 
-def _write(file: GivenPath, tally: _Tally, libraries: Sequence[str], stdout: TextIO) -> bool:
-    """Say what came of a record; returns whether it holds."""
+def _write_result(file: GivenPath, tally: _Tally, libraries: Sequence[str], stdout: TextIO) -> bool:
+    """Print the differences and counts of a record; return whether all recomputed scores are equal."""
     shown = one_line(str(file), _SHOWN)
     for sentence in tally.wrong:
         stdout.write(f"✗ {shown}: {sentence}\n")
@@ -97,16 +104,16 @@ def _write(file: GivenPath, tally: _Tally, libraries: Sequence[str], stdout: Tex
     return holds
 
 
-def _turns(record: Record) -> Iterator[tuple[str, TurnRecord]]:
+def _named_turns(record: Record) -> Iterator[tuple[str, TurnRecord]]:
     for case in record.cases:
         for trial in case.trials:
             for turn in trial.turns:
                 yield f"case {case.id}, trial {trial.index + 1}, turn {turn.index + 1}", turn
 
 
-def _tallied(record: Record) -> _Tally:
+def _compare_record(record: Record) -> _Tally:
     tally = _Tally()
-    for place, turn in _turns(record):
+    for place, turn in _named_turns(record):
         for score in _scores_of(turn):
             if MASK in (turn.response or "") or MASK in (turn.ground_truth or ""):
                 tally.hidden += 1
@@ -118,7 +125,7 @@ def _tallied(record: Record) -> _Tally:
 
 
 def _scores_of(turn: TurnRecord) -> list[_Score]:
-    """Return the scores of text metrics of a turn, those within composite metrics too."""
+    """Return the scores of a turn's text metrics, including those within composite metrics."""
     found: list[_Score] = []
     for evaluation in turn.evaluations:
         criteria = evaluation.criteria
@@ -128,12 +135,15 @@ def _scores_of(turn: TurnRecord) -> list[_Score]:
             numbers = {**evaluation.metadata, "score": evaluation.score}
             found.append(_Score(evaluation.evaluator_name, {**criteria.settings, "metric": criteria.metric}, numbers))
         elif criteria.kind == "composite":
-            found += _within(evaluation)
+            found += _composite_scores(evaluation)
     return found
 
 
-def _within(composite: Evaluation) -> Iterator[_Score]:
-    """Yield the scores of text metrics of a composite: its metadata has them in the order of its settings."""
+def _composite_scores(composite: Evaluation) -> Iterator[_Score]:
+    """Yield the scores of the text metrics in a composite metric.
+
+    Its metadata has the results of the metrics in the order of the composite's settings.
+    """
     asked, answered = composite.criteria.settings.get("metrics"), composite.metadata.get("metrics")
     if not isinstance(asked, list) or not isinstance(answered, Mapping):
         return
@@ -144,23 +154,23 @@ def _within(composite: Evaluation) -> Iterator[_Score]:
 
 
 def _differences(score: _Score, turn: TurnRecord) -> str:
-    """Say which numbers are not those of the library; empty when all are."""
+    """Return the recorded and recomputed numbers that differ, as text; empty if all are equal."""
     if turn.response is None or turn.ground_truth is None:
         missing = "response" if turn.response is None else "ground_truth"
         return f"recorded {score.numbers['score']!r}, but the turn has no {missing}"
     try:
-        expected = _computed(score.settings, turn.response, turn.ground_truth)
+        expected = _recompute(score.settings, turn.response, turn.ground_truth)
     except (KeyError, TypeError, ValueError):
         return f"recorded {score.numbers['score']!r}, by settings that the metric does not have"
     wrong = [
         f"{'' if name == 'score' else f'{name} '}recorded {score.numbers.get(name)!r}, computed {number!r}"
         for name, number in expected.items()
-        if not _equal(score.numbers.get(name), number)
+        if not _is_equal(score.numbers.get(name), number)
     ]
     return "; ".join(wrong)
 
 
-def _computed(settings: Mapping[str, Any], response: str, reference: str) -> Mapping[str, float]:
+def _recompute(settings: Mapping[str, Any], response: str, reference: str) -> Mapping[str, float]:
     from holodeck_action.extensions.reference.reference import reference_scores
 
     path = settings.get("response_path")
@@ -173,7 +183,7 @@ def _computed(settings: Mapping[str, Any], response: str, reference: str) -> Map
     return reference_scores(settings["metric"], response, reference, **options)
 
 
-def _equal(recorded: Any, computed: float) -> bool:
+def _is_equal(recorded: Any, computed: float) -> bool:
     if isinstance(recorded, bool) or not isinstance(recorded, int | float):
         return False
     return math.isclose(recorded, computed, rel_tol=0.0, abs_tol=TOLERANCE)

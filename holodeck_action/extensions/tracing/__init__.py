@@ -1,1 +1,1 @@
-"""Traces of a run: what was done when, below what, for OpenTelemetry (docs/observability.md)."""
+"""OpenTelemetry traces of a run (docs/observability.md)."""

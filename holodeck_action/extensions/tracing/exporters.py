@@ -1,4 +1,4 @@
-"""The ways out: OTLP over HTTP or gRPC, watched, and standard error. Needs the packages of the `otel` extra."""
+"""Exporters of spans: OTLP over HTTP or gRPC, and standard error. Needs the packages of the `otel` extra."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ from holodeck_action.text.json_values import parse_json
 
 
 class Watch:
-    """Knows how sending goes: what arrived, why the rest did not, and whether it is time to give up."""
+    """Tracks the sending of spans: how many arrived, the last error, and whether to give up."""
 
     def __init__(self) -> None:
         self.arrived = 0
-        """Spans that the collector took."""
+        """Number of spans that the collector accepted."""
         self.lost: str | None = None
-        """Why the last spans that were lost were, for a sentence; None when none were."""
+        """Clause with the reason why spans were lost most recently; None if no spans were lost."""
         self._trouble: str | None = None
         self._exporter: SpanExporter | None = None
         self._away = False
         self._closing = False
         self._guard = threading.Lock()
 
-    def of(self, exporter: SpanExporter) -> None:
-        """Watch an exporter."""
+    def follow(self, exporter: SpanExporter) -> None:
+        """Set the exporter to shut down when sending is given up."""
         self._exporter = exporter
 
-    def met(self, trouble: str, *, away: bool) -> None:
-        """Note a failed request; `away` when nobody answered, so that trying again at the end would only cost time."""
+    def note_failure(self, trouble: str, *, away: bool) -> None:
+        """Record a failed request; `away` means that the collector did not answer, so retries would only waste time."""
         self._trouble = trouble
         self._away = away
         if away and self._closing:
             self.give_up()
 
-    def answered(self) -> None:
-        """Note a request that went well."""
+    def note_success(self) -> None:
+        """Record a successful request."""
         self._trouble, self._away = None, False
 
-    def ended(self, spans: int, *, sent: bool) -> None:
-        """Note that no more is tried for some spans."""
+    def note_end(self, spans: int, *, sent: bool) -> None:
+        """Record the end of sending a batch of spans, and whether the batch was sent."""
         if sent and self._trouble is None:
             self.arrived += spans
         else:
-            self.lost = self._trouble or self.lost or "they were not taken"
+            self.lost = self._trouble or self.lost or "they were rejected"
 
-    def closing(self) -> None:
-        """Say that the run has ended: from now on the first request that nobody answers is the last."""
+    def note_closing(self) -> None:
+        """Record that the run has ended: from now on, the first request without an answer ends the sending."""
         self._closing = True
         if self._away:
             self.give_up()
 
     def give_up(self) -> None:
-        """Stop sending; what waits is lost."""
+        """Stop sending; spans that are still waiting are lost."""
         with self._guard:
             exporter, self._exporter = self._exporter, None
         if exporter is not None:
@@ -68,7 +68,7 @@ class Watch:
 
 
 class Listener(logging.Handler):
-    """Hands what the SDK logs to a watch and to nobody else, until it is closed: there is the status of gRPC calls."""
+    """Passes the SDK's log messages, which contain the status of gRPC calls, to a watch only, until it is closed."""
 
     def __init__(self, watch: Watch) -> None:
         super().__init__()
@@ -79,40 +79,46 @@ class Listener(logging.Handler):
         self._logger.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Look for a status."""
+        """Record a failure if the log message contains a gRPC status."""
         for argument in record.args if isinstance(record.args, tuple) else ():
             name = getattr(argument, "name", None)
             if type(argument).__name__ == "StatusCode" and isinstance(name, str):
-                self._watch.met(f"it answered {name}", away=name in ("UNAVAILABLE", "DEADLINE_EXCEEDED"))
+                self._watch.note_failure(f"it answered {name}", away=name in ("UNAVAILABLE", "DEADLINE_EXCEEDED"))
 
     def close(self) -> None:
-        """Return to what was before."""
+        """Restore the logger's previous settings."""
         self._logger.removeHandler(self)
         self._logger.propagate = self._propagated
         super().close()
 
 
-class Counted(SpanExporter):
-    """An exporter that tells a watch what arrived."""
+class WatchedExporter(SpanExporter):
+    """An exporter that reports its results to a watch."""
 
     def __init__(self, exporter: SpanExporter, watch: Watch, *, silent: bool) -> None:
-        """Take an exporter; a `silent` one does not tell the watch of requests that went well."""
+        """Wrap an exporter.
+
+        Args:
+            exporter: the exporter that sends the spans.
+            watch: the watch to report to.
+            silent: whether the exporter does not itself report successful requests to the watch.
+        """
         self._exporter = exporter
         self._watch = watch
         self._silent = silent
-        watch.of(exporter)
+        watch.follow(exporter)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send; never fails but by its result."""
+        """Send spans and return the result; no exception is raised."""
         result = SpanExportResult.FAILURE
         try:
             result = self._exporter.export(spans)
-        except Exception as error:  # noqa: BLE001 - no trouble of a collector is trouble of a run
-            self._watch.met(f"the request could not be made ({type(error).__name__})", away=False)
+        except Exception as error:  # noqa: BLE001 - no failure of a collector may fail a run
+            self._watch.note_failure(f"the request could not be made ({type(error).__name__})", away=False)
         sent = result is SpanExportResult.SUCCESS
         if sent and self._silent:
-            self._watch.answered()
-        self._watch.ended(len(spans), sent=sent)
+            self._watch.note_success()
+        self._watch.note_end(len(spans), sent=sent)
         return result
 
     def shutdown(self) -> None:
@@ -121,53 +127,53 @@ class Counted(SpanExporter):
 
 
 class _Session(requests.Session):
-    """A session that tells a watch how each request went."""
+    """An HTTP session that reports the result of each request to a watch."""
 
     def __init__(self, watch: Watch, *, local: bool) -> None:
         super().__init__()
         self._watch = watch
-        # Proxies and passwords of the environment are nothing to this machine.
+        # Requests to this machine need no proxies or passwords from the environment.
         self.trust_env = not local
 
     def request(self, *args: Any, **more: Any) -> requests.Response:
-        """Send a request."""
+        """Send a request, and report its result to the watch."""
         try:
             response = super().request(*args, **more)
         except Exception as error:
             late = isinstance(error, requests.exceptions.Timeout)
-            self._watch.met("it did not answer in time" if late else "it could not be reached", away=True)
+            self._watch.note_failure("it did not answer in time" if late else "it could not be reached", away=True)
             raise
         if response.status_code >= 300:
-            self._watch.met(f"it answered with status {response.status_code}", away=False)
+            self._watch.note_failure(f"it answered with status {response.status_code}", away=False)
         else:
-            self._watch.answered()
+            self._watch.note_success()
         return response
 
 
 def otlp_exporter(plan: Otlp, watch: Watch) -> SpanExporter:
-    """Build the exporter; nothing is sent yet.
+    """Return an OTLP exporter over HTTP or gRPC; nothing is sent yet.
 
     Raises:
-        Exception: whatever the SDK says of its variables.
+        Exception: the SDK rejects its environment variables.
     """
     http = plan.protocol == "http"
-    return Counted(_http(plan, watch) if http else _grpc(plan), watch, silent=not http)
+    return WatchedExporter(_http_exporter(plan, watch) if http else _grpc_exporter(plan), watch, silent=not http)
 
 
-def _http(plan: Otlp, watch: Watch) -> SpanExporter:
+def _http_exporter(plan: Otlp, watch: Watch) -> SpanExporter:
     from opentelemetry.exporter.otlp.proto.http import Compression
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
     return OTLPSpanExporter(
         endpoint=plan.endpoint,
         headers=_headers(plan),
-        timeout=_seconds(plan),
+        timeout=_timeout_s(plan),
         compression=None if plan.given.compression is None else Compression(plan.given.compression.strip().lower()),
         session=_Session(watch, local=plan.local),
     )
 
 
-def _grpc(plan: Otlp) -> SpanExporter:
+def _grpc_exporter(plan: Otlp) -> SpanExporter:
     from grpc import Compression
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
@@ -177,7 +183,7 @@ def _grpc(plan: Otlp) -> SpanExporter:
         endpoint=plan.endpoint,
         insecure=plan.given.insecure if plan.endpoint is None else None,
         headers=_headers(plan),
-        timeout=_seconds(plan),
+        timeout=_timeout_s(plan),
         compression=None if asked is None else Compression["NoCompression" if asked == "none" else asked.title()],
         channel_options=options or None,  # type: ignore[arg-type]
     )
@@ -185,29 +191,31 @@ def _grpc(plan: Otlp) -> SpanExporter:
 
 def _headers(plan: Otlp) -> dict[str, str] | None:
     headers = plan.given.headers
-    # gRPC takes names in lower case alone.
+    # gRPC only accepts names in lower case.
     return headers and {name.strip().lower(): value.strip() for name, value in headers.items()}
 
 
-def _seconds(plan: Otlp) -> float | None:
+def _timeout_s(plan: Otlp) -> float | None:
     return None if plan.given.timeout_ms is None else plan.given.timeout_ms / 1000
 
 
 MOST_KEPT = 2048
-"""Spans that are kept for the end."""
+"""Most spans to keep for the end."""
 
 
 class ConsoleSpans(SpanProcessor):
-    """Writes every span that ends as JSON; on a terminal, where a bar is drawn meanwhile, all of them at the end."""
+    """Writes each finished span as JSON. On a terminal, where progress bars are shown, all spans are written at the
+    end.
+    """
 
     def __init__(self, config: ConsoleExporter, stream: TextIO) -> None:
-        """Write to `stream`."""
+        """Write spans to `stream`."""
         self._config = config
         self._stream = stream
         self._kept: list[str] | None = [] if stream.isatty() else None
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Write a span, or keep it for the end."""
+        """Write a finished span, or keep it until the end."""
         text = self._text(span)
         if self._kept is None:
             self._stream.write(text)
@@ -215,7 +223,7 @@ class ConsoleSpans(SpanProcessor):
             self._kept.append(text)
 
     def shutdown(self) -> None:
-        """Write what was kept."""
+        """Write the spans that were kept until the end."""
         if self._kept:
             self._stream.write("".join(self._kept))
             self._kept.clear()
@@ -226,5 +234,5 @@ class ConsoleSpans(SpanProcessor):
         if self._config.include_timestamps is False:
             shown = {key: value for key, value in shown.items() if key not in ("start_time", "end_time")}
         text = json.dumps(shown, indent=None if self._config.pretty_print is False else 4)
-        # Inside JSON texts, where alone they can be: what GitHub's runner would take for a command in a log.
+        # Escape what GitHub's runner would read as a command in a log; it can only occur inside JSON strings.
         return text.replace("::", ":\\u003a").replace("##[", "##\\u005b") + "\n"

@@ -1,6 +1,6 @@
-"""Spans of OpenTelemetry's SDK. Needs the packages of the `otel` extra.
+"""Creates spans with OpenTelemetry's SDK. Needs the packages of the `otel` extra.
 
-A provider of our own, which nobody else sees: clients of models and tools find no tracer to use and send no headers.
+The tracer provider is not registered globally, so the clients of models and tools send no trace headers.
 """
 
 from __future__ import annotations
@@ -32,62 +32,63 @@ if TYPE_CHECKING:
     import regex
 
 PATTERN_SECONDS = 0.25
-"""Longest time that the patterns may work on one value. It is spent at most once in a run: see `Content`."""
+"""Time limit of the patterns for one value. It is exceeded at most once in a run: see `Content`."""
 TEXT_CHARS = 8_000
-"""Characters of one text that are kept."""
+"""Most characters of one text."""
 VALUE_CHARS = 32_000
-"""Characters of one value, as JSON, that are kept."""
+"""Most characters of one value as JSON."""
 
 
 class Content:
-    """Makes attributes of inputs and outputs.
+    """Converts inputs and outputs to span attributes without secrets.
 
-    A pattern that runs out of time is not tried again: from then on nothing of inputs and outputs is kept, since
-    nobody knows what the pattern would have found.
+    If a pattern exceeds its time limit, all later inputs and outputs are masked completely, since its matches are
+    unknown.
     """
 
     def __init__(self, redactor: Redactor, patterns: Sequence[str]) -> None:
-        """Compile the patterns.
+        """Compile the redaction patterns.
 
         Args:
-            patterns: regular expressions that compile; what they match becomes `***`.
+            patterns: valid regular expressions, whose matches are replaced by `***`.
         """
         self._redactor = redactor
-        self._patterns = _compiled(patterns)
+        self._patterns = _compile(patterns)
         self.slow: str | None = None
-        """The pattern that ran out of time; None when none did."""
+        """The pattern that exceeded its time limit; None if none did."""
 
     def text(self, value: Any) -> str:
-        """Return a JSON value as the text of an attribute: a text as it is, anything else as JSON.
+        """Return JSON data as the string value of an attribute, without secrets: a string as it is, any other value as
+        JSON.
 
-        Of a list that is too long the last entries are kept: in a conversation, what was said last.
+        Of a list that is too long, the last items are kept, such as the latest messages of a conversation.
         """
         cleaned = self._clean(value)
         if isinstance(cleaned, str):
             return cleaned
         if isinstance(cleaned, list):
-            return _last_of(cleaned)
+            return _last_items(cleaned)
         return _json(cleaned)[:VALUE_CHARS]
 
     def _clean(self, value: Any) -> Any:
         value = self._redactor.value(value)
         if self._patterns:
-            # One budget for the whole value, however many texts it holds.
-            value = self._without(value, perf_counter() + PATTERN_SECONDS)
+            # The time limit is for the whole value, however many texts it has.
+            value = self._redact_value(value, perf_counter() + PATTERN_SECONDS)
             if self.slow is not None:
                 return MASK
-        return _cut(value)
+        return _shorten(value)
 
-    def _without(self, value: Any, until: float) -> Any:
+    def _redact_value(self, value: Any, until: float) -> Any:
         if isinstance(value, str):
-            return self._replaced(value, until)
+            return self._redact_text(value, until)
         if isinstance(value, list | tuple):
-            return [self._without(item, until) for item in value]
+            return [self._redact_value(item, until) for item in value]
         if isinstance(value, dict):
-            return {self._replaced(str(key), until): self._without(item, until) for key, item in value.items()}
+            return {self._redact_text(str(key), until): self._redact_value(item, until) for key, item in value.items()}
         return value
 
-    def _replaced(self, text: str, until: float) -> str:
+    def _redact_text(self, text: str, until: float) -> str:
         for pattern in self._patterns:
             left = until - perf_counter()
             if self.slow is not None or left <= 0:
@@ -101,26 +102,26 @@ class Content:
         return text
 
 
-def _compiled(patterns: Sequence[str]) -> list[regex.Pattern[str]]:
+def _compile(patterns: Sequence[str]) -> list[regex.Pattern[str]]:
     if not patterns:
         return []
-    # Only suites with patterns pay for the import.
+    # Import only for suites with patterns.
     import regex
 
     return [regex.compile(pattern) for pattern in patterns]
 
 
-def _cut(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     if isinstance(value, str):
         return value if len(value) <= TEXT_CHARS else f"{value[:TEXT_CHARS]}… ({len(value):,} characters)"
     if isinstance(value, list | tuple):
-        return [_cut(item) for item in value]
+        return [_shorten(item) for item in value]
     if isinstance(value, dict):
-        return {key: _cut(item) for key, item in value.items()}
+        return {key: _shorten(item) for key, item in value.items()}
     return value
 
 
-def _last_of(items: list[Any]) -> str:
+def _last_items(items: list[Any]) -> str:
     kept: list[str] = []
     left = VALUE_CHARS
     for item in reversed(items):
@@ -137,16 +138,20 @@ def _json(value: Any) -> str:
 
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
-"""The semantic conventions that the spans follow; later ones hold those for generative AI in a place of their own."""
+"""The semantic conventions that the spans follow; later versions define generative AI elsewhere."""
 
 _KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
 
 class Shared(Struct, frozen=True):
-    """What all spans of a run share: who makes them, what is taken out of them, and which share of trials is kept.
+    """The objects that all spans of a run share.
 
-    `content` makes inputs and outputs, `graded` those of evaluations and of what is below them; None where they are not
-    wanted.
+    Attributes:
+        tracer: the tracer that starts spans.
+        redactor: masks secrets in names and attributes.
+        content: converts inputs and outputs; None if they are omitted.
+        graded: converts inputs and outputs of evaluations and the spans below them; None if they are omitted.
+        keeps: returns whether the next trial is sampled.
     """
 
     tracer: trace.Tracer
@@ -157,7 +162,7 @@ class Shared(Struct, frozen=True):
 
 
 class OtelSpan(Span):
-    """A span of the SDK, without secrets."""
+    """A span of the SDK whose attributes contain no secrets."""
 
     __slots__ = ("_content", "_graded", "_shared", "_span")
 
@@ -169,7 +174,7 @@ class OtelSpan(Span):
 
     @property
     def content(self) -> bool:
-        """Whether inputs and outputs are wanted."""
+        """Whether the span records inputs and outputs."""
         return self._content is not None
 
     def child(
@@ -182,43 +187,43 @@ class OtelSpan(Span):
         started_ns: int | None,
         graded: bool = False,
     ) -> Span:
-        """Start a piece of this work; one that is not kept keeps nothing below it either."""
+        """Start a child span. If the child is a trial that is not sampled, it and its descendants are not recorded."""
         if sampled and not self._shared.keeps():
             return NO_SPAN
-        return start(self._shared, name, kind, attributes, self._span, started_ns, graded=graded or self._graded)
+        return start_span(self._shared, name, kind, attributes, self._span, started_ns, graded=graded or self._graded)
 
     def set(self, attributes: Attributes) -> None:
-        """Add facts."""
+        """Add attributes."""
         self._span.set_attributes(_without_secrets(attributes, self._shared.redactor))
 
     def set_content(self, name: str, value: Any) -> None:
-        """Add an input or an output, where they are wanted."""
+        """Add an input or output as an attribute, if the span records them."""
         if self._content is not None:
             self._span.set_attribute(name, self._content.text(value))
 
     def fail(self, code: str) -> None:
-        """Say that the work failed."""
+        """Mark the span as failed."""
         self._span.set_attribute("error.type", self._shared.redactor.text(code))
         self._span.set_status(Status(StatusCode.ERROR))
 
     def end(self, ended_ns: int | None = None) -> None:
-        """End the work."""
+        """End the span."""
         self._span.end(ended_ns)
 
 
 class _Counter(SpanProcessor):
-    """Counts the spans that ended."""
+    """Counts finished spans."""
 
     def __init__(self) -> None:
         self.ended = 0
 
     def on_end(self, span: ReadableSpan) -> None:
-        """Count one."""
+        """Count a span."""
         self.ended += 1
 
 
 class OtelTraces:
-    """The traces of a run, from its first span to what is to be said about them."""
+    """The traces of one run: starts the root span, sends all spans, and reports on the sending."""
 
     def __init__(
         self,
@@ -229,14 +234,14 @@ class OtelTraces:
         stderr: TextIO,
         uniform: Callable[[], float],
     ) -> None:
-        """Start sending in the background.
+        """Start the tracer provider, which sends spans in the background.
 
         Args:
-            named: masks secrets in what the suite says of its resource, where values of variables are meant to stand.
-            uniform: a random number from 0 to below 1.
+            named: masks secrets in the resource's attributes; it leaves values of variables that are not secret.
+            uniform: returns a random number in [0, 1).
 
         Raises:
-            Exception: whatever the SDK says of its own variables.
+            Exception: the SDK rejects its environment variables.
         """
         self._plan = plan
         self._redactor = redactor
@@ -270,14 +275,14 @@ class OtelTraces:
         self._shared = Shared(tracer, redactor, content, self._content, lambda: rate >= 1.0 or uniform() < rate)
 
     def root(self, name: str, attributes: Attributes) -> Span:
-        """Start the span of a run."""
-        return start(self._shared, name, "internal", attributes, None, None)
+        """Start the root span of a run."""
+        return start_span(self._shared, name, "internal", attributes, None, None)
 
     def close(self, seconds: float) -> tuple[str, ...]:
-        """Send what waits, for at most some seconds.
+        """Send the remaining spans within `seconds`; spans that are still unsent are lost.
 
         Returns:
-            What the reader should know, one sentence each.
+            Notices for the user, one sentence each.
         """
         closed = threading.Event()
 
@@ -285,8 +290,8 @@ class OtelTraces:
             self._provider.shutdown()
             closed.set()
 
-        self._watch.closing()
-        # A daemon: what still hangs then ends with the program.
+        self._watch.note_closing()
+        # A daemon thread ends with the program, even if it hangs.
         threading.Thread(target=finish, name="traces", daemon=True).start()
         late = not closed.wait(seconds)
         if late:
@@ -298,13 +303,13 @@ class OtelTraces:
         notices: list[str] = []
         if self._content is not None and self._content.slow is not None:
             notices.append(
-                "observability.traces.redaction_patterns: one took too long on an input or an output, so the spans "
-                "after it hold none; make it simpler, for instance without one repetition inside another"
+                "observability.traces.redaction_patterns: one took too long on an input or an output, so later "
+                "spans have none; make it simpler, for instance without one repetition inside another"
             )
         lost = self._counter.ended - self._watch.arrived
         if self._plan.otlp is not None and lost > 0:
             why = self._watch.lost or (
-                "it did not take them in time" if late else "more of them came than max_queue_size lets wait"
+                "it did not accept them in time" if late else "more of them arrived than max_queue_size allows to wait"
             )
             notices.append(
                 f"traces: {lost} of {self._counter.ended} spans did not reach {self._plan.otlp.address}: {why}; "
@@ -313,7 +318,7 @@ class OtelTraces:
         return [self._redactor.text(sentence) for sentence in notices]
 
 
-def start(
+def start_span(
     shared: Shared,
     name: str,
     kind: Kind,
@@ -323,7 +328,7 @@ def start(
     *,
     graded: bool = False,
 ) -> OtelSpan:
-    """Start a span; see `Span.child`. Without a parent it is the first of a trace."""
+    """Start a span; see `Span.child`. If `parent` is None, the span is the root of a trace."""
     context = trace.set_span_in_context(trace.INVALID_SPAN if parent is None else parent)
     span = shared.tracer.start_span(
         shared.redactor.text(name),
@@ -340,13 +345,13 @@ def _without_secrets(attributes: Attributes, redactor: Redactor) -> dict[str, An
 
 
 def program_span(name: str, attributes: Attributes, *, rate: float, content: bool, patterns: Sequence[str]) -> Span:
-    """Start a span below the current one of a program that is not ours, with the tracer provider that it has set up.
+    """Start a child of the calling program's current span, with that program's tracer provider.
 
     Args:
-        name: as the conventions form it.
-        attributes: facts without content; None is left out. Secrets of the environment are taken out.
-        rate: share of the spans that are kept, 0 to 1; of the others nothing below them is kept either.
-        patterns: regular expressions; what they match in inputs and outputs becomes `***`.
+        name: name of the span by OpenTelemetry's semantic conventions.
+        attributes: attributes other than inputs and outputs, without None values; secrets in them are masked.
+        rate: probability of recording the span, 0 to 1. Below a span that is not recorded, no span is recorded.
+        patterns: regular expressions, whose matches in inputs and outputs are replaced by `***`.
     """
     if random.random() >= rate:
         return NO_SPAN
@@ -354,4 +359,4 @@ def program_span(name: str, attributes: Attributes, *, rate: float, content: boo
     kept = Content(redactor, patterns) if content else None
     tracer = trace.get_tracer("holodeck_action", __version__, schema_url=SCHEMA_URL)
     shared = Shared(tracer, redactor, kept, kept, lambda: True)
-    return start(shared, name, "internal", attributes, trace.get_current_span(), None)
+    return start_span(shared, name, "internal", attributes, trace.get_current_span(), None)

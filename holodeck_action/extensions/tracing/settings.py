@@ -1,4 +1,4 @@
-"""What `observability` in agent.yaml says."""
+"""The settings of `observability` in agent.yaml."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Traces(FormatModel):
     """Milliseconds between two requests; OTEL_BSP_SCHEDULE_DELAY or 5,000 when absent. Example: `1000`."""
 
     @model_validator(mode="after")
-    def _a_batch_fits_the_queue(self) -> Traces:
+    def _check_batch_size(self) -> Traces:
         queue, batch = self.max_queue_size, self.max_export_batch_size
         if queue is not None and batch is not None and batch > queue:
             raise PydanticCustomError(
@@ -153,6 +153,6 @@ class Observability(FormatModel):
 
 
 def secrets(block: Observability | None) -> frozenset[str]:
-    """Return the secrets of a section: the keys of most collectors are in its headers."""
+    """Return the values of the exporter's headers, which contain the API keys of most collectors."""
     otlp = block and block.exporters and block.exporters.otlp
     return header_secrets(((otlp and otlp.headers) or {}).values())

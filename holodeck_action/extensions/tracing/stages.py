@@ -1,4 +1,4 @@
-"""What tracing does in a run: each suite that asks for it runs inside the span of a run, which is sent afterwards."""
+"""Adds tracing to the stages of a run: each traced suite runs inside a root span, and the spans are sent afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holodeck_action.extensions.tracing.settings import secrets
 from holodeck_action.extensions.tracing.traces import FlushTime, TracePlan, plan_traces
 from holodeck_action.llm.spans import NO_SPAN, Scope
-from holodeck_action.run.open_suites import Opened
+from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.stages import Stages, Voice
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
 
 class TracingStages(Stages):
-    """Traces the suites that ask for it."""
+    """Traces the suites whose `observability` enables it."""
 
     def __init__(self) -> None:
         self._flush = FlushTime()
 
     @contextmanager
-    def around(self, ready: Opened, voice: Voice) -> Iterator[None]:
-        """Trace what runs inside, if the suite asks for that."""
+    def run_context(self, ready: OpenSuite, voice: Voice) -> Iterator[None]:
+        """Trace the run of a suite inside the context, if the suite enables tracing."""
         suite = ready.item.suite
-        # The SDK reads those of the process: an env file changes nothing there.
+        # The SDK reads the variables of the process, which an env file does not change.
         environ = {name: value for name, value in ready.item.environ.items() if name in os.environ}
         asked = plan_traces(suite.agent.observability, suite.name, environ)
         unread = [name for name in ready.item.environ.keys() - environ if name.startswith("OTEL_")]
@@ -39,7 +39,7 @@ class TracingStages(Stages):
             voice.note(f"{', '.join(sorted(unread))}: not read from an env file; set it for the whole process")
         for notice in asked.notices:
             voice.note(ready.redactor.text(notice))
-        traces = None if asked.plan is None else _opened(asked.plan, ready, voice)
+        traces = None if asked.plan is None else _open_traces(asked.plan, ready, voice)
         try:
             attributes = {"holodeck_action.suite.name": suite.name}
             with Scope(NO_SPAN if traces is None else traces.root(f"run {suite.name}", attributes)):
@@ -49,10 +49,10 @@ class TracingStages(Stages):
                 voice.note(notice)
 
 
-def _opened(plan: TracePlan, ready: Opened, voice: Voice) -> OtelTraces | None:
-    """Return what sends the traces; None, after a note, where they cannot be sent: no suite fails because of them."""
+def _open_traces(plan: TracePlan, ready: OpenSuite, voice: Voice) -> OtelTraces | None:
+    """Return the traces of a run; if they cannot be sent, print a notice and return None, so that no suite fails."""
     suite = ready.item.suite
-    # Variables are meant to stand in these attributes; what is a secret by its name or by the policy file is not.
+    # These attributes may contain values of variables, except those that their name or the policy file makes secret.
     hidden = {*environment_secrets(ready.item.environ), *suite.policy.secrets, *secrets(suite.agent.observability)}
     try:
         from holodeck_action.extensions.tracing.otel import OtelTraces

@@ -1,1 +1,1 @@
-"""The page of a run, served on this machine."""
+"""Serves the pages of runs on this machine for `view`."""

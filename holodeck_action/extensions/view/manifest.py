@@ -1,4 +1,4 @@
-"""What the extension `view` adds."""
+"""The manifest of the extension `view`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""`view`: the pages of runs, served on this machine to whoever knows the address; live while a run goes on.
+"""The command `view`: serves the pages of runs on this machine, updated while a run is in progress.
 
-The server listens on 127.0.0.1 alone. Its addresses begin with a random token, requests must name it as their host (a
-page of another origin that has its name resolved to this machine does not), and nothing is written or sent on.
+The server listens on 127.0.0.1 only. The paths of its URLs begin with a random token. It refuses requests with another
+`Host` header, which protects against DNS rebinding. It writes no files and sends nothing else.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.extensions.view.shown_runs import ShownRun, progress_of, shown_runs
-from holodeck_action.reports.page.viewer import asset, page_of, page_policy, style_policy
+from holodeck_action.extensions.view.shown_runs import ListedRun, list_runs, progress_of
+from holodeck_action.reports.page.viewer import asset, page_policy, render_page, style_policy
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.error_reports import explained
+from holodeck_action.run.error_reports import explain_error
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -44,18 +44,18 @@ _HTML, _JSON, _TEXT = "text/html; charset=utf-8", "application/json", "text/plai
 
 
 def view_runs(given: Sequence[GivenPath], port: int, browser: bool, caller: Caller) -> int:
-    """Serve the pages of runs until it is interrupted.
+    """Serve the pages of runs until the user interrupts the program.
 
     Args:
-        given: results files or folders of them; empty for the last runs.
-        port: to listen on; 0 for any that is free.
-        browser: whether a browser is opened.
-        caller: whose standard output takes the address.
+        given: results files, folders of them, or histories; if empty, the last runs are served.
+        port: port to listen on; 0 to choose a free port.
+        browser: whether to open a browser.
+        caller: receives the URL on standard output.
 
     Raises:
-        ConfigurationError: what is given holds no run, or the port cannot be listened on.
+        ConfigurationError: a given path contains no run, or the port cannot be used.
     """
-    shown_runs(given, caller, caller.note)
+    list_runs(given, caller, caller.note)
     token = secrets.token_urlsafe(24)
     try:
         server = _Server((ADDRESS, port), _Handler)
@@ -68,20 +68,22 @@ def view_runs(given: Sequence[GivenPath], port: int, browser: bool, caller: Call
         address = f"http://{ADDRESS}:{server.site.port}/{token}/"
         caller.stdout.write(f"{address}\n")
         caller.stdout.flush()
-        caller.stderr.write("note: whoever has this address on this machine can read the runs; Ctrl-C ends\n")
+        caller.stderr.write(
+            "note: anyone on this machine who knows this address can read the runs; press Ctrl-C to stop\n"
+        )
         caller.stderr.flush()
         if browser:
-            _open(address)
-        # That is how it ends.
+            _open_browser(address)
+        # The user ends the server this way.
         with suppress(KeyboardInterrupt):
             server.serve_forever(poll_interval=0.2)
     return ExitCode.PASSED
 
 
-def _open(address: str) -> None:
+def _open_browser(address: str) -> None:
     import webbrowser
 
-    # A browser in a terminal would hold up the server.
+    # A text browser in the terminal would block the server.
     threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
@@ -96,7 +98,7 @@ _NOTHING = _Answer(HTTPStatus.NOT_FOUND, _TEXT, [b"There is nothing here.\n"])
 
 
 class _Site(Struct, frozen=True):
-    """What is served: a list of runs, their pages, and how far each is."""
+    """The content of the server: the list of runs, their pages, and their progress."""
 
     given: tuple[GivenPath, ...]
     caller: Caller
@@ -104,45 +106,45 @@ class _Site(Struct, frozen=True):
     port: int
 
     def answer(self, host: str, path: str) -> _Answer:
-        """Return the answer to a request for a path."""
+        """Return the response to a request."""
         if host not in (f"{ADDRESS}:{self.port}", f"localhost:{self.port}"):
             return _Answer(HTTPStatus.MISDIRECTED_REQUEST, _TEXT, [b"This server does not have that name.\n"])
         first, token, *rest = path.partition("?")[0].split("/") if "/" in path else ("", "")
         if first or not secrets.compare_digest(token.encode(), self.token.encode()):
             return _NOTHING
         try:
-            found = self._of(rest)
-            # Cases of large results are read while the page is made.
+            found = self._route(rest)
+            # Cases of large results are read while the page is written.
             return replace(found, body=[b"".join(found.body)])
         except ConfigurationError as error:
             said = "\n".join(one_line(line, 1000) for line in error.lines)
             return _Answer(HTTPStatus.CONFLICT, _TEXT, [f"{said}\n".encode()])
         except OSError as error:
-            # A run that goes on moves and removes its files.
+            # A run in progress moves and removes its files.
             said = one_line(f"{error.filename or 'a file'}: cannot be read: {error.strerror}", 1000)
             return _Answer(HTTPStatus.CONFLICT, _TEXT, [f"{said}\n".encode()])
-        except Exception as error:  # noqa: BLE001 - a defect is one sentence for the reader, and the server goes on
-            return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, [f"{self.defect(error)}\n".encode()])
+        except Exception as error:  # noqa: BLE001 - the reader gets a sentence about the defect, and the server goes on
+            return _Answer(HTTPStatus.INTERNAL_SERVER_ERROR, _TEXT, [f"{self.defect_text(error)}\n".encode()])
 
-    def defect(self, error: BaseException) -> str:
-        """Say in one line what went wrong in our own code."""
-        return one_line(" ".join(map(str, explained(error, self.caller.environ).problems)), 1000)
+    def defect_text(self, error: BaseException) -> str:
+        """Return one line that describes an internal error."""
+        return one_line(" ".join(map(str, explain_error(error, self.caller.environ).problems)), 1000)
 
-    def _of(self, parts: Sequence[str]) -> _Answer:
+    def _route(self, parts: Sequence[str]) -> _Answer:
         match parts:
             case [""]:
-                return self._list()
+                return self._list_page()
             case ["run", key, ""]:
-                return self._page(key)
+                return self._run_page(key)
             case ["run", key, "live"]:
-                run = self._run(key)
-                return _NOTHING if run is None else self._live(run)
+                run = self._find_run(key)
+                return _NOTHING if run is None else self._progress_answer(run)
         return _NOTHING
 
-    def _run(self, key: str) -> ShownRun | None:
-        return next((run for run in shown_runs(self.given, self.caller) if run.key == key), None)
+    def _find_run(self, key: str) -> ListedRun | None:
+        return next((run for run in list_runs(self.given, self.caller) if run.key == key), None)
 
-    def _list(self) -> _Answer:
+    def _list_page(self) -> _Answer:
         style = asset("runs.css")
         runs = [
             {
@@ -153,48 +155,48 @@ class _Site(Struct, frozen=True):
                 "place": run.place,
                 "changed": datetime.fromtimestamp(run.changed, UTC).strftime("%Y-%m-%d %H:%M UTC"),
             }
-            for run in shown_runs(self.given, self.caller)
+            for run in list_runs(self.given, self.caller)
         ]
         text = shipped_template("runs.html.j2").render(runs=wrap(runs), style=style)
         return _Answer(HTTPStatus.OK, _HTML, [text.encode("utf-8", "replace")], style_policy(style))
 
-    def _page(self, key: str) -> _Answer:
-        run = self._run(key)
+    def _run_page(self, key: str) -> _Answer:
+        run = self._find_run(key)
         if run is None:
             return _NOTHING
         view = replace(run.view(), live=f"/{self.token}/run/{key}/live")
-        return _Answer(HTTPStatus.OK, _HTML, page_of(view), page_policy(live=True))
+        return _Answer(HTTPStatus.OK, _HTML, render_page(view), page_policy(live=True))
 
-    def _live(self, run: ShownRun) -> _Answer:
+    def _progress_answer(self, run: ListedRun) -> _Answer:
         return _Answer(HTTPStatus.OK, _JSON, [encode(progress_of(run))])
 
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    # While large pages are made, connections wait to be taken.
+    # Connections wait while large pages are written.
     request_queue_size = 64
     site: _Site
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Write one line about a defect; that a browser has left is nothing to write about."""
+        """Print a note about an internal error; closed connections are ignored."""
         error = sys.exc_info()[1]
         if error is not None and not isinstance(error, ConnectionError | TimeoutError):
-            self.site.caller.stderr.write(f"note: {self.site.defect(error)}\n")
+            self.site.caller.stderr.write(f"note: {self.site.defect_text(error)}\n")
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD; the base class refuses any other method."""
+    """Responds to GET and HEAD requests; the base class refuses all other methods."""
 
     server: _Server
     server_version, sys_version = "holodeck-action", ""
     timeout = 30
 
     def do_GET(self) -> None:
-        """Answer with the whole body."""
+        """Respond with headers and body."""
         self._answer(whole=True)
 
     def do_HEAD(self) -> None:
-        """Answer without the body."""
+        """Respond with headers only."""
         self._answer(whole=False)
 
     def _answer(self, *, whole: bool) -> None:
@@ -212,4 +214,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the address holds the token."""
+        """Log nothing, since the path of a request contains the token."""

@@ -1,1 +1,1 @@
-"""Results and files of the base, from what GitHub and Git store."""
+"""Results and files of the base, from GitHub and Git."""

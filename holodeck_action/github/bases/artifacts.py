@@ -1,8 +1,7 @@
-"""Results to compare with from the artifacts of earlier workflow runs of the base branch.
+"""Results of the base from the artifacts of earlier workflow runs on the base branch.
 
-An artifact is as trustworthy as its run: only those of runs of this repository on the base branch are looked at, that a
-push, a schedule or a person with write access started, and what an artifact says of its commit must be what GitHub
-says.
+An artifact is as trustworthy as its run. Only runs of this repository on the base branch count, and only if a push, a
+schedule or a person with write access started them. The commit in an artifact must be the commit of its run.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from holodeck_action.github.bases.stored_results import (
     Search,
     StoredResults,
     SuitePlace,
-    checked,
-    found_results,
-    reading,
-    shown,
+    check_results,
+    explain_api_errors,
+    short_text,
+    to_stored_results,
 )
 from holodeck_action.github.bases.zip_files import MOST_PACKED, ZipError, results_files
 from holodeck_action.github.rest.api import PER_PAGE, Api
@@ -34,17 +33,17 @@ from holodeck_action.record.stored_cases import RecordError
 
 DEFAULT_NAME = "holodeck-results"
 MOST_PAGES = 5
-"""Pages of 100 artifacts that are looked through."""
+"""Maximum number of pages, of 100 artifacts each, to search."""
 MOST_DOWNLOADS = 30
 MOST_RUNS = 100
-"""Runs that GitHub is asked about: who started them."""
+"""Maximum number of runs to look up at GitHub."""
 _EVENTS = ("push", "schedule", "workflow_dispatch")
 
 
 class ArtifactResults:
-    """The artifacts of a name; each is downloaded once, however many suites are looked for.
+    """Finds results in the artifacts with a given name; the last download is reused for further suites.
 
-    The artifact `NAME` goes before those whose names begin with `NAME-`, as the jobs of a matrix make them.
+    The artifact `NAME` is searched before artifacts whose names begin with `NAME-`, which the jobs of a matrix upload.
     """
 
     def __init__(self, api: Api, name: str, now: Callable[[], datetime]) -> None:
@@ -58,33 +57,35 @@ class ArtifactResults:
         """Return the newest results of a suite at the wanted commit, or at the nearest commit before it.
 
         Raises:
-            NoResultsError: there are none, or GitHub did not give them.
+            NoResultsError: there are no usable results, or GitHub cannot be read.
         """
-        with reading("the artifacts of earlier runs", "actions: read"):
-            return self._nearest(suite, ancestry)
+        with explain_api_errors("the artifacts of earlier runs", "actions: read"):
+            return self._find_nearest(suite, ancestry)
 
-    def _nearest(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
+    def _find_nearest(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
         search, problems, unread = Search(), list[str](), list[str]()
         for listed in (self._name, None):
             candidates = self._candidates(listed, ancestry)
-            self._search(candidates, suite, search, problems, unread)
+            self._search_artifacts(candidates, suite, search, problems, unread)
             best = search.best
             if best is not None:
-                return found_results(search, best, ancestry, self._now(), problems)
+                return to_stored_results(search, best, ancestry, self._now(), problems)
             if self._cut[listed]:
                 unread.append(f"only the newest {MOST_PAGES * PER_PAGE} artifacts were looked through")
-            problems += [f"artifact {item.id} ({shown(item.name)}) has expired" for item in candidates if item.expired]
-        where = f"artifact {shown(self._name)} of a completed run on {shown(ancestry.wanted.branch)}"
+            problems += [
+                f"artifact {item.id} ({short_text(item.name)}) has expired" for item in candidates if item.expired
+            ]
+        where = f"artifact {short_text(self._name)} of a completed run on {short_text(ancestry.wanted.branch)}"
         problems += unread
         if problems:
-            more = f" (and {len(problems) - 1} more were passed over)" if len(problems) > 1 else ""
+            more = f" (and {len(problems) - 1} more were skipped)" if len(problems) > 1 else ""
             raise NoResultsError(f"no {where} can be used: {problems[0]}{more}; evaluate that branch again")
         raise NoResultsError(
-            f"no {where} has results of this suite for {ancestry.named}: let a workflow evaluate pushes to "
-            f"{shown(ancestry.wanted.branch)} and upload the output folder under this name"
+            f"no {where} has results of this suite for {ancestry.phrase}: add a workflow that evaluates pushes "
+            f"to {short_text(ancestry.wanted.branch)} and uploads the output folder under this name"
         )
 
-    def _search(
+    def _search_artifacts(
         self,
         candidates: Sequence[Artifact],
         suite: SuitePlace,
@@ -92,21 +93,21 @@ class ArtifactResults:
         problems: list[str],
         unread: list[str],
     ) -> None:
-        """Look for a suite in artifacts.
+        """Search artifacts for results of a suite.
 
         Args:
-            candidates: the artifacts, the nearest first.
-            suite: what is looked for.
-            search: gets what is found.
-            problems: gets what cannot be used, for the reader of any base.
-            unread: gets why others were not read, which matters where there is no base. They do not count as downloads.
+            candidates: the artifacts, the nearest commit first.
+            suite: the suite to search for.
+            search: collects the results.
+            problems: collects sentences about unusable artifacts, which are always reported.
+            unread: collects sentences about artifacts that were not read, which are reported if no base is found.
         """
         refused: Counter[str] = Counter()
         downloads = 0
         for artifact in candidates:
             if artifact.expired:
                 continue
-            if search.done(artifact.sha):
+            if search.is_done(artifact.sha):
                 break
             if downloads == MOST_DOWNLOADS or not self._may_ask(artifact):
                 looked = f"{MOST_DOWNLOADS} artifacts" if downloads == MOST_DOWNLOADS else f"{MOST_RUNS} runs"
@@ -117,21 +118,21 @@ class ArtifactResults:
                 refused[reason] += 1
                 continue
             downloads += 1
-            found = self._in(artifact, suite, problems)
+            found = self._results_in(artifact, suite, problems)
             if found is not None:
                 fit = suite.fit(found.results.record, self._runs[artifact.run_id].workflow)
                 search.add(Candidate(found, artifact.sha, fit))
-        unread += (f"{count} passed over, of {reason}" for reason, count in refused.items())
+        unread += (f"{count} skipped, of {reason}" for reason, count in refused.items())
 
     def _may_ask(self, artifact: Artifact) -> bool:
         return not artifact.own or artifact.run_id in self._runs or len(self._runs) < MOST_RUNS
 
     def _refusal(self, artifact: Artifact) -> str:
-        """Return whose results do not count; empty where those of the artifact do.
+        """Return why an artifact must not be used, as a description of its run; an empty string if it may be used.
 
-        Its run must have ended, and been started by something that only people of the repository do.
+        Its run must have completed, and must have been started by an event that requires write access.
         """
-        # The branch of a fork may have the name of ours.
+        # A fork may have a branch of the same name.
         if not artifact.own:
             return "a run of a fork"
         run_id = artifact.run_id
@@ -139,17 +140,18 @@ class ArtifactResults:
             self._runs[run_id] = self._api.workflow_run(run_id)
         run = self._runs[run_id]
         if run.event not in _EVENTS:
-            return f"a run by `{shown(run.event)}`, which anybody may start"
+            return f"a run by `{short_text(run.event)}`, which anyone may start"
         return "" if run.status == "completed" else "a run that has not ended"
 
     def _candidates(self, listed: str | None, ancestry: Ancestry) -> list[Artifact]:
-        """Return the artifacts that may be used, the nearest first, and of one commit the newest."""
+        """Return the artifacts of the base branch by name, the nearest commit first, and of one commit the newest
+        artifact first."""
         if listed not in self._lists:
-            self._lists[listed] = tuple(self._listed(listed))
-        found = [item for item in self._lists[listed] if self._fits(item, ancestry, exact=listed is not None)]
+            self._lists[listed] = tuple(self._list_artifacts(listed))
+        found = [item for item in self._lists[listed] if self._matches(item, ancestry, exact=listed is not None)]
         return sorted(found, key=lambda artifact: (ancestry.distances[artifact.sha], -artifact.id))
 
-    def _listed(self, name: str | None) -> Iterator[Artifact]:
+    def _list_artifacts(self, name: str | None) -> Iterator[Artifact]:
         self._cut[name] = False
         for page in range(1, MOST_PAGES + 1):
             artifacts = self._api.artifacts(name, page)
@@ -158,27 +160,28 @@ class ArtifactResults:
                 return
         self._cut[name] = True
 
-    def _fits(self, artifact: Artifact, ancestry: Ancestry, *, exact: bool) -> bool:
+    def _matches(self, artifact: Artifact, ancestry: Ancestry, *, exact: bool) -> bool:
         named = artifact.name == self._name if exact else artifact.name.startswith(f"{self._name}-")
         return named and artifact.branch == ancestry.wanted.branch and artifact.sha in ancestry.distances
 
-    def _in(self, artifact: Artifact, suite: SuitePlace, problems: list[str]) -> BaseResults | None:
-        """Return the results of a suite in an artifact; None where it has none, or none that can be used."""
+    def _results_in(self, artifact: Artifact, suite: SuitePlace, problems: list[str]) -> BaseResults | None:
+        """Return the results of a suite in an artifact; None if it has no usable results."""
         found: list[BaseResults] = []
         try:
             for name, content in results_files(self._download(artifact)):
-                results = checked(content, shown(name), suite, artifact.sha)
+                results = check_results(content, short_text(name), suite, artifact.sha)
                 if results is not None:
                     found.append(results)
             if len(found) > 1:
                 raise ZipError("has two results of this suite")
         except (ZipError, RecordError) as error:
-            problems.append(f"artifact {artifact.id} ({shown(artifact.name)}) {shown(str(error))}")
+            problems.append(f"artifact {artifact.id} ({short_text(artifact.name)}) {short_text(str(error))}")
             return None
         return found[0] if found else None
 
     def _download(self, artifact: Artifact) -> bytes:
-        """Return the archive of an artifact; the last one is kept: it may have the results of several suites."""
+        """Return the archive of an artifact. The last archive is cached, as it may contain the results of several
+        suites."""
         if self._archive is not None and self._archive[0] == artifact.id:
             return self._archive[1]
         if artifact.size > MOST_PACKED:
@@ -189,7 +192,7 @@ class ArtifactResults:
         except ApiError as error:
             if error.kind not in ("not_found", "invalid"):
                 raise
-            # It has expired or was deleted since it was listed.
+            # It has expired or has been deleted since it was listed.
             raise ZipError(f"cannot be downloaded: {error}") from None
         digest = hashlib.sha256(packed.getbuffer()).hexdigest()
         if artifact.digest is not None and artifact.digest != f"sha256:{digest}":

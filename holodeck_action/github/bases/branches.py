@@ -1,4 +1,4 @@
-"""What stands on a branch of a repository."""
+"""Reads the head and the files of a branch of a repository."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from holodeck_action.github.rest.stored_objects import TreeEntry
 
 
 def head_of(api: Api, name: str) -> str | None:
-    """Return the commit that a branch names; None where there is no branch.
+    """Return the hash of a branch's newest commit; None if there is no such branch.
 
     Raises:
-        ApiError: GitHub did not tell.
+        ApiError: GitHub gave no answer.
     """
     try:
         return api.branch(name)
@@ -24,10 +24,10 @@ def head_of(api: Api, name: str) -> str | None:
 
 
 def entries_of(api: Api, name: str) -> Sequence[TreeEntry] | None:
-    """Return everything that stands on a branch; None where there is no branch.
+    """Return the entries of a branch's tree; None if there is no such branch.
 
     Raises:
-        ApiError: GitHub did not tell, or it is too much for one answer.
+        ApiError: GitHub gave no answer, or the tree is too large for one answer.
     """
     head = head_of(api, name)
     return None if head is None else api.tree(api.tree_of(head))

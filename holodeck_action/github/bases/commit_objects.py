@@ -1,7 +1,7 @@
-"""The Git objects of a commit that a checkout lacks, from GitHub, each held to its name.
+"""Downloads from GitHub the Git objects of a commit that a checkout lacks, and checks each against its name.
 
-They are what was committed. An archive of a commit is not: attributes of its files (`export-subst`, `export-ignore`)
-change what it holds. Git itself writes the files from the objects, as it does in a checkout.
+Objects contain exactly the committed content, unlike an archive of a commit, which file attributes (`export-subst`,
+`export-ignore`) change. Git itself then writes the files from the objects, as in a checkout.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _SHA256 = 64
 
 
 class ObjectLimits(Struct, frozen=True):
-    """How much of a commit is taken.
+    """Limits of downloaded objects.
 
     Attributes:
-        files: that the checkout lacks; each is a request, of 1,000 an hour that GitHub allows.
-        size: bytes of those.
-        written: bytes of all files of the commit.
+        files: maximum number of missing files; each takes a request, and GitHub allows 1,000 requests per hour.
+        size: maximum bytes of the missing files.
+        written: maximum bytes of all files of the commit.
     """
 
     files: int = 300
@@ -45,40 +45,40 @@ class ObjectsError(Exception):
 
 
 def fetch_objects(api: Api, commit: str, known: Set[str], store: Path, limits: ObjectLimits = LIMITS) -> str:
-    """Write the tree of a commit, with everything in it, to a folder of Git objects; return the tree's name.
+    """Write the missing objects of a commit's tree to a folder of Git objects; return the hash of the tree.
 
     Args:
-        api: of the repository that has the commit.
-        commit: its hash.
-        known: names of objects that need not be had.
-        store: the folder `objects` of a repository that has none of the others.
-        limits: on what is taken.
+        api: API of the commit's repository.
+        commit: hash of the commit.
+        known: names of existing objects.
+        store: the folder `objects` of a repository.
+        limits: limits of the download.
 
     Raises:
-        ApiError: GitHub did not give them.
-        ObjectsError: they are too many or too large, or not what their names say.
-        OSError: they cannot be written.
+        ApiError: GitHub did not return the objects.
+        ObjectsError: the objects are too many or too large, or do not match their names.
+        OSError: an object cannot be written.
     """
     tree = api.tree_of(commit)
     entries = api.tree(tree)
-    lacking = _lacking(entries, commit, known, limits)
-    for name, content in _trees(entries, tree, commit):
+    lacking = _missing_files(entries, commit, known, limits)
+    for name, content in _tree_objects(entries, tree, commit):
         if name not in known:
-            _keep(store, name, "tree", content)
+            _write_object(store, name, "tree", content)
     size = 0
     for name in lacking:
         content = api.blob(name)
         size += len(content)
         if size > limits.size:
             raise ObjectsError(_too_large(commit, limits.size))
-        if _name("blob", content, name) != name:
-            raise ObjectsError(f"what GitHub gave for a file of commit {commit[:12]} is another file")
-        _keep(store, name, "blob", content)
+        if _object_name("blob", content, name) != name:
+            raise ObjectsError(f"GitHub returned another file instead of a file of commit {commit[:12]}")
+        _write_object(store, name, "blob", content)
     return tree
 
 
-def _lacking(entries: Sequence[TreeEntry], commit: str, known: Set[str], limits: ObjectLimits) -> tuple[str, ...]:
-    """Return the names of the files to ask for."""
+def _missing_files(entries: Sequence[TreeEntry], commit: str, known: Set[str], limits: ObjectLimits) -> tuple[str, ...]:
+    """Return the object names (hashes) of the missing files, after checking the limits."""
     files = [entry for entry in entries if entry.mode not in (_FOLDER, _MODULE)]
     if sum(entry.size for entry in files) > limits.written:
         raise ObjectsError(f"the files of commit {commit[:12]} are larger than {limits.written:,} bytes")
@@ -96,18 +96,18 @@ def _too_large(commit: str, most: int) -> str:
     return f"the files of commit {commit[:12]} that the checkout lacks are larger than {most:,} bytes"
 
 
-def _trees(entries: Sequence[TreeEntry], root: str, commit: str) -> Iterator[tuple[str, bytes]]:
-    """Yield each folder as a Git object, with its name, which makes sure that nothing in the list is other than there.
+def _tree_objects(entries: Sequence[TreeEntry], root: str, commit: str) -> Iterator[tuple[str, bytes]]:
+    """Yield (name, content) of each folder's tree object; matching names prove that `entries` is complete and correct.
 
     Raises:
-        ObjectsError: something is.
+        ObjectsError: an object does not match its name.
     """
     inside: defaultdict[str, list[tuple[bytes, bytes]]] = defaultdict(list)
     folders = {"": root}
     for entry in entries:
         above, _, name = entry.path.rpartition("/")
         if entry.mode not in _MODES:
-            raise ObjectsError(f"commit {commit[:12]} has what is no file, link, folder or submodule")
+            raise ObjectsError(f"commit {commit[:12]} contains an entry that is not a file, link, folder or submodule")
         written = name.encode(errors="replace")
         line = f"{entry.mode.lstrip('0')} ".encode() + written + b"\0" + bytes.fromhex(entry.sha)
         inside[above].append((written + b"/" if entry.mode == _FOLDER else written, line))
@@ -115,22 +115,22 @@ def _trees(entries: Sequence[TreeEntry], root: str, commit: str) -> Iterator[tup
             folders[entry.path] = entry.sha
     for path, name in folders.items():
         content = b"".join(line for _, line in sorted(inside.pop(path, ())))
-        if _name("tree", content, name) != name:
+        if _object_name("tree", content, name) != name:
             raise ObjectsError(
-                f"the list of files that GitHub gave for commit {commit[:12]} is not that of its tree, or a name in it "
-                "is no UTF-8"
+                f"the list of files that GitHub gave for commit {commit[:12]} does not match its tree, or "
+                "contains a name that is not UTF-8"
             )
         yield name, content
     if inside:
         raise ObjectsError(f"the list of files that GitHub gave for commit {commit[:12]} has files in no folder")
 
 
-def _name(kind: str, content: bytes, like: str) -> str:
+def _object_name(kind: str, content: bytes, like: str) -> str:
     data = f"{kind} {len(content)}\0".encode() + content
     return (hashlib.sha256(data) if len(like) == _SHA256 else hashlib.sha1(data, usedforsecurity=False)).hexdigest()
 
 
-def _keep(store: Path, name: str, kind: str, content: bytes) -> None:
+def _write_object(store: Path, name: str, kind: str, content: bytes) -> None:
     path = store / name[:2] / name[2:]
     path.parent.mkdir(exist_ok=True)
     if not path.exists():

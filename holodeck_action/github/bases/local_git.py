@@ -1,4 +1,4 @@
-"""The checkout's own Git, asked with options under which it runs and fetches nothing that the repository names."""
+"""Runs Git in the checkout, with hooks, configured programs and fetches disabled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holodeck_action.workers.programs import program_outside
 
 TIMEOUT_S = 60.0
 _MOST_OUTPUT = 256_000_000
-"""Bytes of what a command prints: the names of two million files."""
+"""Maximum bytes of a command's output: the names of two million files."""
 _OPTIONS = (
     "--no-pager",
     "--no-replace-objects",
@@ -36,17 +36,17 @@ _SETTINGS = {
 def ask_git(
     folder: Path, environ: Mapping[str, str], *arguments: str, more: Mapping[str, str] | None = None
 ) -> str | None:
-    """Run a command of Git in a folder; return what it prints, without the line's end.
+    """Run a Git command in a folder; return its output without trailing line ends.
 
     Args:
-        folder: in the checkout.
-        environ: of which Git sees where programs and its user's settings are.
-        arguments: the command, whose names of commits and branches cannot be taken for options.
-        more: variables of Git, such as `GIT_INDEX_FILE`.
+        folder: a folder in the checkout.
+        environ: environment variables; Git gets only PATH and HOME.
+        arguments: the command; names of commits and branches must not look like options.
+        more: further variables for Git, such as `GIT_INDEX_FILE`.
 
     Returns:
-        None where there is no Git (in a workflow: outside of the workspace), or it ended with an error, not in time,
-            or printed too much.
+        The output; None if Git is not installed (a program inside the workflow's workspace does not count), or if it
+        failed, took too long, or printed too much.
     """
     known = {name: environ[name] for name in ("PATH", "HOME") if name in environ}
     workspace = environ.get("GITHUB_WORKSPACE")

@@ -1,4 +1,4 @@
-"""Which commit a run is compared with: where the evaluated commit left its base branch, or what it followed there."""
+"""Finds the commit that a run is compared with: the merge base with the base branch, or the commit before a push."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from holodeck_action.github.rest.payload import EventError, Payload, is_hash, re
 from holodeck_action.text.plain import one_line
 
 MOST_ANCESTORS = 100
-"""First parents among which a record is looked for."""
+"""Maximum number of first-parent ancestors to search for results."""
 _MOST_PAGES = 5
 _FETCH = "give actions/checkout `fetch-depth: 0`"
 _HEADS = "refs/heads/"
 
 
 class BaseBranch(Struct, frozen=True):
-    """What an event says about the base of its commit.
+    """The base branch of an event.
 
     Attributes:
-        name: the base branch of the pull request or of the merge queue's entry, else the default branch; empty where
-            the event does not tell.
-        before: what a push to the default branch found there; None for everything else.
-        own: whether the run itself is one of the default branch, by `push`, `schedule` or `workflow_dispatch`.
+        name: the base branch of the pull request or merge group, else the default branch; empty if the event does not
+            name it.
+        before: the default branch's commit before a push to it; None for other events.
+        own: whether the run is for the default branch itself, by `push`, `schedule` or `workflow_dispatch`.
     """
 
     name: str = ""
@@ -36,29 +36,30 @@ class BaseBranch(Struct, frozen=True):
     own: bool = False
 
 
-class Wanted(Struct, frozen=True):
-    """The commit that a run is to be compared with, and the branch that it is on (empty: not known)."""
+class WantedCommit(Struct, frozen=True):
+    """The commit to compare a run with, and its branch; the branch is empty if it is unknown."""
 
     commit: str
     branch: str
 
 
 class NoCommit(Struct, frozen=True):
-    """It is not known which commit; `sentence` says why, and the way out."""
+    """The result if the commit to compare with is unknown; `sentence` gives the reason and a remedy."""
 
     sentence: str
 
 
 def base_branch(environ: Mapping[str, str]) -> BaseBranch:
-    """Return what the event of a step says about the base; nothing outside of a workflow, or where it is unreadable."""
+    """Return the base branch in a step's event; its fields are empty outside of a workflow or if the event cannot be
+    read."""
     try:
         name, content = read_event(environ)
-        return _of_event(name, Payload(name, content), environ)
+        return _base_of_event(name, Payload(name, content), environ)
     except EventError:
         return BaseBranch()
 
 
-def _of_event(name: str, payload: Payload, environ: Mapping[str, str]) -> BaseBranch:
+def _base_of_event(name: str, payload: Payload, environ: Mapping[str, str]) -> BaseBranch:
     default = _branch(payload.get("repository.default_branch"))
     if payload.optional("pull_request") is not None:
         return BaseBranch(_branch(payload.get("pull_request.base.ref")) or default)
@@ -74,33 +75,33 @@ def _of_event(name: str, payload: Payload, environ: Mapping[str, str]) -> BaseBr
 
 def wanted_commit(
     evaluated: str | None, base: BaseBranch, api: Api | None, folder: Path, environ: Mapping[str, str]
-) -> Wanted | NoCommit:
-    """Find the commit to compare with.
+) -> WantedCommit | NoCommit:
+    """Return the commit to compare with.
 
-    It is the best common ancestor of the base branch and the evaluated commit. For the test merge commit of a pull
-    request that is the commit it was merged with, so that only changes of the pull request are told apart. For a push
-    to the default branch it is what was there before. For another run of the default branch it is the evaluated commit
-    itself: of that, an earlier run may have a record.
+    It is the merge base of the base branch and the evaluated commit. For the test merge commit of a pull request, this
+    is the base commit with which the head was merged, so that only changes of the pull request count. For a push to the
+    default branch it is the commit before the push. For another run of the default branch it is the evaluated commit
+    itself, for which an earlier run may have results.
 
     Args:
-        evaluated: the commit that is checked out; None where it is not known.
-        base: what the event says.
-        api: GitHub; None where there is no token or no repository to ask about.
-        folder: in the checkout.
-        environ: for Git.
+        evaluated: the commit that is checked out; None if it is unknown.
+        base: the base branch of the event.
+        api: API of the repository; None if there is no token or no repository.
+        folder: a folder in the checkout.
+        environ: environment variables for Git.
     """
     if evaluated is None or not is_hash(evaluated):
-        return NoCommit("it is not known which commit was evaluated: evaluate in a checkout of the repository")
+        return NoCommit("the evaluated commit is unknown: evaluate in a checkout of the repository")
     if base.before is not None:
-        return Wanted(base.before, base.name)
+        return WantedCommit(base.before, base.name)
     problem = ""
     if api is not None:
         try:
             branch = base.name or api.default_branch()
-            return Wanted(api.merge_base(branch, evaluated), branch)
+            return WantedCommit(api.merge_base(branch, evaluated), branch)
         except ApiError as error:
-            problem = _way_out(error)
-    found = _merge_base_here(evaluated, base.name, folder, environ)
+            problem = _hint(error)
+    found = _local_merge_base(evaluated, base.name, folder, environ)
     if found is not None:
         return found
     if problem:
@@ -112,10 +113,10 @@ def wanted_commit(
 
 
 def first_parents(api: Api, start: str) -> tuple[str, ...]:
-    """Return a commit and those before it on its branch, following first parents: `MOST_ANCESTORS` besides it at most.
+    """Return a commit followed by its first-parent ancestors, at most `MOST_ANCESTORS` of them, nearest first.
 
     Raises:
-        ApiError: GitHub did not tell.
+        ApiError: GitHub gave no answer.
     """
     parents: dict[str, tuple[str, ...]] = {}
     line = [start]
@@ -129,31 +130,31 @@ def first_parents(api: Api, start: str) -> tuple[str, ...]:
     return tuple(line)
 
 
-def _merge_base_here(evaluated: str, name: str, folder: Path, environ: Mapping[str, str]) -> Wanted | None:
-    """Ask the checkout; None where it does not have enough of the history, or no Git."""
+def _local_merge_base(evaluated: str, name: str, folder: Path, environ: Mapping[str, str]) -> WantedCommit | None:
+    """Return the merge base from the checkout; None if Git is missing or the history is not deep enough."""
 
-    def ask(*arguments: str) -> str | None:
+    def git(*arguments: str) -> str | None:
         return ask_git(folder, environ, *arguments)
 
     if not name:
-        head = ask("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD") or ""
+        head = git("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD") or ""
         name = head.removeprefix("refs/remotes/origin/")
     for branch in (name,) if name else ("main", "master"):
         for reference in (f"refs/remotes/origin/{branch}", f"{_HEADS}{branch}"):
-            found = ask("merge-base", reference, evaluated)
+            found = git("merge-base", reference, evaluated)
             if found is not None and is_hash(found):
-                return Wanted(found, branch)
+                return WantedCommit(found, branch)
     return None
 
 
-def _way_out(error: ApiError) -> str:
+def _hint(error: ApiError) -> str:
     if error.kind == "not_found":
         return f"GitHub does not know the commit or the branch, or the token may not read them; {_FETCH}"
-    return error.needing("contents: read")
+    return error.with_remedy("contents: read")
 
 
 def _branch(value: Any) -> str:
-    """Return a branch's name; empty for what is none."""
+    """Return a branch's name; an empty string if the value is not a valid name."""
     if not isinstance(value, str) or not 0 < len(value) <= 1024 or one_line(value, 1024) != value:
         return ""
     return value

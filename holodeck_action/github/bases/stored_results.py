@@ -1,4 +1,4 @@
-"""Results of an earlier run that are kept on GitHub: for which suite, of which commit, and how far away that is."""
+"""Results of earlier runs that are stored on GitHub: finds the best ones for a suite and a commit."""
 
 from __future__ import annotations
 
@@ -9,81 +9,81 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from holodeck_action.github.bases.merge_base import Wanted
+from holodeck_action.github.bases.merge_base import WantedCommit
 from holodeck_action.github.rest.objects import ApiError
-from holodeck_action.record.asker import Asker
 from holodeck_action.record.base_results import results_in
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.stored_cases import RecordError
+from holodeck_action.record.workflow_job import WorkflowJob
 from holodeck_action.text.plain import one_line
 
 OLD = timedelta(days=7)
-"""Age from which the reader is told: the models behind an API change."""
+"""Results of this age get a notice, because the models behind an API change over time."""
 _TOLD = 3
-"""Results that were passed over, of which the reader is told."""
+"""Maximum number of notices about unusable results."""
 _SHOWN = 300
 MOST_FURTHER = 5
-"""Results of further commits that are read, for one of the same target."""
+"""Maximum number of results from further commits that are read to find one with the same target."""
 
 
 class NoResultsError(Exception):
-    """There are none to compare with; the message is one sentence with the way out."""
+    """There are no results to compare with; the message is one sentence with a remedy."""
 
 
 class SuitePlace(Struct, frozen=True):
-    """Which suite, and who asks it what.
+    """The key by which stored results of a suite are found.
 
     Attributes:
-        folder: of the suite in its repository; None outside of one.
-        file: name of its file.
-        target: who answers this run.
-        asker: the job that this run belongs to.
+        folder: the suite's folder in its repository; None if it is in no repository.
+        file: name of the suite's file.
+        target: description of this run's target.
+        asker: workflow and job of this run.
     """
 
     folder: str | None
     file: str
     target: str
-    asker: Asker
+    asker: WorkflowJob
 
-    def asks(self, record: Record) -> bool:
-        """Tell whether a record is of this suite."""
+    def matches(self, record: Record) -> bool:
+        """Return whether a record is one of this suite."""
         return record.provenance.folder == self.folder and record.suite.file == self.file
 
     def fit(self, record: Record, workflow: str = "") -> Fit:
-        """Tell how like this run one is that evaluated the same suite.
+        """Return how similar another run of the same suite is to this one.
 
         Args:
-            record: its record.
-            workflow: path of its workflow's file, where GitHub tells it; else the record's word counts.
+            record: the record of the other run.
+            workflow: path of the other run's workflow file, from GitHub; empty to take it from the record.
         """
         run = record.run
         jobs = _difference(self.asker.job, run.job)
         workflows = _difference(self.asker.workflow, workflow or run.workflow)
-        # An id of a job means nothing in another workflow.
+        # Ids of jobs in different workflows are unrelated.
         other = 3 if workflows == _OTHER else max(workflows, jobs)
         return Fit(other, record.provenance.target != self.target)
 
 
 class Fit(Struct, frozen=True, order=True):
-    """How like a run is to the one that looks for it; the least is the best.
+    """How much a stored run differs from this one. Instances are ordered: the smallest is the best match.
 
     Attributes:
-        other: 0 for the same job of the same workflow, 1 where the job or the workflow of the run is not known, 2 for
+        other: 0 for the same job of the same workflow, 1 if the job or the workflow of the stored run is unknown, 2 for
             another job, 3 for another workflow.
-        target: whether somebody else answered.
+        target: whether the stored run evaluated another target.
     """
 
     other: int
     target: bool
 
     @property
-    def exact(self) -> bool:
-        """Whether no run can be more like it."""
+    def is_exact(self) -> bool:
+        """Whether the stored run has the same workflow, job and target."""
         return self <= Fit(0, target=False)
 
     def __str__(self) -> str:
-        """Name what differs, for a sentence."""
+        """Return the differences as part of a sentence, such as `another job and another target`."""
         names = {2: ["another job"], 3: ["another workflow"]}.get(self.other, [])
         return " and ".join([*names, *(["another target"] if self.target else [])])
 
@@ -98,7 +98,7 @@ def _difference(mine: str, theirs: str) -> int:
 
 
 class Candidate(Struct, frozen=True):
-    """Results of the suite that may be the base: of which commit, and how like its run is."""
+    """Results of the suite that may become the base, with the commit of their run and its fit."""
 
     results: BaseResults
     commit: str
@@ -106,9 +106,10 @@ class Candidate(Struct, frozen=True):
 
 
 class Search:
-    """Collects candidates, the nearest commit first, and chooses: the most like, and of those the first.
+    """Collects candidates, the nearest commit first, and chooses the first one with the best fit.
 
-    It goes on to further commits only for the same target, and for a few results.
+    After the first commit with results, further commits are searched only for results of the same target, up to
+    `MOST_FURTHER`.
     """
 
     def __init__(self) -> None:
@@ -116,44 +117,47 @@ class Search:
         self._further = 0
 
     def add(self, candidate: Candidate) -> None:
-        """Take a candidate into account."""
+        """Add the next candidate."""
         self._further += bool(self.found) and candidate.commit != self.found[0].commit
         self.found.append(candidate)
 
-    def done(self, commit: str) -> bool:
-        """Tell whether the results of a commit, the next in order, need not be read any more."""
+    def is_done(self, commit: str) -> bool:
+        """Return whether the search can end, given the commit of the next candidate."""
         if not self.found:
             return False
         if commit == self.found[-1].commit:
-            return any(item.fit.exact for item in self.found)
+            return any(item.fit.is_exact for item in self.found)
         return any(not item.fit.target for item in self.found) or self._further >= MOST_FURTHER
 
     @property
     def best(self) -> Candidate | None:
-        """The one to compare with; None where there is none."""
+        """The candidate to compare with; None if there are no candidates."""
         return min(self.found, key=lambda item: item.fit, default=None)
 
 
 class Ancestry(Struct, frozen=True):
-    """The wanted commit and those before it on its branch: how many commits each is away."""
+    """The wanted commit and its ancestors on its branch, each with its distance: the number of commits in between plus
+    1."""
 
-    wanted: Wanted
+    wanted: WantedCommit
     distances: Mapping[str, int]
 
     @classmethod
-    def of(cls, wanted: Wanted, line: tuple[str, ...]) -> Ancestry:
-        """Return the ancestry of a commit, given with its first parents, the nearest first."""
+    def of(cls, wanted: WantedCommit, line: tuple[str, ...]) -> Ancestry:
+        """Return the ancestry of a commit; `line` is the commit followed by its first-parent ancestors, the nearest
+        first."""
         return cls(wanted, {commit: distance for distance, commit in enumerate(line)})
 
     @property
-    def named(self) -> str:
-        """The commits, for a sentence."""
+    def phrase(self) -> str:
+        """The wanted commit and the number of its ancestors, as part of a sentence."""
         here = f"commit {self.wanted.commit[:12]}"
         return here if len(self.distances) == 1 else f"{here} or the {len(self.distances) - 1} before it"
 
 
 class StoredResults(Struct, frozen=True):
-    """Results that were found: of which commit, how many commits before the wanted one, and what the reader is told."""
+    """The results to compare with, their commit, its distance from the wanted commit in commits, and notices for the
+    reader."""
 
     results: BaseResults
     commit: str
@@ -162,54 +166,51 @@ class StoredResults(Struct, frozen=True):
 
 
 class ResultsSource(Protocol):
-    """Where GitHub keeps results."""
+    """A source of results on GitHub."""
 
     def find(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
         """Return the results of a suite at the wanted commit, or at the nearest commit before it.
 
         Raises:
-            NoResultsError: there are none, or GitHub did not give them.
+            NoResultsError: there are no usable results, or GitHub cannot be read.
         """
 
 
 @contextmanager
-def reading(what: str, permission: str) -> Iterator[None]:
-    """Say that there are no results when GitHub does not give `what`, which takes a permission of the job's token.
+def explain_api_errors(what: str, permission: str) -> Iterator[None]:
+    """Turn an `ApiError` in the block into a `NoResultsError` that `what` cannot be read, with the needed permission.
 
     Raises:
-        NoResultsError: an `ApiError` came out of the block.
+        NoResultsError: the block raised an `ApiError`.
     """
     try:
         yield
     except ApiError as error:
-        raise NoResultsError(f"{what} cannot be read: {error.needing(permission)}") from error
+        raise NoResultsError(f"{what} cannot be read: {error.with_remedy(permission)}") from error
 
 
-def checked(content: bytes, name: str, suite: SuitePlace, commit: str) -> BaseResults | None:
-    """Return results, held to the commit that they must be of; None where they are another suite's.
+def check_results(content: bytes, name: str, suite: SuitePlace, commit: str) -> BaseResults | None:
+    """Read results and check their commit. Return None if they belong to another suite.
 
     Raises:
-        RecordError: they cannot be read, are of another commit, or of a run that did not end.
+        RecordError: the results cannot be read, or belong to another commit or to a run that was stopped.
     """
     found = results_in(content, name)
     record = found.results.record
-    if not suite.asks(record):
+    if not suite.matches(record):
         return None
     if record.provenance.commit != commit:
         said = one_line(str(record.provenance.commit), 12)
-        raise RecordError(f"{name}: says that it is of commit {said}, and belongs to {commit[:12]}")
+        raise RecordError(f"{name}: claims to be of commit {said}, but belongs to {commit[:12]}")
     if record.stopped is not None:
         raise RecordError(f"{name}: is of a run that was stopped")
     return found
 
 
-def found_results(
+def to_stored_results(
     search: Search, best: Candidate, ancestry: Ancestry, now: datetime, problems: Sequence[str]
 ) -> StoredResults:
-    """Return the best results that were found.
-
-    They come with what the reader is told: how far away and how old they are, what differs, and what was passed over.
-    """
+    """Return the best candidate's results, with notices about distance, age, differences and unusable results."""
     results, commit = best.results, best.commit
     distance = ancestry.distances[commit]
     notices: list[str] = []
@@ -220,25 +221,25 @@ def found_results(
             f"the base is commit {commit[:12]}, {away} before {ancestry.wanted.commit[:12]}, which has no {such}"
         )
     others = [item for item in search.found if item.fit != best.fit]
-    # That the base branch has a job or a workflow of its own is usual.
+    # A separate job or workflow for the base branch is usual and needs no notice.
     if best.fit.target:
-        notices.append(f"the results of the base are those of {best.fit}: none of this target were found")
+        notices.append(f"the results of the base are those of {best.fit}: no results of this target were found")
     if others:
-        of = ", ".join(sorted({str(item.fit) or "a job that is not known" for item in others}))
-        notices.append(f"{len(others) + 1} results of this suite were found; passed over: {len(others)} of {of}")
-    age = now - _time(results.results.record.run.started_at, now)
+        of = ", ".join(sorted({str(item.fit) or "an unknown job" for item in others}))
+        notices.append(f"{len(others) + 1} results of this suite were found; skipped: {len(others)} of {of}")
+    age = now - _parse_time(results.results.record.run.started_at, now)
     if age >= OLD:
         notices.append(f"the base was evaluated {age.days} days ago")
-    notices += (f"passed over: {problem}" for problem in problems[:_TOLD])
+    notices += (f"skipped: {problem}" for problem in problems[:_TOLD])
     return StoredResults(results, commit, distance, tuple(notices))
 
 
-def shown(text: str) -> str:
-    """Return a name or a sentence that comes from an artifact or a branch."""
+def short_text(text: str) -> str:
+    """Return a string from an artifact or a branch as one short line."""
     return one_line(text, _SHOWN)
 
 
-def _time(text: str, default: datetime) -> datetime:
+def _parse_time(text: str, default: datetime) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Results files of a zip archive that anybody may have made: read in memory, by name and size, nothing unpacked."""
+"""Reads results files of an untrusted zip archive in memory, with checks of names and sizes."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.result_files import BASE_FOLDER, RESULTS_FILE
 
 MOST_PACKED = 64 * 1024 * 1024
-"""Bytes of an archive."""
+"""Maximum bytes of an archive."""
 MOST_UNPACKED = 256 * 1024 * 1024
-"""Bytes of all results files of an archive together."""
+"""Maximum bytes of all results files of an archive together."""
 MOST_FILES = 5000
 MOST_RATIO = 200
-"""Unpacked bytes for each packed one; of texts that repeat themselves deflate makes a fiftieth."""
+"""Maximum unpacked bytes per packed byte; repetitive text reaches about 50."""
 
 _MOST_DIRECTORY = 4 * 1024 * 1024
-"""Bytes of the list of files, which is read as a whole."""
+"""Maximum bytes of the archive's directory, which is read as a whole."""
 _FREE = 1024 * 1024
-"""Bytes that may unpack from anything."""
+"""Unpacked size up to which any ratio is allowed, in bytes."""
 _BLOCK = 64 * 1024
 _END = struct.Struct("<4s4H2LH")
 _END_MARK, _LARGE_MARK = b"PK\x05\x06", b"PK\x06\x07"
@@ -35,31 +35,32 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class ZipError(Exception):
-    """An archive cannot be used; the message is a clause about it, in words of ours."""
+    """An archive cannot be used; the message is a clause to follow the archive's name and contains no text from the
+    archive."""
 
 
 def results_files(archive: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield each results file of a run, with its name; those of an earlier run or of a base are passed over.
+    """Yield name and content of each results file in an archive, except results of an earlier run or of a base.
 
     Raises:
-        ZipError: it is no archive, too large unpacked, or has names, links or lengths that no honest one has.
+        ZipError: it is not a zip archive, is too large unpacked, or has suspicious names, links or lengths.
     """
     _check_directory(archive)
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
-            yield from _results(opened)
+            yield from _read_results_files(opened)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError, OSError) as error:
-        raise ZipError(f"is no usable zip archive ({type(error).__name__})") from None
+        raise ZipError(f"is not a usable zip archive ({type(error).__name__})") from None
 
 
 def _check_directory(archive: bytes) -> None:
-    """Refuse a list of files that would fill the memory, before it is read."""
+    """Refuse an archive whose directory is too large for memory, before the directory is read."""
     start = max(0, len(archive) - _END.size - _LONGEST_COMMENT)
     place = len(archive) - _END.size
     if archive[place : place + 4] != _END_MARK or archive[-2:] != b"\0\0":
         place = archive.rfind(_END_MARK, start)
     if place < 0 or place + _END.size > len(archive):
-        raise ZipError("is no zip archive")
+        raise ZipError("is not a zip archive")
     _, _, _, _, files, size, _, _ = _END.unpack_from(archive, place)
     if archive[max(0, place - _LARGE_SIZE) : place].startswith(_LARGE_MARK):
         raise ZipError("is a zip64 archive, which results never need")
@@ -67,7 +68,7 @@ def _check_directory(archive: bytes) -> None:
         raise ZipError(f"has more than {MOST_FILES:,} files")
 
 
-def _results(opened: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
+def _read_results_files(opened: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
     entries = opened.infolist()
     if len(entries) > MOST_FILES:
         raise ZipError(f"has more than {MOST_FILES:,} files")
@@ -81,7 +82,7 @@ def _results(opened: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
     for entry in entries:
         path = PurePosixPath(entry.filename)
         if path.name == RESULTS_FILE and not {PREVIOUS_FOLDER, BASE_FOLDER} & set(path.parts):
-            content = _read(opened, entry, left)
+            content = _read_entry(opened, entry, left)
             left -= len(content)
             yield entry.filename, content
 
@@ -89,19 +90,19 @@ def _results(opened: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
 def _check_entry(entry: zipfile.ZipInfo) -> None:
     name = entry.orig_filename
     if not name or "\0" in name or "\\" in name or name.startswith("/") or _DRIVE.match(name):
-        raise ZipError("has a file whose name leads out of it")
+        raise ZipError("has a file whose path leaves the archive")
     if ".." in name.split("/"):
-        raise ZipError("has a file whose name leads out of it")
+        raise ZipError("has a file whose path leaves the archive")
     mode = entry.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise ZipError("has a link")
     if entry.flag_bits & 0x1:
         raise ZipError("has an encrypted file")
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise ZipError("has a file that is packed in another way than those of GitHub")
+        raise ZipError("has a file that is compressed in an unsupported way")
 
 
-def _read(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> bytes:
+def _read_entry(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> bytes:
     content = bytearray()
     with opened.open(entry) as file:
         while piece := file.read(_BLOCK):

@@ -1,1 +1,1 @@
-"""GitHub's API: requests, answers, and how they are asked for again."""
+"""Client for GitHub's API: requests, responses and retries."""

@@ -1,6 +1,6 @@
-"""What comes back from GitHub, or does not: bodies within bounds, and why a request failed.
+"""Responses of GitHub: reading bodies within limits, and explaining failed requests.
 
-This module imports httpx2: import it only where GitHub is asked.
+This module imports httpx2: import it only where GitHub is called.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import httpx2
 from msgspec import Struct
 
 from holodeck_action.github.rest.objects import ErrorKind, ShapeError
-from holodeck_action.text.foreign import Foreign, ForeignError
+from holodeck_action.text.foreign import Foreign
+from holodeck_action.text.json_values import parse_json
 
 _ERROR_BYTES = 64 * 1024
 _ERROR_S = 15.0
@@ -30,20 +31,24 @@ _GRAPHQL_KINDS: Mapping[str, ErrorKind] = {
 
 
 class TooLargeError(Exception):
-    """The body is longer than it may be."""
+    """The body is longer than its limit."""
 
 
 class TooSlowError(Exception):
-    """The body comes in drops."""
+    """The body did not arrive within its time limit."""
 
 
-def body_of(response: httpx2.Response, most: int, within_s: float) -> Foreign:
-    """Return a body, decompressed, of at most so many bytes.
+def read_body(response: httpx2.Response, most: int, within_s: float) -> Foreign:
+    """Return the decompressed body of a response.
 
-    The seconds are for all of it: a limit for each piece alone would let drops go on for ever.
+    Args:
+        response: the response, whose body is not read yet.
+        most: maximum number of bytes.
+        within_s: time limit for the whole body in seconds; limits per read would allow endless slow bodies.
 
     Raises:
-        TooLargeError, TooSlowError: it is, or does.
+        TooLargeError: the body is longer than `most` bytes.
+        TooSlowError: the body takes longer than `within_s`.
     """
     data = bytearray()
     end = time.monotonic() + within_s
@@ -58,28 +63,28 @@ def body_of(response: httpx2.Response, most: int, within_s: float) -> Foreign:
 
 def _error_content(response: httpx2.Response) -> Foreign:
     try:
-        return body_of(response, _ERROR_BYTES, _ERROR_S)
+        return read_body(response, _ERROR_BYTES, _ERROR_S)
     except (httpx2.RequestError, TooLargeError, TooSlowError):
         return Foreign(b"")
 
 
-def json_of(content: Foreign) -> Any:
-    """Return the JSON of a body.
+def parse_body(text: str) -> Any:
+    """Parse JSON with limits on nesting and on digits of numbers.
 
     Raises:
-        ShapeError: it is none.
+        ShapeError: the text is not valid JSON.
     """
     try:
-        # Half a character in a text costs that character, not the answer.
-        return content.lossy_json()
-    except ForeignError:
-        raise ShapeError("it is no JSON") from None
+        return parse_json(text)
+    except ValueError:
+        raise ShapeError("it is not JSON") from None
 
 
-def message_of(response: httpx2.Response) -> str:
-    """Return what an answer says about why not: hostile text, or the name of the status when it says nothing."""
+def error_message(response: httpx2.Response) -> str:
+    """Return the reason in an error response, which is untrusted text; the phrase of its status if it gives no
+    reason."""
     try:
-        data = json_of(_error_content(response))
+        data = parse_body(_error_content(response).lossy_text())
     except ShapeError:
         data = None
     parts: list[str] = []
@@ -97,24 +102,24 @@ def message_of(response: httpx2.Response) -> str:
 
 
 class GraphqlRefusal(Struct, frozen=True):
-    """Why GraphQL did not answer; the message is hostile."""
+    """The reason why GraphQL did not answer; the message is untrusted text."""
 
     kind: ErrorKind
     message: str
 
 
 def graphql_refusal(answer: Any) -> GraphqlRefusal | None:
-    """Return why GraphQL did not answer; None where it did.
+    """Return the first error in a GraphQL response; None if it has none, except for ids that no longer exist.
 
     Raises:
-        ShapeError: it is no answer of GraphQL.
+        ShapeError: it is not a GraphQL response.
     """
     if not isinstance(answer, dict):
         raise ShapeError("it is no object")
     errors = answer.get("errors")
     for error in errors if isinstance(errors, list) else []:
         kind = error.get("type") if isinstance(error, dict) else None
-        # An id that is gone is told of as an error, and as a null among the nodes.
+        # An id that is gone is reported as an error, and as a null among the nodes.
         if kind == "NOT_FOUND" and answer.get("data"):
             continue
         message = error.get("message") if isinstance(error, dict) else None
@@ -123,8 +128,8 @@ def graphql_refusal(answer: Any) -> GraphqlRefusal | None:
     return None
 
 
-def loss(error: Exception) -> tuple[str, bool]:
-    """Return what happened to a request without an answer, and whether GitHub may have got it."""
+def describe_loss(error: Exception) -> tuple[str, bool]:
+    """Return a clause on why a request got no response, and whether GitHub may have received the request."""
     if isinstance(error, httpx2.ProxyError):
         return "the proxy cannot be used", False
     if is_untrusted(error):
@@ -135,18 +140,18 @@ def loss(error: Exception) -> tuple[str, bool]:
         return "no connection could be made", False
     if isinstance(error, httpx2.TimeoutException | TooSlowError):
         return "the answer did not come in time", True
-    return "the connection broke off before the answer", True
+    return "the connection ended early before the answer", True
 
 
 def is_untrusted(error: BaseException | None) -> bool:
-    """Tell whether a connection failed by a certificate."""
+    """Return whether a connection failed because its certificate is not trusted."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error is not None
 
 
-def kind_of(status: int) -> ErrorKind:
-    """Return what an HTTP status of 400 or more means for the caller."""
+def error_kind(status: int) -> ErrorKind:
+    """Return the kind of error for an HTTP status of 400 or more."""
     if status in (401, 403):
         return "denied"
     if status in (404, 410):

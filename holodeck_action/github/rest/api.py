@@ -30,16 +30,20 @@ if TYPE_CHECKING:
     from holodeck_action.github.rest.client import Client
 
 TIMEOUT_S = 15.0
-"""Seconds for a connection, and for each piece of an answer."""
+"""Timeout in seconds for a connection, and for each read of a response."""
 
 PER_PAGE = 100
-"""Entries of a page of commits or artifacts, the most that GitHub gives."""
+"""Number of commits or artifacts per page, the maximum that GitHub allows."""
 MOST_NODES = 100
-"""Ids of one GraphQL query (GitHub, node limit)."""
+"""Maximum number of ids in one GraphQL query (GitHub, node limit)."""
 
 _T = TypeVar("_T")
+_MERGE_BASE, _REFERENCE, _TREE = (
+    partial(stored_objects.nested_hash, name=name) for name in ("merge_base_commit", "object", "tree")
+)
 _REPOSITORY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
 _TOKEN = re.compile(r"[!-~]+")
+_NEEDED = "calls to GitHub need the package PyGithub, which is not installed: pip install 'holodeck-action[github]'"
 
 
 def connect(
@@ -51,18 +55,18 @@ def connect(
     clock: Callable[[], float] = time.time,
     timeout_s: float = TIMEOUT_S,
 ) -> Api:
-    """Return the calls to one repository. Nothing is asked yet.
+    """Return the API client for one repository, without calling GitHub.
 
     Args:
-        token: that signs them.
-        api_url: of the REST API, as the runner gives it in `GITHUB_API_URL`, such as `https://api.github.com`.
+        token: token that authenticates the requests.
+        api_url: URL of the REST API, as in the runner's `GITHUB_API_URL`, such as `https://api.github.com`.
         repository: `owner/name`.
-        pause: waits for seconds, before a request is repeated.
-        clock: seconds since the epoch.
-        timeout_s: seconds for a connection, and for each piece of an answer.
+        pause: waits for a number of seconds before a request is repeated.
+        clock: returns the seconds since the epoch.
+        timeout_s: timeout in seconds for a connection, and for each read of a response.
 
     Raises:
-        ApiError: one of these cannot be one.
+        ApiError: an argument is invalid, or PyGithub is not installed.
     """
     if not _TOKEN.fullmatch(token):
         raise ApiError("the GitHub token is empty or has characters that no token has", "denied", None)
@@ -70,19 +74,21 @@ def connect(
         raise ApiError("GITHUB_API_URL is not the address of an API, such as https://api.github.com", "invalid", None)
     if not _REPOSITORY.fullmatch(repository) or repository.split("/")[1] in (".", ".."):
         raise ApiError("the repository is not given as owner/name", "invalid", None)
-    from holodeck_action.github.rest.client import Client
-
+    try:
+        from holodeck_action.github.rest.client import Client
+    except ModuleNotFoundError:
+        raise ApiError(_NEEDED, "invalid", None) from None
     return Api(Client(token, api_url, pause=pause, clock=clock, timeout_s=timeout_s), repository)
 
 
 class Api:
-    """The calls to one repository; close it when done. Each raises `ApiError`.
+    """Client for one repository; a context manager. Every method raises `ApiError` if its request fails.
 
-    Lists are complete when they are returned. Anything that is not GitHub's described answer is an `ApiError`.
+    Lists are complete when they are returned. A response that differs from GitHub's documentation is an `ApiError`.
 
-    What can be repeated without harm (reads, edits of a comment) was repeated before an error comes out. What creates
-    or appends is only repeated where GitHub refused it for its rate; else `ApiError.accepted` says that it may have
-    been done.
+    Requests that can safely be repeated (reads, edits of a comment) are repeated before an error is raised. Requests
+    that create or append are only repeated if GitHub refused them because of a rate limit; otherwise
+    `ApiError.accepted` tells whether GitHub may have carried them out.
     """
 
     def __init__(self, client: Client, repository: str) -> None:
@@ -106,11 +112,11 @@ class Api:
         return self._one("GET", f"/pulls/{number:d}", objects.pull)
 
     def pulls_of_commit(self, sha: str) -> Sequence[Pull]:
-        """Return the pull requests, of any state, that a commit belongs to."""
+        """Return the pull requests, of any state, that contain a commit."""
         return self._all(f"/commits/{_part(sha)}/pulls", objects.pull)
 
     def pulls_of_head(self, owner: str, branch: str) -> Sequence[Pull]:
-        """Return the open pull requests from a branch of `owner`, perhaps a fork's."""
+        """Return the open pull requests from a branch of `owner`'s repository, perhaps a fork."""
         return self._all("/pulls", objects.pull, {"head": f"{owner}:{branch}", "state": "open"})
 
     def comments(self, number: int) -> Sequence[Comment]:
@@ -118,9 +124,9 @@ class Api:
         return self._all(f"/issues/{number:d}/comments", objects.comment)
 
     def ownership(self, node_ids: Sequence[str]) -> Mapping[str, Ownership]:
-        """Tell of each comment or review whether it is ours and hidden; ids that are not known are omitted.
+        """Return, by node id, whether a comment or review is ours and whether it is hidden; unknown ids are omitted.
 
-        A GitHub without GraphQL, or one that refuses the token, raises ApiError: the caller goes by the author's type.
+        A server without GraphQL, or one that refuses the token, causes an `ApiError`; callers then use the author type.
         """
         known: dict[str, Ownership] = {}
         ids = list(dict.fromkeys(node_ids))
@@ -130,20 +136,20 @@ class Api:
         return known
 
     def create_comment(self, number: int, body: str) -> Comment:
-        """Comment on a pull request."""
+        """Create a comment on a pull request."""
         return self._one("POST", f"/issues/{number:d}/comments", objects.comment, {"body": body})
 
     def update_comment(self, comment_id: int, body: str) -> Comment:
-        """Replace a comment's text."""
+        """Replace the body of a comment."""
         return self._one("PATCH", f"/issues/comments/{comment_id:d}", objects.comment, {"body": body})
 
     def create_check(self, sha: str, name: str, external_id: str, state: CheckState) -> CheckRun:
-        """Make a check run on a commit."""
+        """Create a check run on a commit."""
         body = {"name": name, "head_sha": sha, "external_id": external_id, **objects.check_body(state, name=name)}
         return self._one("POST", "/check-runs", objects.check_run, body)
 
     def update_check(self, check_id: int, state: CheckState) -> CheckRun:
-        """Change a check run; its annotations are added to those it has."""
+        """Update a check run; the annotations in `state` are added to its existing ones."""
         return self._one("PATCH", f"/check-runs/{check_id:d}", objects.check_run, objects.check_body(state))
 
     def check(self, check_id: int) -> CheckRun:
@@ -151,12 +157,12 @@ class Api:
         return self._one("GET", f"/check-runs/{check_id:d}", objects.check_run)
 
     def checks(self, sha: str, name: str) -> Sequence[CheckRun]:
-        """Return the check runs of a name on a commit, also those that newer ones replaced."""
+        """Return the check runs with a name on a commit, including those that newer runs replaced."""
         parameters = {"check_name": name, "filter": "all"}
         return self._all(f"/commits/{_part(sha)}/check-runs", objects.check_run, parameters, key="check_runs")
 
     def files(self, number: int) -> Sequence[ChangedFile]:
-        """Return the files of a pull request's diff, the first 3,000 as GitHub gives them."""
+        """Return the changed files of a pull request; GitHub lists at most 3,000."""
         return self._all(f"/pulls/{number:d}/files", objects.changed_file)
 
     def reviews(self, number: int) -> Sequence[Comment]:
@@ -168,17 +174,17 @@ class Api:
         return self._all(f"/pulls/{number:d}/comments", objects.comment)
 
     def create_review(self, number: int, sha: str, body: str, comments: Sequence[InlineComment]) -> Comment:
-        """Make a review with event COMMENT."""
+        """Create a review with the event COMMENT."""
         return self._one(
             "POST", f"/pulls/{number:d}/reviews", objects.comment, objects.review_body(sha, body, comments)
         )
 
     def update_review(self, number: int, review_id: int, body: str) -> Comment:
-        """Replace a review's text."""
+        """Replace the body of a review."""
         return self._one("PUT", f"/pulls/{number:d}/reviews/{review_id:d}", objects.comment, {"body": body})
 
     def update_review_comment(self, comment_id: int, body: str) -> Comment:
-        """Replace an inline comment's text."""
+        """Replace the body of an inline comment."""
         return self._one("PATCH", f"/pulls/comments/{comment_id:d}", objects.comment, {"body": body})
 
     def default_branch(self) -> str:
@@ -186,78 +192,79 @@ class Api:
         return self._one("GET", "", stored_objects.default_branch)
 
     def merge_base(self, base: str, head: str) -> str:
-        """Return the best common ancestor of two commits, each given by its hash or a branch."""
+        """Return the hash of the merge base of two commits, each given by its hash or a branch."""
         # The commits between them are of no interest.
-        return self._one("GET", f"/compare/{_part(base)}...{_part(head)}?per_page=1", stored_objects.merge_base)
+        return self._one("GET", f"/compare/{_part(base)}...{_part(head)}?per_page=1", _MERGE_BASE)
 
     def commits(self, start: str, page: int) -> Sequence[Commit]:
-        """Return a page of 100 of the commits before one and itself, the newest first; none after the last."""
+        """Return page `page` of a commit and its ancestors, 100 per page, newest first; empty after the last page."""
         path = f"/commits?sha={_part(start)}&per_page={PER_PAGE}&page={page:d}"
-        return self._one("GET", path, lambda data: objects.listed(data, stored_objects.commit))
+        return self._one("GET", path, lambda data: objects.read_list(data, stored_objects.commit))
 
     def commit(self, sha: str) -> Commit:
         """Return a commit with its parents."""
         return self._one("GET", f"/git/commits/{_part(sha)}", stored_objects.commit)
 
     def artifacts(self, name: str | None, page: int) -> Sequence[Artifact | None]:
-        """Return a page of 100 of the artifacts, of a name or all, the newest first; None for one of no run."""
+        """Return page `page` of the artifacts with a name (None: all), newest first; None for an artifact without a
+        workflow run."""
         named = "" if name is None else f"&name={_part(name)}"
         path = f"/actions/artifacts?per_page={PER_PAGE}&page={page:d}{named}"
-        return self._one("GET", path, lambda data: objects.listed(data, stored_objects.artifact, "artifacts"))
+        return self._one("GET", path, lambda data: objects.read_list(data, stored_objects.artifact, "artifacts"))
 
     def download_artifact(self, artifact_id: int, most: int, into: BinaryIO) -> None:
-        """Write the zip file of an artifact, of at most so many bytes."""
+        """Write the zip file of an artifact of at most `most` bytes to `into`."""
         self._client.download(f"{self._root}/actions/artifacts/{artifact_id:d}/zip", most, into)
 
     def workflow_run(self, run_id: int) -> WorkflowRun:
-        """Return a run of a workflow."""
+        """Return a workflow run."""
         return self._one("GET", f"/actions/runs/{run_id:d}", stored_objects.workflow_run)
 
     def branch(self, name: str) -> str:
-        """Return the commit that a branch names."""
-        return self._one("GET", f"/git/ref/{_part(f'heads/{name}')}", stored_objects.reference)
+        """Return the hash of a branch's newest commit."""
+        return self._one("GET", f"/git/ref/{_part(f'heads/{name}')}", _REFERENCE)
 
     def tree_of(self, commit: str) -> str:
-        """Return the tree of a commit."""
-        return self._one("GET", f"/git/commits/{_part(commit)}", stored_objects.tree_of)
+        """Return the hash of a commit's tree."""
+        return self._one("GET", f"/git/commits/{_part(commit)}", _TREE)
 
     def tree(self, sha: str) -> Sequence[TreeEntry]:
-        """Return everything in and below a folder."""
+        """Return all entries of a tree, including those of its subfolders."""
         return self._one("GET", f"/git/trees/{_part(sha)}?recursive=1", stored_objects.tree)
 
     def blob(self, sha: str) -> bytes:
-        """Return a file."""
+        """Return the content of a file."""
         return self._one("GET", f"/git/blobs/{_part(sha)}", stored_objects.blob)
 
     def create_blob(self, content: bytes) -> str:
-        """Write a file that no commit has yet; return its hash."""
+        """Create a blob with a file's content; return its hash."""
         body = {"content": base64.b64encode(content).decode(), "encoding": "base64"}
-        return self._one("POST", "/git/blobs", stored_objects.name_of, body)
+        return self._one("POST", "/git/blobs", stored_objects.created_hash, body)
 
     def create_tree(self, base: str | None, changes: Mapping[str, str | None]) -> str:
-        """Write a tree: another one with files set, or removed where they are None; return its hash.
+        """Create a tree from another one with changed files; return its hash.
 
         Args:
-            base: hash of the tree; None for an empty one.
-            changes: hash of a file by path.
+            base: hash of the other tree; None to start from an empty one.
+            changes: hash of each changed file's blob by path; None removes the file.
         """
         entries = [{"path": path, "mode": "100644", "type": "blob", "sha": sha} for path, sha in changes.items()]
         body = {"tree": entries, **({} if base is None else {"base_tree": base})}
-        return self._one("POST", "/git/trees", stored_objects.name_of, body)
+        return self._one("POST", "/git/trees", stored_objects.created_hash, body)
 
     def create_commit(self, tree: str, parents: Sequence[str], message: str) -> str:
-        """Write a commit that no branch has yet; return its hash."""
+        """Create a commit that no branch contains yet; return its hash."""
         body = {"tree": tree, "parents": list(parents), "message": message}
-        return self._one("POST", "/git/commits", stored_objects.name_of, body)
+        return self._one("POST", "/git/commits", stored_objects.created_hash, body)
 
     def create_branch(self, name: str, commit: str) -> None:
-        """Make a branch; one that there is is `invalid`."""
-        self._one("POST", "/git/refs", stored_objects.reference, {"ref": f"refs/heads/{name}", "sha": commit})
+        """Create a branch. If it exists, the error's kind is `invalid`."""
+        self._one("POST", "/git/refs", _REFERENCE, {"ref": f"refs/heads/{name}", "sha": commit})
 
     def advance_branch(self, name: str, commit: str) -> None:
-        """Let a branch name a commit that follows the one it names; where it does not follow, that is `invalid`."""
+        """Fast-forward a branch to a commit. If the commit is not a descendant, the error's kind is `invalid`."""
         path = f"/git/refs/{_part(f'heads/{name}')}"
-        self._one("PATCH", path, stored_objects.reference, {"sha": commit, "force": False})
+        self._one("PATCH", path, _REFERENCE, {"sha": commit, "force": False})
 
     def _one(self, method: str, path: str, read: Callable[[Any], _T], body: Mapping[str, Any] | None = None) -> _T:
         return self._client.call(method, self._root + path, read, body=body)
@@ -265,7 +272,7 @@ class Api:
     def _all(
         self, path: str, read: Callable[[Any], _T], parameters: Mapping[str, Any] | None = None, key: str | None = None
     ) -> tuple[_T, ...]:
-        return self._client.pages(self._root + path, parameters or {}, lambda data: objects.listed(data, read, key))
+        return self._client.pages(self._root + path, parameters or {}, lambda data: objects.read_list(data, read, key))
 
 
 def _part(text: str) -> str:

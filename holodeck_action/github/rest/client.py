@@ -1,34 +1,36 @@
-"""Requests to GitHub over HTTP: one policy of repeats, bounds on what comes back, one error for all that goes wrong.
+"""Requests to GitHub through PyGithub, with one retry policy and one exception type, `ApiError`.
 
-This module imports httpx2: import it only where GitHub is asked.
+PyGithub builds each request: its URL, query, headers with the token, and body. Our `Connection` sends it.
+
+This module imports PyGithub and httpx2: import it only where GitHub is called.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Generic, TypeVar
-from urllib.parse import urlencode, urljoin, urlsplit
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, cast
+from urllib.parse import urljoin, urlsplit
 
 import httpx2
+from github import Auth, Github
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action import __version__
 from holodeck_action.github.rest.answers import (
     GraphqlRefusal,
     TooLargeError,
     TooSlowError,
-    body_of,
+    describe_loss,
+    error_kind,
     graphql_refusal,
     is_untrusted,
-    json_of,
-    kind_of,
-    loss,
-    message_of,
+    parse_body,
 )
+from holodeck_action.github.rest.connection import MOST_BYTES, Connection, RedirectedError, RefusedError
 from holodeck_action.github.rest.objects import ApiError, ShapeError
 from holodeck_action.github.rest.retry import (
     LONGEST_WAITS_S,
@@ -43,43 +45,46 @@ from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
 
+if TYPE_CHECKING:
+    from github.Requester import HTTPSRequestsConnectionClass
+
 T = TypeVar("T")
 
 PAGE = 100
-"""Entries of a page, the most that GitHub gives."""
+"""Number of entries per page, the maximum that GitHub allows."""
 MOST_PAGES = 100
 WRITE_INTERVAL_S = 1.0
 """Seconds between writes (GitHub, best practices for the REST API)."""
-MOST_BYTES = 64 * 1024 * 1024
-"""Of one answer, decompressed: a page of 100 comments of 65,536 characters of 4 bytes takes 26 MB."""
 
-_BODY_TIMEOUTS = 4
 _MOST_REDIRECTS = 3
 _MESSAGE = 300
 _NEXT = re.compile(r"""rel=["']?next\b""")
 
 
+class _Request(Struct, frozen=True):
+    """A request: `path` is the path below the API's URL, for messages; `address` is this path or an absolute URL."""
+
+    method: str
+    path: str
+    address: str
+    parameters: Mapping[str, Any] = {}
+    body: Mapping[str, Any] | None = None
+
+
 class _Answer(Struct, Generic[T], frozen=True):
-    """An answer with a status below 300: what was read of its JSON, and whether it says that there is another page."""
+    """A response with a status below 300: the value read from its JSON, and whether another page follows."""
 
     status: int
     value: T
     more: bool
 
 
-class _RedirectedError(Exception):
-    def __init__(self, status: int, location: str) -> None:
-        super().__init__(status)
-        self.status = status
-        self.location = location
-
-
 class _FailedError(Exception):
     """An attempt failed.
 
     Attributes:
-        error: what is raised where it was the last one.
-        wait: seconds until the next one; None where there must be none.
+        error: the error to raise if this was the last attempt.
+        wait: seconds to wait before the next attempt; None if the request must not be repeated.
     """
 
     def __init__(self, error: ApiError, wait: float | None) -> None:
@@ -89,7 +94,7 @@ class _FailedError(Exception):
 
 
 class _Attempts(Struct):
-    """What a request has been through: how often it was repeated, timed out, and was refused for the rate."""
+    """The history of a request: the numbers of repeats, of timeouts, and of refusals because of a rate limit."""
 
     repeats: int = 0
     timeouts: int = 0
@@ -101,144 +106,140 @@ class _Attempts(Struct):
 
 
 class Client:
-    """Makes requests; every problem is an `ApiError` whose sentence shows no token.
+    """Sends requests; every problem is an `ApiError`, whose message never contains the token.
 
     Args:
-        token: sent with every request.
-        api_url: of the REST API, such as `https://api.github.com` or `https://host/api/v3`.
-        pause: waits for seconds.
-        clock: seconds since the epoch.
-        timeout_s: seconds for a connection, and for each piece of an answer.
+        token: token that is sent with every request.
+        api_url: URL of the REST API, such as `https://api.github.com` or `https://host/api/v3`.
+        pause: waits for a number of seconds.
+        clock: returns the seconds since the epoch.
+        timeout_s: timeout in seconds for a connection, and for each read of a response.
 
     Raises:
         ApiError: the environment names a proxy or certificates that cannot be used.
     """
 
     def __init__(
-        self,
-        token: str,
-        api_url: str,
-        *,
-        pause: Callable[[float], None],
-        clock: Callable[[], float],
-        timeout_s: float,
+        self, token: str, api_url: str, *, pause: Callable[[float], None], clock: Callable[[], float], timeout_s: float
     ) -> None:
         self._base = api_url.rstrip("/")
         parts = urlsplit(self._base)
         self._origin = (parts.scheme, parts.hostname, parts.port)
         self._prefix = parts.path + "/"
+        self._connection = Connection(self._base, timeout_s)
+        # PyGithub neither repeats nor waits: both are done here, around each call.
+        self._github = Github(
+            auth=Auth.Token(token),
+            base_url=self._base,
+            user_agent=f"holodeck-action/{__version__}",
+            per_page=PAGE,
+            retry=None,
+            lazy=True,
+            seconds_between_requests=0,
+            seconds_between_writes=0,
+        )
         self._redactor = Redactor((token,))
         self._pause = pause
         self._clock = clock
         self._timeout_s = timeout_s
         self._waits_left = LONGEST_WAITS_S
-        # A proxy cannot reach what listens on this machine, which needs no second between writes either.
-        local = is_loopback(parts.hostname or "")
-        self._interval = 0.0 if local else WRITE_INTERVAL_S
+        self._interval = 0.0 if is_loopback(parts.hostname or "") else WRITE_INTERVAL_S
         self._next_write = 0.0
-        headers = {
-            "accept": "application/vnd.github+json",
-            "authorization": f"Bearer {token}",
-            "user-agent": f"holodeck-action/{__version__}",
-        }
-        try:
-            # Certificates are not read for plain HTTP on this machine: that takes longer than a request.
-            verify = not local or parts.scheme == "https"
-            self._http = httpx2.Client(headers=headers, timeout=timeout_s, trust_env=not local, verify=verify)
-        except (ImportError, OSError, ValueError, httpx2.InvalidURL):
-            problem = "the proxy or the certificates that the environment names cannot be used"
-            raise ApiError(f"GitHub cannot be asked: {problem}", "invalid", None) from None
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self._github.close()
+        self._connection.close()
 
     def call(self, method: str, path: str, read: Callable[[Any], T], *, body: Mapping[str, Any] | None = None) -> T:
-        """Make one request, and return what `read` makes of the answer's JSON.
+        """Send one request, and return the value that `read` extracts from the response's JSON.
 
         Args:
             method: GET, POST, PATCH or PUT.
-            path: below the API's address, its parts quoted.
-            read: raises `ShapeError` for what was not asked for.
-            body: sent as JSON.
+            path: path below the API's URL, with quoted parts.
+            read: converts the JSON; raises `ShapeError` if it is not the expected object.
+            body: body to send as JSON; None to send no body.
 
         Raises:
-            ApiError: it was not answered with success.
+            ApiError: the request failed.
         """
-        return self._request(method, path, self._base + path, body, read).value
+        return self._send(_Request(method, path, path, body=body), read).value
 
     def pages(self, path: str, parameters: Mapping[str, Any], read: Callable[[Any], Iterable[T]]) -> tuple[T, ...]:
-        """Return the entries of all pages of a list, each once: what moves to the next page meanwhile comes again.
+        """Return the entries of all pages of a list, without duplicates, which arise if entries move between pages.
 
-        Pages are asked for by number: addresses in answers are not followed.
+        Pages are requested by number; links in responses are not followed.
 
         Raises:
-            ApiError: a page did not come, or there are more than `MOST_PAGES`.
+            ApiError: a page could not be read, or there are more than `MOST_PAGES` pages.
         """
         found: dict[T, None] = {}
         for number in range(1, MOST_PAGES + 1):
-            query = urlencode({**parameters, "per_page": PAGE, "page": number})
-            answer = self._request("GET", path, f"{self._base}{path}?{query}", None, read)
+            query = {**parameters, "per_page": self._github.per_page, "page": number}
+            answer = self._send(_Request("GET", path, path, query), read)
             page = dict.fromkeys(answer.value)
             if page and page.keys() <= found.keys() and answer.more:
-                raise self._unusable("GET", path, answer.status, "it repeats a page")
+                raise self._unusable_error("GET", path, answer.status, "it repeats a page")
             found |= page
             if not answer.more:
                 return tuple(found)
-        raise self._unusable("GET", path, answer.status, f"it goes on after {MOST_PAGES} pages of {PAGE}")
+        raise self._unusable_error("GET", path, answer.status, f"it goes on after {MOST_PAGES} pages of {PAGE}")
 
     def query(self, text: str, variables: Mapping[str, Any], read: Callable[[Any], T]) -> T:
-        """Ask GraphQL a query, never a mutation: it may be asked twice; return what `read` makes of the data.
+        """Send a GraphQL query, and return the value that `read` extracts from its data.
+
+        It must not be a mutation, since the request may be repeated.
 
         Raises:
-            ApiError: it was not answered.
+            ApiError: the request failed.
         """
-        url = self._base.removesuffix("/v3") + "/graphql"
+        url = self._github.requester.graphql_url
+        body = {"query": text, "variables": variables}
 
         def checked(answer: Any) -> GraphqlRefusal | T:
             return graphql_refusal(answer) or read(answer.get("data"))
 
-        answer = self._request("POST", urlsplit(url).path, url, {"query": text, "variables": variables}, checked)
+        answer = self._send(_Request("POST", urlsplit(url).path, url, body=body), checked)
         if isinstance(answer.value, GraphqlRefusal):
-            sentence = f"GitHub refused {self._named('POST', '/graphql')}: {self._safe(answer.value.message)}"
+            sentence = (
+                f"GitHub refused {self._request_label('POST', '/graphql')}: {self._masked_line(answer.value.message)}"
+            )
             raise ApiError(sentence, answer.value.kind, answer.status)
         return answer.value
 
     def download(self, path: str, most: int, into: BinaryIO) -> None:
-        """Write a file to which the API redirects.
+        """Download the file to which the API redirects.
 
         Args:
-            path: below the API's address, its parts quoted.
-            most: bytes that it may have.
-            into: takes what came, from where it stands; after an error perhaps a part of it.
+            path: path below the API's URL, with quoted parts.
+            most: maximum number of bytes.
+            into: file to write to, from its current position; after an error it may contain a part of the download.
 
         Raises:
-            ApiError: it could not be had, or it is larger.
+            ApiError: the file cannot be downloaded or is larger than `most` bytes.
         """
         from holodeck_action.github.rest.downloads import fetch
 
-        address = self._location(path)
-        if not self._is_storage(address):
-            raise self._unusable("GET", path, None, "it leads to no address of a file")
+        address = self._resolve_file_url(path)
+        parts = urlsplit(address)
+        # Encrypted, unless the API is not either.
+        if not parts.hostname or parts.scheme not in ("https", self._origin[0]):
+            raise self._unusable_error("GET", path, None, "it leads to no address of a file")
         # What it says is shown without the address, which is a key to the file.
-        fetch(address, self._named("GET", path), most, into, pause=self._pause, timeout_s=self._timeout_s)
+        fetch(address, self._request_label("GET", path), most, into, pause=self._pause, timeout_s=self._timeout_s)
 
-    def _location(self, path: str) -> str:
-        """Return where a file is; a repository that was renamed is followed."""
-        url = self._base + path
+    def _resolve_file_url(self, path: str) -> str:
+        """Request `path` until it redirects to a URL outside of the API; return this URL. Renamed repositories are
+        followed."""
+        address = path
         for _ in range(1 + _MOST_REDIRECTS):
             try:
-                self._repeated("GET", path, url, None, _no_file)
-            except _RedirectedError as redirected:
-                url = _absolute(self._base, redirected.location)
-                if not self._is_api(url, "repo"):
-                    return url
-        raise self._unusable("GET", path, None, f"more than {_MOST_REDIRECTS} redirects")
-
-    def _is_storage(self, address: str) -> bool:
-        """Tell whether a file may be had from an address: encrypted, unless the API is not either."""
-        parts = urlsplit(address)
-        return bool(parts.hostname) and parts.scheme in ("https", self._origin[0])
+                self._send_with_retries(_Request("GET", path, address), _no_file)
+            except RedirectedError as redirected:
+                address = _absolute(self._base, redirected)
+                if not self._is_api(address, "repo"):
+                    return address
+        raise self._unusable_error("GET", path, None, f"more than {_MOST_REDIRECTS} redirects")
 
     def _is_api(self, address: str, below: str = "") -> bool:
         try:
@@ -248,129 +249,120 @@ class Client:
             return False
         return same and parts.path.startswith(self._prefix + below)
 
-    def _request(
-        self, method: str, path: str, url: str, body: Mapping[str, Any] | None, read: Callable[[Any], T]
-    ) -> _Answer[T]:
-        # Half a character, as a cut of text in another encoding leaves it, makes GitHub refuse all of the request.
-        content = (
-            None if body is None else json.dumps(body, ensure_ascii=False, default=_plain).encode(errors="replace")
-        )
+    def _send(self, request: _Request, read: Callable[[Any], T]) -> _Answer[T]:
+        if request.body is not None:
+            request = replace(request, body=_sendable(request.body))
         for _ in range(1 + _MOST_REDIRECTS):
             try:
-                return self._repeated(method, path, url, content, read)
-            except _RedirectedError as redirected:
+                return self._send_with_retries(request, read)
+            except RedirectedError as redirected:
                 # A repository that was renamed. The parameters are part of the new address.
-                url = self._moved(method, path, redirected)
-        raise self._unusable(method, path, None, f"more than {_MOST_REDIRECTS} redirects")
+                request = replace(request, address=self._redirect_url(request, redirected), parameters={})
+        raise self._unusable_error(request.method, request.path, None, f"more than {_MOST_REDIRECTS} redirects")
 
-    def _repeated(
-        self, method: str, path: str, url: str, content: bytes | None, read: Callable[[Any], T]
-    ) -> _Answer[T]:
-        """Ask until there is an answer, or until it must not be asked again."""
+    def _send_with_retries(self, request: _Request, read: Callable[[Any], T]) -> _Answer[T]:
+        """Send a request until there is a response, or until it must not be repeated."""
         attempts = _Attempts()
         while True:
             try:
-                return self._attempt(method, path, url, content, read, attempts)
+                return self._attempt(request, read, attempts)
             except _FailedError as failed:
                 if failed.wait is None or attempts.repeats == MOST_REPEATS:
                     raise failed.error from None
                 if failed.wait > self._waits_left:
                     left = "none" if self._waits_left < 1 else f"only {self._waits_left:.0f}"
                     total = f"of the {LONGEST_WAITS_S:.0f} seconds that calls to GitHub may wait, {left} are left"
-                    raise failed.error.going_on(f"; {total}") from None
+                    raise failed.error.with_suffix(f"; {total}") from None
                 wait = failed.wait
             self._waits_left -= wait
             attempts.repeats += 1
             self._pause(wait)
 
-    def _attempt(
-        self,
-        method: str,
-        path: str,
-        url: str,
-        content: bytes | None,
-        read: Callable[[Any], T],
-        attempts: _Attempts,
-    ) -> _Answer[T]:
-        headers = {} if content is None else {"content-type": "application/json"}
+    def _attempt(self, request: _Request, read: Callable[[Any], T], attempts: _Attempts) -> _Answer[T]:
+        method, path = request.method, request.path
         if method != "GET" and (early := self._next_write - time.monotonic()) > 0:
             self._pause(early)
         try:
-            with self._http.stream(method, url, content=content, headers=headers) as response:
-                status = response.status_code
-                # With 202 GitHub says that it is still computing the answer.
-                if status >= 400 or (status == 202 and method == "GET"):
-                    raise self._refused(method, path, response, attempts)
-                data = body_of(response, MOST_BYTES, _BODY_TIMEOUTS * self._timeout_s)
-                if status >= 300:
-                    raise _RedirectedError(status, response.headers.get("location", ""))
-                return _Answer(status, read(json_of(data)), bool(_NEXT.search(response.headers.get("link", ""))))
+            status, headers, text = self._github.requester.requestJson(
+                method,
+                request.address,
+                dict(request.parameters),
+                {"Accept": "application/vnd.github+json"},
+                request.body,
+                # PyGithub calls its methods and asks nothing else of it.
+                cast("HTTPSRequestsConnectionClass", self._connection),
+            )
+            return _Answer(status, read(parse_body(text)), bool(_NEXT.search(headers["link"])))
+        except RefusedError as refused:
+            raise self._refusal_error(method, path, refused, attempts) from None
         except ShapeError as error:
             wait = attempts.backoff if reads(method, path) else None
-            raise _FailedError(self._unusable(method, path, status, str(error)), wait) from None
+            raise _FailedError(self._unusable_error(method, path, status, str(error)), wait) from None
         except TooLargeError:
-            raise self._unusable(method, path, None, f"it is larger than {MOST_BYTES:,} bytes") from None
+            raise self._unusable_error(method, path, None, f"it is larger than {MOST_BYTES:,} bytes") from None
         except (httpx2.RequestError, TooSlowError) as error:
-            raise self._lost(method, path, error, attempts) from None
+            raise self._lost_error(method, path, error, attempts) from None
         except (httpx2.InvalidURL, httpx2.StreamError) as error:
             # Their texts may hold what was sent: only the name is shown.
-            raise self._unusable(method, path, None, f"it led to {type(error).__name__}") from None
+            raise self._unusable_error(method, path, None, f"it led to {type(error).__name__}") from None
         finally:
             if method != "GET":
                 self._next_write = time.monotonic() + self._interval
 
-    def _refused(self, method: str, path: str, response: httpx2.Response, attempts: _Attempts) -> _FailedError:
-        status = response.status_code
-        message = message_of(response)
+    def _refusal_error(self, method: str, path: str, refused: RefusedError, attempts: _Attempts) -> _FailedError:
+        status, headers, message = refused.status, refused.headers, str(refused)
         wait = None
         if status in (403, 429):
-            wait = rate_limit_wait(status, response.headers, message, self._clock(), attempts.limited)
+            wait = rate_limit_wait(status, headers, message, self._clock(), attempts.limited)
             attempts.limited += 1
             if wait is not None:
-                sentence = f"GitHub's rate limit is used up for {self._named(method, path)}: {self._again_in(wait)}"
+                label = self._request_label(method, path)
+                sentence = f"GitHub's rate limit is used up for {label}: {self._retry_clause(wait)}"
                 return _FailedError(ApiError(sentence, "rate_limited", status), wait)
         elif (status >= 500 or status == 202) and repeatable(method, path):
-            wait = max(attempts.backoff, retry_after(response.headers.get("retry-after"), self._clock()) or 0.0)
-        kind = kind_of(status)
-        sentence = f"GitHub answered {status} to {self._named(method, path)}: {self._safe(message)}"
+            wait = max(attempts.backoff, retry_after(headers.get("retry-after"), self._clock()) or 0.0)
+        kind = error_kind(status)
+        sentence = f"GitHub answered {status} to {self._request_label(method, path)}: {self._masked_line(message)}"
         accepted = kind == "unavailable" and not reads(method, path)
         return _FailedError(ApiError(sentence, kind, status, accepted=accepted), wait)
 
-    def _lost(self, method: str, path: str, error: Exception, attempts: _Attempts) -> _FailedError:
-        reason, sent = loss(error)
+    def _lost_error(self, method: str, path: str, error: Exception, attempts: _Attempts) -> _FailedError:
+        reason, sent = describe_loss(error)
         attempts.timeouts += isinstance(error, httpx2.TimeoutException | TooSlowError)
         again = (
             attempts.timeouts <= MOST_TIMEOUTS and not is_untrusted(error) and (not sent or repeatable(method, path))
         )
-        sentence = f"GitHub could not be asked {self._named(method, path)}: {reason}"
+        sentence = f"GitHub could not be asked {self._request_label(method, path)}: {reason}"
         lost = ApiError(sentence, "unavailable", None, accepted=sent and not reads(method, path))
         return _FailedError(lost, attempts.backoff if again else None)
 
-    def _unusable(self, method: str, path: str, status: int | None, problem: str) -> ApiError:
-        sentence = f"GitHub's answer to {self._named(method, path)} cannot be used: {problem}"
+    def _unusable_error(self, method: str, path: str, status: int | None, problem: str) -> ApiError:
+        sentence = f"GitHub's answer to {self._request_label(method, path)} cannot be used: {problem}"
         return ApiError(sentence, "unavailable", status, accepted=not reads(method, path))
 
-    def _moved(self, method: str, path: str, redirected: _RedirectedError) -> str:
-        location = _absolute(self._base, redirected.location)
+    def _redirect_url(self, request: _Request, redirected: RedirectedError) -> str:
+        location = _absolute(self._base, redirected)
         if not self._is_api(location):
-            raise self._unusable(method, path, redirected.status, "it leads to another place than the API")
+            problem = "it leads to another place than the API"
+            raise self._unusable_error(request.method, request.path, redirected.status, problem)
         return location
 
-    def _again_in(self, wait: float) -> str:
+    def _retry_clause(self, wait: float) -> str:
         if wait > 24 * 3600:
             return "it takes requests again in more than a day"
         moment = datetime.fromtimestamp(self._clock() + wait, UTC)
         return f"it takes requests again at {moment:%H:%M:%S} UTC, in {max(1, round(wait)):,} seconds"
 
-    def _named(self, method: str, path: str) -> str:
-        return f"{method} {self._safe(path)}"
+    def _request_label(self, method: str, path: str) -> str:
+        return f"{method} {self._masked_line(path)}"
 
-    def _safe(self, text: str) -> str:
+    def _masked_line(self, text: str) -> str:
         return one_line(self._redactor.text(text), _MESSAGE)
 
 
-def _absolute(base: str, location: str) -> str:
-    """Return the address that a redirect leads to; empty for none."""
+def _absolute(base: str, redirected: RedirectedError) -> str:
+    """Return the absolute URL of a redirect; an empty string if it is missing or invalid."""
+    location = redirected.headers.get("location")
     try:
         return urljoin(base, location) if location else ""
     except ValueError:
@@ -381,5 +373,13 @@ def _no_file(answer: Any) -> None:
     raise ShapeError("it is no redirect to a file")
 
 
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else list(value)
+def _sendable(value: Any) -> Any:
+    """Return a JSON value with lone surrogates replaced by `?`, since GitHub would refuse the request.
+
+    A lone surrogate is half of a character, such as after a cut in a UTF-16 string.
+    """
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, Mapping):
+        return {name: _sendable(item) for name, item in value.items()}
+    return [*map(_sendable, value)] if isinstance(value, Sequence) else value

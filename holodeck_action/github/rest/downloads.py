@@ -1,4 +1,4 @@
-"""Files that GitHub keeps outside of its API: fetched without the token, in bounded size and time.
+"""Downloads files that GitHub stores outside of its API, without the token, with limits on size and time.
 
 This module imports httpx2: import it only where a file is fetched.
 """
@@ -16,29 +16,29 @@ from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.suite.hosts import is_loopback
 
 MOST_SECONDS = 300.0
-"""Of one attempt: the largest file that is taken needs this long at two megabits a second."""
+"""Time limit of one attempt, in seconds: the largest accepted file takes this long at two megabits per second."""
 _ATTEMPTS = 3
 
 
 class _LostError(Exception):
-    """An attempt failed in a way that another one may not."""
+    """An attempt failed in a way that may be temporary."""
 
 
 def fetch(
     address: str, named: str, most: int, into: BinaryIO, *, pause: Callable[[float], None], timeout_s: float
 ) -> None:
-    """Write what an address holds.
+    """Download a file.
 
     Args:
-        address: which is a key to the file: no message shows it.
-        named: what messages call it.
-        most: bytes that it may have.
-        into: takes it, from where it stands; what a failed attempt wrote is cut off.
-        pause: waits for seconds, before a further attempt.
-        timeout_s: seconds for a connection, and for each piece.
+        address: URL of the file; it grants access, so no message contains it.
+        named: description of the file for messages.
+        most: maximum number of bytes.
+        into: file to write to, from its current position; data of failed attempts are removed.
+        pause: waits for a number of seconds before another attempt.
+        timeout_s: timeout in seconds for a connection, and for each read.
 
     Raises:
-        ApiError: it could not be had, or it is larger.
+        ApiError: the file cannot be downloaded or is larger than `most` bytes.
     """
     start = into.tell()
     local = is_loopback(urlsplit(address).hostname or "")
@@ -52,10 +52,10 @@ def fetch(
             try:
                 _attempt(http, address, named, most, into)
             except httpx2.InvalidURL:
-                raise ApiError(f"{named} cannot be downloaded: its address is none", "unavailable", None) from None
+                raise ApiError(f"{named} cannot be downloaded: its address is not a URL", "unavailable", None) from None
             except (httpx2.RequestError, _LostError) as error:
                 if attempt == _ATTEMPTS:
-                    reason = str(error) if isinstance(error, _LostError) else "the connection broke off"
+                    reason = str(error) if isinstance(error, _LostError) else "the connection ended early"
                     raise ApiError(f"{named} cannot be downloaded: {reason}", "unavailable", None) from None
             else:
                 return

@@ -1,6 +1,6 @@
-"""GitHub's objects as the channels use them, read strictly from its JSON, and the bodies of requests.
+"""GitHub's objects that the channels use, validated strictly when read from JSON, and the bodies of requests.
 
-Texts that come from here were written by anybody.
+Strings in these objects are untrusted.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class ApiError(Exception):
     Attributes:
         kind: `denied` (401, or 403 for good), `not_found` (404, 410), `invalid` (400, 409, 422), `rate_limited` (403 or
             429, longer than we wait), `unavailable` (5xx, timeout, connection).
-        status: HTTP status; None without an answer.
-        accepted: GitHub may have done what was asked although it did not say so: look before asking again.
+        status: HTTP status; None if there was no response.
+        accepted: whether GitHub may have carried out the request without confirming it: check before repeating it.
     """
 
     def __init__(self, message: str, kind: ErrorKind, status: int | None, *, accepted: bool = False) -> None:
@@ -35,12 +35,12 @@ class ApiError(Exception):
         self.status = status
         self.accepted = accepted
 
-    def going_on(self, more: str) -> ApiError:
-        """Return the error with more behind its sentence."""
+    def with_suffix(self, more: str) -> ApiError:
+        """Return the error with `more` appended to its message."""
         return ApiError(f"{self}{more}", self.kind, self.status, accepted=self.accepted)
 
-    def needing(self, permission: str) -> str:
-        """Return the sentence with the way out of a refusal, such as `contents: read` for the job."""
+    def with_remedy(self, permission: str) -> str:
+        """Return the message with a remedy if the call was refused; `permission` is a line such as `contents: read`."""
         if self.status == 401:
             return f"{self}; give github-token a token that is valid"
         return f"{self}; add {permission} to the permissions: of the job" if self.kind == "denied" else str(self)
@@ -49,7 +49,7 @@ class ApiError(Exception):
 class Pull(Struct, frozen=True):
     """A pull request.
 
-    `head_repository` is `owner/name`, None for a deleted fork; `merge_sha` the test merge commit, where GitHub has one.
+    `head_repository` is `owner/name`, or None if the fork was deleted; `merge_sha` is the test merge commit, or None.
     """
 
     number: int
@@ -71,14 +71,14 @@ class Comment(Struct, frozen=True):
 
 
 class Ownership(Struct, frozen=True):
-    """Whether we wrote a comment or review, and whether somebody has hidden it."""
+    """Whether this action's token wrote a comment or review, and whether a user has hidden it."""
 
     own: bool
     minimized: bool
 
 
 class CheckRun(Struct, frozen=True):
-    """A check run; `annotations` is how many it has."""
+    """A check run; `annotations` is the number of its annotations."""
 
     id: int
     url: str
@@ -87,14 +87,14 @@ class CheckRun(Struct, frozen=True):
 
 
 class ChangedFile(Struct, frozen=True):
-    """A file of a pull request's diff; `patch` is None for binary or very large ones."""
+    """A file of a pull request's diff; `patch` is None for binary or very large files."""
 
     path: str
     patch: str | None
 
 
 class InlineComment(Struct, frozen=True):
-    """An inline comment to make: on a line of the new side of the diff."""
+    """An inline comment to create, on a line of the new side of the diff."""
 
     path: str
     line: int
@@ -102,16 +102,16 @@ class InlineComment(Struct, frozen=True):
 
 
 class CheckState(Struct, frozen=True):
-    """What a check run is set to; None leaves a field out.
+    """The new values of a check run; fields that are None are not changed.
 
     Attributes:
         status: `in_progress` or `completed`.
-        conclusion: of a completed one.
+        conclusion: conclusion of a completed check run.
         title: headline of the output.
-        summary: Markdown of at most `reports.size_limit.CHECK`.
-        annotations: at most 50, as the API takes them; they are added to those it has.
-        details_url: where "Details" leads.
-        completed_at: ISO 8601, UTC.
+        summary: Markdown within the limit `reports.size_limit.CHECK`.
+        annotations: at most 50 annotations in the API's format, added to the existing ones.
+        details_url: target of the link "Details".
+        completed_at: time of completion, ISO 8601 in UTC.
     """
 
     status: Literal["in_progress", "completed"]
@@ -124,12 +124,12 @@ class CheckState(Struct, frozen=True):
 
 
 class ShapeError(ValueError):
-    """JSON that is not what GitHub describes; the message names the field, in words of ours."""
+    """JSON does not have the documented structure; the message names the field and contains no untrusted text."""
 
 
 def pull(data: Any) -> Pull:
     """Read a pull request; a deleted fork has no head repository."""
-    head, base = _object(data, "head"), _object(data, "base")
+    head, base = _required_object(data, "head"), _required_object(data, "base")
     repository = optional_field(head, "repo", dict)
     merge = optional_field(data, "merge_commit_sha", str)
     return Pull(
@@ -137,21 +137,21 @@ def pull(data: Any) -> Pull:
         state=required_field(data, "state", str),
         head_sha=_sha(required_field(head, "sha", str), "head.sha"),
         head_repository=None if repository is None else required_field(repository, "full_name", str),
-        base_repository=required_field(_object(base, "repo"), "full_name", str),
+        base_repository=required_field(_required_object(base, "repo"), "full_name", str),
         merge_sha=None if merge is None else _sha(merge, "merge_commit_sha"),
     )
 
 
 def comment(data: Any) -> Comment:
     """Read a comment on a pull request, a review of it, or an inline comment of a review."""
-    # Whoever deletes an account leaves comments that nobody wrote.
+    # Whoever deletes an account leaves comments that have no author.
     user = optional_field(data, "user", dict)
     return Comment(
         id=object_id(data),
         node_id=required_field(data, "node_id", str),
         body=optional_field(data, "body", str) or "",
         author_type="User" if user is None else required_field(user, "type", str),
-        url=_page(data),
+        url=_page_url(data),
     )
 
 
@@ -159,9 +159,9 @@ def check_run(data: Any) -> CheckRun:
     """Read a check run."""
     return CheckRun(
         id=object_id(data),
-        url=_page(data),
+        url=_page_url(data),
         external_id=optional_field(data, "external_id", str) or "",
-        annotations=required_field(_object(data, "output"), "annotations_count", int),
+        annotations=required_field(_required_object(data, "output"), "annotations_count", int),
     )
 
 
@@ -170,23 +170,23 @@ def changed_file(data: Any) -> ChangedFile:
     return ChangedFile(path=required_field(data, "filename", str), patch=optional_field(data, "patch", str))
 
 
-def listed(data: Any, read: Callable[[Any], _T], key: str | None = None) -> tuple[_T, ...]:
-    """Read a page of a list, which stands under `key` where GitHub wraps it."""
+def read_list(data: Any, read: Callable[[Any], _T], key: str | None = None) -> tuple[_T, ...]:
+    """Read a page of a list, which is the value of `key` if GitHub wraps it in an object."""
     items = data if key is None else required_field(data, key, list)
     if not isinstance(items, list):
-        raise ShapeError("it is no list")
+        raise ShapeError("it is not a list")
     return tuple(read(item) for item in items)
 
 
 def ownerships(data: Any, asked: Sequence[str]) -> dict[str, Ownership]:
     """Read the data of the query `OWNERSHIP`; ids that GitHub does not know are omitted."""
-    viewer = required_field(_object(data, "viewer"), "login", str)
+    viewer = required_field(_required_object(data, "viewer"), "login", str)
     nodes = required_field(data, "nodes", list)
     if len(nodes) != len(asked):
         raise ShapeError("`nodes` has another length than what was asked for")
     return {
         required_field(node, "id", str): Ownership(
-            own=_own(node, viewer), minimized=optional_field(node, "isMinimized", bool) or False
+            own=_is_own(node, viewer), minimized=optional_field(node, "isMinimized", bool) or False
         )
         for node in nodes
         if node is not None
@@ -203,11 +203,12 @@ query Ownership($ids: [ID!]!) {
   }
 }
 """
-"""Who wrote comments and reviews, and whether they are hidden (GraphQL)."""
+"""GraphQL query for the authors of comments and reviews, and whether these are hidden."""
 
 
 def check_body(state: CheckState, *, name: str | None = None) -> dict[str, Any]:
-    """Return the body that sets a check run; `name` of a new one, whose output must have a title."""
+    """Return the request body that sets a check run; `name` is the name of a new check run, whose output needs a
+    title."""
     output: dict[str, Any] = {}
     if state.title is not None or state.summary is not None or state.annotations:
         title = state.title if state.title is not None else name
@@ -227,12 +228,12 @@ def check_body(state: CheckState, *, name: str | None = None) -> dict[str, Any]:
 
 
 def review_body(sha: str, body: str, comments: Sequence[InlineComment]) -> dict[str, Any]:
-    """Return the body that makes a review with inline comments on the new side of the diff."""
+    """Return the request body that creates a review with inline comments on the new side of the diff."""
     inline = [{"path": item.path, "line": item.line, "side": "RIGHT", "body": item.body} for item in comments]
     return {"commit_id": sha, "event": "COMMENT", "body": body, **({"comments": inline} if inline else {})}
 
 
-def _own(node: Any, viewer: str) -> bool:
+def _is_own(node: Any, viewer: str) -> bool:
     if optional_field(node, "viewerDidAuthor", bool):
         return True
     author = optional_field(node, "author", dict)
@@ -245,8 +246,8 @@ def _own(node: Any, viewer: str) -> bool:
     return login == viewer
 
 
-def _page(data: Any) -> str:
-    # It becomes a link: what could be anything but an address is none.
+def _page_url(data: Any) -> str:
+    # It becomes a link: only what is clearly an address.
     url = optional_field(data, "html_url", str) or ""
     return url if _PAGE.fullmatch(url) else ""
 
@@ -258,24 +259,24 @@ def _sha(value: str, name: str) -> str:
 
 
 def required_hash(data: Any, name: str) -> str:
-    """Return a field that is the hash of an object."""
+    """Return a field with an object's hash. Raises: `ShapeError` if it is missing or not a hash."""
     return _sha(required_field(data, name, str), name)
 
 
 def object_id(data: Any, name: str = "id") -> int:
-    """Return a field that is an id."""
+    """Return a field with an id. Raises: `ShapeError` if it is not a number of at least 1."""
     value = required_field(data, name, int)
     if value < 1:
         raise ShapeError(f"`{name}` is not 1 or more")
     return value
 
 
-def _object(data: Any, name: str) -> dict[str, Any]:
+def _required_object(data: Any, name: str) -> dict[str, Any]:
     return required_field(data, name, dict)
 
 
 def required_field(data: Any, name: str, kind: type[_T]) -> _T:
-    """Return a field that must be there."""
+    """Return a field. Raises: `ShapeError` if it is missing or of another type."""
     value = optional_field(data, name, kind)
     if value is None:
         raise ShapeError(f"`{name}` is missing")
@@ -283,9 +284,9 @@ def required_field(data: Any, name: str, kind: type[_T]) -> _T:
 
 
 def optional_field(data: Any, name: str, kind: type[_T]) -> _T | None:
-    """Return a field; None where it is missing or null."""
+    """Return a field; None if it is missing or null. Raises: `ShapeError` if it is of another type."""
     if not isinstance(data, Mapping):
-        raise ShapeError(f"`{name}` is asked of what is no object")
+        raise ShapeError(f"`{name}` belongs to something that is not an object")
     value = data.get(name)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""The file that describes an event, read strictly: it is GitHub's, but what is in it was written by anybody."""
+"""Reads the file that describes an event. GitHub writes this file, but its content is untrusted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holodeck_action.text.foreign import ForeignError, RefusedFileError, read_fi
 from holodeck_action.text.plain import one_line
 
 PAYLOAD_LIMIT = 25 * 1024 * 1024
-"""Bytes of an event's payload; GitHub delivers none that is larger (webhook documentation, "Payload cap")."""
+"""Maximum bytes of an event's payload; GitHub does not deliver larger ones (webhook documentation, "Payload cap")."""
 
 _LARGEST_NUMBER = 2**63 - 1
 _LONGEST_BRANCH = 1024
@@ -22,20 +22,20 @@ _LOGIN = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 
 class EventError(Exception):
-    """An event that nothing can be told from; the message is one sentence."""
+    """The event that started the workflow run cannot be read; the message is one sentence."""
 
 
 def read_event(environ: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
     """Read the event that started the workflow run.
 
     Args:
-        environ: the runner's variables, of them `GITHUB_EVENT_NAME` and `GITHUB_EVENT_PATH`.
+        environ: environment variables, including the runner's `GITHUB_EVENT_NAME` and `GITHUB_EVENT_PATH`.
 
     Returns:
-        Its name and its payload; `""` and nothing outside of GitHub Actions.
+        Name and payload of the event; both are empty outside of GitHub Actions.
 
     Raises:
-        EventError: there is no payload, or it is no JSON object of at most `PAYLOAD_LIMIT` bytes.
+        EventError: there is no payload, or it is not a JSON object of at most `PAYLOAD_LIMIT` bytes.
     """
     name = environ.get("GITHUB_EVENT_NAME", "").strip()
     if not name:
@@ -57,28 +57,29 @@ def read_event(environ: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
 
 
 def is_hash(value: object) -> bool:
-    """Tell whether a value is a commit's full hash; GitHub writes zeros for no commit."""
+    """Return whether a value is a full commit hash; all zeros, which GitHub sends if there is no commit, are not."""
     return isinstance(value, str) and _HASH.fullmatch(value) is not None and value.strip("0") != ""
 
 
 def is_repository(value: object) -> bool:
-    """Tell whether a value is `owner/name`."""
+    """Return whether a value has the form `owner/name`."""
     return isinstance(value, str) and _REPOSITORY.fullmatch(value) is not None
 
 
 def is_number(value: object) -> bool:
-    """Tell whether a value is the number of a pull request or an id."""
+    """Return whether a value can be an id or the number of a pull request."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _LARGEST_NUMBER
 
 
 class Payload(Struct, frozen=True):
-    """An event's payload; fields are named by dotted paths, and each raises EventError when it is not as expected."""
+    """An event's payload. Fields are named by dotted paths; methods raise `EventError` if a field is not as
+    expected."""
 
     event: str
     data: Mapping[str, Any]
 
     def get(self, path: str) -> Any:
-        """Return a value; None where it, or anything on the way to it, is missing or null."""
+        """Return a value; None if it, or an object on its path, is missing or null."""
         value: Any = self.data
         for name in path.split("."):
             if not isinstance(value, Mapping):
@@ -87,53 +88,53 @@ class Payload(Struct, frozen=True):
         return value
 
     def optional(self, path: str) -> Mapping[str, Any] | None:
-        """Return an object; None where it is missing or null."""
+        """Return an object; None if it is missing or null."""
         value = self.get(path)
         if value is not None and not isinstance(value, Mapping):
-            raise self.wrong(path, "an object")
+            raise self.field_error(path, "an object")
         return value
 
     def hash(self, path: str) -> str:
-        """Return a commit's hash."""
+        """Return a field with a commit's hash."""
         return self._text(path, is_hash(self.get(path)), "a commit's hash")
 
     def repository(self, path: str) -> str:
-        """Return `owner/name`."""
+        """Return a field with a repository, `owner/name`."""
         return self._text(path, is_repository(self.get(path)), "a repository's owner/name")
 
     def login(self, path: str) -> str:
-        """Return an account's name."""
+        """Return a field with the name of an account."""
         value = self.get(path)
         return self._text(path, isinstance(value, str) and _LOGIN.fullmatch(value) is not None, "an account's name")
 
     def branch(self, path: str) -> str:
-        """Return a branch's name: any text that a query can carry."""
+        """Return a field with the name of a branch."""
         value = self.get(path)
-        fits = isinstance(value, str) and 0 < len(value) <= _LONGEST_BRANCH and not _unusable(value)
+        fits = isinstance(value, str) and 0 < len(value) <= _LONGEST_BRANCH and not _has_invalid_character(value)
         return self._text(path, fits, "a branch's name")
 
     def number(self, path: str) -> int:
-        """Return the number of a pull request."""
+        """Return a field with the number of a pull request."""
         value = self.get(path)
         if not is_number(value):
-            raise self.wrong(path, "a number")
+            raise self.field_error(path, "a number")
         assert isinstance(value, int)
         return value
 
-    def wrong(self, path: str, expected: str) -> EventError:
-        """Return the error for a field that is missing or of another kind."""
+    def field_error(self, path: str, expected: str) -> EventError:
+        """Return the error for a field that is missing or not `expected`."""
         found = "missing" if self.get(path) is None else f"not {expected}"
         return EventError(f"the payload of the event {one_line(self.event, 60)}: {path} is {found}: {_AS_RUNNER}")
 
     def _text(self, path: str, fits: bool, expected: str) -> str:
         if not fits:
-            raise self.wrong(path, expected)
+            raise self.field_error(path, expected)
         value = self.get(path)
         assert isinstance(value, str)
         return value
 
 
-def _unusable(text: str) -> bool:
+def _has_invalid_character(text: str) -> bool:
     # Control characters are in no reference (git check-ref-format); a lone surrogate cannot be sent.
     return any(character < " " or character == "\x7f" or "\ud800" <= character <= "\udfff" for character in text)
 

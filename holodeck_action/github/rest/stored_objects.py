@@ -1,4 +1,4 @@
-"""GitHub's commits, Git objects and artifacts as they are read here, strictly, from its JSON."""
+"""GitHub's commits, Git objects, artifacts and workflow runs, validated strictly when read from JSON."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from holodeck_action.github.rest.objects import ShapeError, object_id, optional_field, required_field, required_hash
 from holodeck_action.github.rest.payload import is_number
-from holodeck_action.record.asker import workflow_path
+from holodeck_action.record.workflow_job import workflow_path
 
 
 class Commit(Struct, frozen=True):
-    """A commit; `parents` are in order, none of a root."""
+    """A commit; `parents` are the hashes of its parents in order, empty for a root commit."""
 
     sha: str
     parents: tuple[str, ...]
@@ -25,16 +25,16 @@ class Artifact(Struct, frozen=True):
     """A file that a workflow run uploaded.
 
     Attributes:
-        id: its number.
-        name: what the workflow calls it; hostile text.
+        id: id of the artifact.
+        name: name of the artifact; untrusted text.
         size: bytes of its archive.
         expired: whether GitHub has deleted it.
-        created_at: ISO 8601, UTC.
-        digest: `sha256:` and the hash of the archive; None where GitHub does not say.
-        run_id: of the workflow run.
-        own: whether the run was of a commit of this repository, not of a fork's.
-        branch: that the run was on; None for none. A fork's may have any name.
-        sha: the commit that the run was on.
+        created_at: time of creation, ISO 8601 in UTC.
+        digest: `sha256:` and the hash of the archive; None if GitHub does not report it.
+        run_id: id of the workflow run.
+        own: whether the run's commit is from this repository, not from a fork.
+        branch: branch of the run; None if it had no branch. A fork's branch may have any name.
+        sha: commit of the run.
     """
 
     id: int
@@ -50,13 +50,13 @@ class Artifact(Struct, frozen=True):
 
 
 class WorkflowRun(Struct, frozen=True):
-    """A run of a workflow.
+    """A workflow run.
 
     Attributes:
-        id: its number.
-        event: what started it.
-        status: such as `completed`.
-        workflow: path of the workflow's file in its repository; empty where GitHub does not say.
+        id: id of the run.
+        event: name of the event that started the run.
+        status: status of the run, such as `completed`.
+        workflow: path of the workflow's file in its repository; empty if GitHub does not report it.
     """
 
     id: int
@@ -66,7 +66,7 @@ class WorkflowRun(Struct, frozen=True):
 
 
 class TreeEntry(Struct, frozen=True):
-    """What stands in a folder: `mode` as in Git, `type` is `blob`, `tree` or `commit`, `size` the bytes of a file."""
+    """An entry of a tree: `mode` as in Git, `type` is `blob`, `tree` or `commit`, `size` the bytes of a file."""
 
     path: str
     mode: str
@@ -76,23 +76,23 @@ class TreeEntry(Struct, frozen=True):
 
 
 def commit(data: Any) -> Commit:
-    """Read a commit of a list, or a Git commit."""
+    """Read a commit, from a list of commits or from the Git database API."""
     parents = required_field(data, "parents", list)
     return Commit(required_hash(data, "sha"), tuple(required_hash(parent, "sha") for parent in parents))
 
 
-def merge_base(data: Any) -> str:
-    """Read the merge base of a comparison of two commits."""
-    return required_hash(required_field(data, "merge_base_commit", dict), "sha")
+def nested_hash(data: Any, name: str) -> str:
+    """Read the hash of an object nested under `name`, such as `tree` of a commit."""
+    return required_hash(required_field(data, name, dict), "sha")
 
 
 def default_branch(data: Any) -> str:
-    """Read the default branch of a repository."""
+    """Read the name of a repository's default branch."""
     return required_field(data, "default_branch", str)
 
 
 def artifact(data: Any) -> Artifact | None:
-    """Read an artifact of a list; None for one that names no run."""
+    """Read an artifact of a list; None if it names no workflow run."""
     run = optional_field(data, "workflow_run", dict)
     if run is None or not is_number(run.get("id")) or run.get("head_sha") is None:
         return None
@@ -112,24 +112,14 @@ def artifact(data: Any) -> Artifact | None:
 
 
 def workflow_run(data: Any) -> WorkflowRun:
-    """Read a run of a workflow."""
+    """Read a workflow run."""
     status = optional_field(data, "status", str) or ""
     path = workflow_path(optional_field(data, "path", str) or "")
     return WorkflowRun(object_id(data), required_field(data, "event", str), status, path)
 
 
-def reference(data: Any) -> str:
-    """Read the commit that a reference names."""
-    return required_hash(required_field(data, "object", dict), "sha")
-
-
-def tree_of(data: Any) -> str:
-    """Read the tree of a Git commit."""
-    return required_hash(required_field(data, "tree", dict), "sha")
-
-
 def tree(data: Any) -> tuple[TreeEntry, ...]:
-    """Read what stands in a folder; a list that was cut short is no answer."""
+    """Read the entries of a tree. Raises: `ShapeError` if GitHub truncated the list."""
     if required_field(data, "truncated", bool):
         raise ShapeError("it is cut short")
     return tuple(map(_entry, required_field(data, "tree", list)))
@@ -145,8 +135,8 @@ def blob(data: Any) -> bytes:
         raise ShapeError("`content` is no Base64") from None
 
 
-def name_of(data: Any) -> str:
-    """Read the hash of an object that was written."""
+def created_hash(data: Any) -> str:
+    """Read the hash of a Git object that was created."""
     return required_hash(data, "sha")
 
 

@@ -1,1 +1,1 @@
-"""Recorded model calls: what is kept of each, and how it is found again."""
+"""Recorded model calls: their storage, and their lookup by key."""

@@ -1,15 +1,14 @@
-"""Record, replay and cache: answers found by what was asked instead of asking again.
+"""Recording, replaying and caching of model answers.
 
-Errors are never stored, nor is what a content filter cut. A refusal of the model is an answer: a recording keeps it,
-because the replay must show what the run saw; a cache does not, so that it is asked again.
+Errors are never stored, and neither are answers cut by a content filter. A model's refusal is an answer: a recording
+stores it, because the replay must repeat the run; a cache does not, so that the model is called again.
 
-Two calls are the same when everything is equal that can change an answer. In the key: provider, endpoint (host and
-path, without port and scheme; every loopback address is `localhost`), method, query, body, the trial's index and, where
-a panel asks one model for several answers, which of them it is. Two endpoints may serve different models under one
-name, so the endpoint counts. Left out: headers (keys, trace ids), whom the call is made for, and the fields of the body
-that only serve billing and tracing. Ids that our client library invents at random are numbered. Secrets are masked
-before the key is built, so a key tells nothing about them, and a replay with another key (or a stand-in) finds the same
-entry.
+Two calls have the same key if everything that can change the answer is equal: provider, endpoint (host and path,
+without port and scheme; every loopback address counts as `localhost`), method, query, body, the trial's index and, if a
+panel asks one model several times, the number of the answer. The endpoint counts because two endpoints may serve
+different models under one name. The key ignores headers (API keys, trace ids), the purpose of the call, and body fields
+that only serve billing and tracing. Random ids that our client generates are numbered. Secrets are masked before the
+key is built: a key reveals nothing about them, and a replay with another API key finds the same entry.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.cassette.entries import Entries, shortened_text
-from holodeck_action.llm.outcomes import kept, refused
+from holodeck_action.llm.cassette.entries import Entries, shorten_text
+from holodeck_action.llm.outcomes import is_refusal, is_storable
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.text.redaction import Redactor
 
 MOST_ENTRIES = 2_000
-"""Recorded requests that are compared with a missing one."""
+"""Maximum number of recorded requests that are compared with a request that is not recorded."""
 MOST_EXPLAINED = 20
-"""Misses of a run that are explained; a cassette of another suite would miss with every call."""
+"""Maximum number of cassette misses that a run explains. With the cassette of another suite every call is a miss."""
 _MOST_LINES = 5
 _AROUND = 30
-"""Characters shown before and after the first difference of two texts."""
+"""Characters shown before and after the first difference between two strings."""
 
 
-class Misses:
-    """Explains misses of one folder; it is read at the first one."""
+class MissExplainer:
+    """Explains why a cassette folder has no answer to a request. The folder is read at the first explanation."""
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
@@ -47,19 +46,19 @@ class Misses:
         self._explained = 0
 
     def explain(self, request: dict[str, Any]) -> str:
-        """Return one sentence for a request (see `parts_of`) that no entry answers."""
+        """Return a sentence that says how a request (see `key_parts`) differs from the closest recorded one."""
         folder = self._entries.folder
         start = f"no recorded answer for this call in {folder}"
-        way_out = "record again, or replay what was recorded"
+        way_out = "record again, or replay the recorded suite"
         if self._explained >= MOST_EXPLAINED:
             return f"{start}; {way_out}"
         self._explained += 1
         if self._known is None:
             self._known = [(place, _leaves(stored)) for place, stored in self._entries.requests(MOST_ENTRIES)]
         if not self._known:
-            return f"{start}, which holds none at all; {way_out}"
+            return f"{start}, which is empty; {way_out}"
         wanted = _leaves(request)
-        place, closest = max(self._known, key=lambda item: _likeness(item[1], wanted))
+        place, closest = max(self._known, key=lambda item: _similarity(item[1], wanted))
         lines = differences(closest, wanted)
         more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
         what = "; ".join(lines[:_MOST_LINES]) + more if lines else "it differs only in a part that is not stored"
@@ -69,10 +68,10 @@ class Misses:
 _NONE = object()
 
 
-def _likeness(recorded: dict[str, Any], asked: dict[str, Any]) -> tuple[int, float]:
-    """Return how many places are equal, then how much of the differing texts is."""
+def _similarity(recorded: dict[str, Any], requested: dict[str, Any]) -> tuple[int, float]:
+    """Return the number of equal values, and the similarity of the differing strings."""
     same, parts = 0, 0.0
-    for path, value in asked.items():
+    for path, value in requested.items():
         other = recorded.get(path, _NONE)
         if other == value:
             same += 1
@@ -82,23 +81,23 @@ def _likeness(recorded: dict[str, Any], asked: dict[str, Any]) -> tuple[int, flo
     return same, parts
 
 
-def differences(recorded: dict[str, Any], asked: dict[str, Any]) -> list[str]:
-    """Return how two flattened requests differ, a piece for each place, in the order of the request."""
+def differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[str]:
+    """Return one description per value that differs between two flattened requests, in the order of the request."""
     lines = []
-    for path in [*asked, *(path for path in recorded if path not in asked)]:
-        before, after = recorded.get(path, _NONE), asked.get(path, _NONE)
+    for path in [*requested, *(path for path in recorded if path not in requested)]:
+        before, after = recorded.get(path, _NONE), requested.get(path, _NONE)
         if before is _NONE or after is _NONE or before != after or type(before) is not type(after):
-            lines.append(f"{path}: {_pair(before, after)}")
+            lines.append(f"{path}: {_describe_change(before, after)}")
     return lines
 
 
-def _pair(before: Any, after: Any) -> str:
+def _describe_change(before: Any, after: Any) -> str:
     if not (isinstance(before, str) and isinstance(after, str)):
-        return f"{_shown(before)} → {_shown(after)}"
+        return f"{_format_value(before)} → {_format_value(after)}"
     at = _first_difference(before, after)
     start, end = max(0, at - _AROUND), at + _AROUND
     where = f" (from character {at + 1} of {len(before)})" if max(len(before), len(after)) > 2 * _AROUND else ""
-    return f"{_cut(before, start, end)} → {_cut(after, start, end)}{where}"
+    return f"{_excerpt(before, start, end)} → {_excerpt(after, start, end)}{where}"
 
 
 def _first_difference(one: str, other: str) -> int:
@@ -106,22 +105,22 @@ def _first_difference(one: str, other: str) -> int:
     return next((index for index in range(shorter) if one[index] != other[index]), shorter)
 
 
-def _cut(text: str, start: int, end: int) -> str:
+def _excerpt(text: str, start: int, end: int) -> str:
     return f"{'…' if start else ''}{text[start:end]!r}{'…' if end < len(text) else ''}"
 
 
-def _shown(value: Any) -> str:
-    return "nothing" if value is _NONE else _cut(value if isinstance(value, str) else repr(value), 0, 2 * _AROUND)
+def _format_value(value: Any) -> str:
+    return "nothing" if value is _NONE else _excerpt(value if isinstance(value, str) else repr(value), 0, 2 * _AROUND)
 
 
 def _leaves(value: Any, path: str = "") -> dict[str, Any]:
-    """Flatten a request: `body.messages[1].content` and the like to the values there."""
+    """Flatten a request to a mapping from paths such as `body.messages[1].content` to values."""
     if isinstance(value, dict) and value:
         parts = [(f"{path}.{name}" if path else str(name), item) for name, item in value.items()]
     elif isinstance(value, list | tuple) and value:
         parts = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
     else:
-        return {path: shortened_text(value) if isinstance(value, str) else value}
+        return {path: shorten_text(value) if isinstance(value, str) else value}
     leaves: dict[str, Any] = {}
     for name, item in parts:
         leaves.update(_leaves(item, name))
@@ -140,22 +139,22 @@ _IDLE = frozenset(
         "keep_alive",
     }
 )
-"""Fields of a request's body that cannot change the answer."""
+"""Fields of a request body that cannot change the answer, so that keys ignore them."""
 _INVENTED = re.compile(r"pyd_ai_[0-9a-zA-Z_-]+")
 _PLAIN = re.compile(
     r"https?://(?!.*xn--)[\w.-]+(?::\d+)?(?:/(?!\.)[\w.~%-]*)+(?:\?[\w.~%=&-]*)?", re.ASCII | re.IGNORECASE
 )
-"""Addresses of which each part stands as it is written."""
+"""Matches URLs without characters that a URL parser would normalise."""
 
 
 @lru_cache(maxsize=256)
-def _place(url: str) -> tuple[str, str]:
-    """Return host and path of an address, which tell services apart, and its query."""
+def _split_url(url: str) -> tuple[str, str]:
+    """Return host and path of a URL, which identify the service, and its query."""
     if _PLAIN.fullmatch(url):
         parts = urlsplit(url)
         host, path, query = parts.hostname or "", unquote(parts.path), parts.query
     else:
-        # Hosts of other scripts and paths with dots, as the library sends them.
+        # Internationalised hosts and paths with dots are normalised as the library does it.
         import httpx2
 
         read = httpx2.URL(url)
@@ -163,9 +162,9 @@ def _place(url: str) -> tuple[str, str]:
     return ("localhost" if is_loopback(host) else host) + path, query
 
 
-def parts_of(call: Call, redactor: Redactor) -> dict[str, Any]:
-    """Return what a call's key is made of, as JSON values without secrets."""
-    endpoint, query = _place(call.request.url)
+def key_parts(call: Call, redactor: Redactor) -> dict[str, Any]:
+    """Return the parts of a call's cache key as JSON values without secrets."""
+    endpoint, query = _split_url(call.request.url)
     document = call.request.document
     if isinstance(document, dict):
         document = {name: value for name, value in document.items() if name not in _IDLE}
@@ -180,13 +179,13 @@ def parts_of(call: Call, redactor: Redactor) -> dict[str, Any]:
         "body": redactor.value(document),
     }
     if call.context.sample:
-        # Left out for the first, so that a panel's first answer is the one that a lone judge gave.
+        # Omitted for the first sample, so that a panel's first answer has the same key as a single judge's.
         parts["sample"] = call.context.sample
     return parts
 
 
-def key_of(parts: dict[str, Any]) -> str:
-    """Return the key: 40 hexadecimal digits of the parts' SHA-256."""
+def make_key(parts: dict[str, Any]) -> str:
+    """Return the cache key: 40 hexadecimal digits of the SHA-256 of the parts."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     if "pyd_ai_" in text:
         numbers: dict[str, int] = {}
@@ -195,43 +194,43 @@ def key_of(parts: dict[str, Any]) -> str:
 
 
 Store = Callable[[Call, dict[str, Any]], Awaitable[Answer]]
-"""Takes a call and what its key is made of."""
+"""A link that also receives the parts of the call's cache key (see `key_parts`)."""
 
 
 class Keys:
-    """The link that gives every call its key; without it equal calls are not known to be equal."""
+    """The link that sets the cache key of every call. Two calls are equal if their keys are equal."""
 
     def __init__(self, store: Store, redactor: Redactor, *, kept: bool) -> None:
-        """Prepare.
+        """Create the link.
 
         Args:
-            store: what answers.
+            store: the next link.
             redactor: masks secrets.
-            kept: whether answers are found by it later; else it only tells that calls under way are the same.
+            kept: whether answers are stored under the key; otherwise it only identifies equal calls in progress.
         """
         self._store = store
         self._redactor = redactor
         self._kept = kept
 
     async def __call__(self, call: Call) -> Answer:
-        """Set the key and hand on."""
+        """Set the key and pass the call on."""
         if not self._kept:
-            call.key = _key_under_way(call)
+            call.key = _pending_key(call)
             return await self._store(call, {})
-        parts = parts_of(call, self._redactor)
-        call.key = key_of(parts)
+        parts = key_parts(call, self._redactor)
+        call.key = make_key(parts)
         return await self._store(call, parts)
 
 
-def _key_under_way(call: Call) -> str:
-    """Return what calls to one address have in common that say the same to the letter."""
+def _pending_key(call: Call) -> str:
+    """Return a key that identifies equal requests to the same URL among calls in progress."""
     request, context = call.request, call.context
     said = f"{call.account.provider} {request.url} {context.repeat} {context.sample} ".encode()
     return hashlib.sha256(said + request.content).hexdigest()
 
 
 class Live:
-    """Without a recording; with a cache when a folder is given."""
+    """Calls the model. If there is a cache, its answer is used instead when it has one."""
 
     def __init__(
         self, next_link: Link, cache: Entries | None, ttl_s: float | None, now: Callable[[], datetime]
@@ -243,18 +242,18 @@ class Live:
         self.trouble: str | None = None
 
     async def __call__(self, call: Call, parts: dict[str, Any]) -> Answer:
-        """Answer from the cache, else ask and keep."""
+        """Answer from the cache; otherwise call the model and store the answer."""
         if self._cache is None:
             return await self.next_link(call)
         try:
             entry = self._cache.read(call.key)
         except WireError as error:
-            # A cache is a saving, not a proof: what it cannot give is asked for.
+            # An unreadable cache entry must not fail the run: the model is called instead.
             self.trouble, entry = error.message, None
         if entry is not None and (self._ttl is None or self._now() - entry.recorded_at < self._ttl):
             return entry.answer
         answer = await self.next_link(call)
-        if kept(answer) and not refused(answer) and not answer.cached:
+        if is_storable(answer) and not is_refusal(answer) and not answer.cached:
             try:
                 self._cache.write(call.key, parts, answer, self._now())
             except WireError as error:
@@ -263,9 +262,9 @@ class Live:
 
 
 class Recorder:
-    """Stores every answer; a call that was recorded in this run before gets the same answer again.
+    """Stores every answer. A call that was already recorded in this run gets the recorded answer again.
 
-    Without that a second, different answer would replace the first, and the replay could not show what the run saw.
+    A second, different answer would replace the first, and the replay could not repeat the run.
     """
 
     def __init__(self, source: Live, entries: Entries, now: Callable[[], datetime]) -> None:
@@ -275,32 +274,32 @@ class Recorder:
         self._recorded: set[str] = set()
 
     async def __call__(self, call: Call, parts: dict[str, Any]) -> Answer:
-        """Ask and store.
+        """Call the model and store the answer.
 
         Raises:
-            WireError: `cassette_unwritable`, `cassette_unreadable`; whatever asking raises.
+            WireError: `cassette_unwritable`, `cassette_unreadable`, or an error of the call.
         """
         if call.key in self._recorded:
             entry = self._entries.read(call.key)
             if entry is not None:
                 return entry.answer
         answer = await self._source(call, parts)
-        # Of calls that shared one answer the first to come back stores it.
-        if kept(answer) and call.key not in self._recorded:
+        # If several calls shared one answer, the first one stores it.
+        if is_storable(answer) and call.key not in self._recorded:
             self._entries.write(call.key, parts, answer, self._now())
             self._recorded.add(call.key)
         return answer
 
 
 class Replay:
-    """Answers from a recording only: nothing is sent."""
+    """Answers calls from a recording; no request is sent."""
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
-        self._misses = Misses(entries)
+        self._misses = MissExplainer(entries)
 
     async def __call__(self, call: Call, parts: dict[str, Any]) -> Answer:
-        """Answer with what was recorded.
+        """Return the recorded answer.
 
         Raises:
             WireError: `cassette_miss`, `cassette_unreadable`.

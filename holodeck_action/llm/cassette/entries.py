@@ -1,4 +1,4 @@
-"""Recorded answers as documents, free of secrets."""
+"""Recorded calls as JSON documents without secrets."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from holodeck_action.text.redaction import Redactor
 _PIECES = frozenset(
     {"text", "thinking", "partial_json", "content", "arguments", "refusal", "reasoning", "reasoning_content"}
 )
-"""Fields whose values, event by event, make up one text."""
+"""Fields whose values are pieces of one string, spread over the events of a stream."""
 
 
-def without_secrets(body: str, redactor: Redactor) -> str:
-    """Return the body of a stream of events (SSE, or one JSON value per line) without secrets.
+def redact_events(body: str, redactor: Redactor) -> str:
+    """Return the body of an event stream (SSE, or one JSON value per line) without secrets.
 
-    Where the pieces of a text hold a secret together, the text without it stands in the first of them and the others
-    are empty. Events without one stay as they are, to the letter.
+    If a secret is spread over several events, the first of them receives the whole redacted text, and the text of the
+    others becomes empty. Other events stay unchanged.
     """
     lines = body.split("\n")
-    events = {number: event for number, line in enumerate(lines) if (event := _event(line)) is not None}
+    events = {number: event for number, line in enumerate(lines) if (event := _parse_event(line)) is not None}
     texts: defaultdict[tuple[Any, ...], list[tuple[int, dict[str, Any], str]]] = defaultdict(list)
     for number, event in events.items():
         try:
-            pieces = list(_pieces(event, (event.get("index"),)))
+            pieces = list(_text_pieces(event, (event.get("index"),)))
         except RecursionError:
-            # No event of a provider is that deep; whole secrets in it are found all the same.
+            # No provider sends events this deep; secrets within one event are still redacted below.
             continue
         for path, holder, name in pieces:
             texts[path].append((number, holder, name))
@@ -59,7 +59,7 @@ def without_secrets(body: str, redactor: Redactor) -> str:
     return redactor.text("\n".join(lines))
 
 
-def _event(line: str) -> dict[str, Any] | None:
+def _parse_event(line: str) -> dict[str, Any] | None:
     try:
         event = parse_json(line.removeprefix("data:"))
     except ValueError:
@@ -67,31 +67,35 @@ def _event(line: str) -> dict[str, Any] | None:
     return event if isinstance(event, dict) else None
 
 
-def _pieces(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:
-    """Yield where texts stand in an event: the place by which pieces of one text are known, the mapping, the name."""
+def _text_pieces(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:
+    """Yield each piece of text in an event: a path that all pieces of the same string share, the mapping that contains
+    the piece, and its key in the mapping.
+    """
     if isinstance(value, list):
         for position, item in enumerate(value):
-            # Several choices or calls in one event say which they are; their order need not.
+            # Choices and calls are identified by `index`; their order within an event may vary.
             index = item.get("index", position) if isinstance(item, Mapping) else position
-            yield from _pieces(item, (*path, index))
+            yield from _text_pieces(item, (*path, index))
     elif isinstance(value, dict):
         for name, item in value.items():
             if isinstance(item, str):
                 if name in _PIECES:
                     yield (*path, name), value, name
             else:
-                yield from _pieces(item, (*path, name))
+                yield from _text_pieces(item, (*path, name))
 
 
 FORMAT = 1
 _LONGEST_TEXT = 20_000
-"""Characters of one text of a stored request, which is there to be read and compared; images are longer."""
-_NONE_OF_OURS = "it is no recorded call of this version"
+"""Maximum characters of one string in a stored request. Longer strings, such as images, are replaced by their beginning
+and digest, because requests are only read and compared.
+"""
+_NONE_OF_OURS = "it is not a recorded call of this version"
 _KEPT_HEADERS = ("content-type", "retry-after")
 
 
 class Entry(Struct, frozen=True):
-    """A recorded call: what was asked (see `cassette.parts_of`), what came back, when."""
+    """A recorded call: its request (see `cassette.key_parts`), the answer, and the time of recording."""
 
     request: dict[str, Any]
     answer: Answer
@@ -99,20 +103,20 @@ class Entry(Struct, frozen=True):
 
 
 class Entries:
-    """Recorded calls by key."""
+    """Recorded calls by cache key."""
 
     def __init__(self, documents: Documents, redactor: Redactor) -> None:
-        """Prepare; nothing is read or made."""
+        """Create the instance; no file is read or created yet."""
         self.documents = documents
         self._redactor = redactor
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
+        """The folder of the recorded calls."""
         return self.documents.folder
 
     def read(self, key: str) -> Entry | None:
-        """Return the entry of a key, None when there is none.
+        """Return the entry of a key; None if the key has no entry.
 
         Raises:
             WireError: `cassette_unreadable`.
@@ -120,23 +124,25 @@ class Entries:
         try:
             data = self.documents.read(key)
         except OSError as error:
-            raise _unreadable(self.documents.place(key), error.strerror or type(error).__name__) from None
+            raise _unreadable_error(
+                self.documents.describe_location(key), error.strerror or type(error).__name__
+            ) from None
         except DamagedError as error:
-            raise _unreadable(error.place, _NONE_OF_OURS) from None
+            raise _unreadable_error(error.place, _NONE_OF_OURS) from None
         if data is None:
             return None
         try:
-            return data.parse(_entry)
+            return data.parse(_parse_entry)
         except ForeignError:
-            raise _unreadable(self.documents.place(key), _NONE_OF_OURS) from None
+            raise _unreadable_error(self.documents.describe_location(key), _NONE_OF_OURS) from None
 
     def digest(self, key: str) -> str | None:
-        """Return the SHA-256 of the entry of a key as it is stored, in hex; None where there is none to be read."""
+        """Return the SHA-256 (hex) of a key's stored entry; None if it is missing or unreadable."""
         try:
             data = self.documents.read(key)
         except (OSError, DamagedError):
             return None
-        # Git may have changed the end of a line.
+        # Git may have changed the line ending.
         return None if data is None else data.parse(lambda line: hashlib.sha256(line.rstrip(b"\r\n")).hexdigest())
 
     def write(self, key: str, request: dict[str, Any], answer: Answer, now: datetime) -> None:
@@ -146,14 +152,14 @@ class Entries:
             WireError: `cassette_unwritable`.
         """
         if isinstance(answer.payload, list) or answer.payload is None:
-            body: dict[str, Any] = {"text": without_secrets(answer.body.decode("utf-8", "replace"), self._redactor)}
+            body: dict[str, Any] = {"text": redact_events(answer.body.decode("utf-8", "replace"), self._redactor)}
         else:
             body = {"json": self._redactor.value(answer.payload)}
         headers = {name: self._redactor.text(value) for name in _KEPT_HEADERS if (value := header(answer, name))}
         document = {
             "format": FORMAT,
             "recorded_at": now.isoformat(timespec="seconds"),
-            "request": _shortened(request),
+            "request": _shorten(request),
             "response": {"status": answer.status, "latency_s": round(answer.latency_s, 4), "headers": headers, **body},
         }
         try:
@@ -164,7 +170,9 @@ class Entries:
             raise WireError(message, "cassette_unwritable") from None
 
     def requests(self, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield place and request of up to `most` entries, by key; documents that are none are omitted."""
+        """Yield the location and request of up to `most` entries, in the order of their keys; invalid entries are
+        skipped.
+        """
         for key in islice(self.documents.keys(), most):
             try:
                 data = self.documents.read(key)
@@ -172,32 +180,32 @@ class Entries:
             except (OSError, ForeignError):
                 continue
             if isinstance(request, dict):
-                yield self.documents.place(key), request
+                yield self.documents.describe_location(key), request
 
     def close(self) -> None:
-        """Bring what was written into order."""
+        """Finish writing; see `Documents.close`."""
         self.documents.close()
 
 
-def shortened_text(text: str) -> str:
-    """Return a text as a stored request holds it: whole, or its beginning and digest."""
+def shorten_text(text: str) -> str:
+    """Return a string unchanged, or its beginning and digest if it is too long to store."""
     if len(text) <= _LONGEST_TEXT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{text[:200]}… ({len(text)} characters, sha256:{digest})"
 
 
-def _shortened(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     if isinstance(value, str):
-        return shortened_text(value)
+        return shorten_text(value)
     if isinstance(value, dict):
-        return {key: _shortened(item) for key, item in value.items()}
+        return {key: _shorten(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_shortened(item) for item in value]
+        return [_shorten(item) for item in value]
     return value
 
 
-def _entry(data: bytes) -> Entry:
+def _parse_entry(data: bytes) -> Entry:
     document = parse_document(data)
     if document["format"] != FORMAT:
         raise ValueError
@@ -217,7 +225,7 @@ def _entry(data: bytes) -> Entry:
     return Entry(dict(request), Answer(status, headers, body, payload, latency, cached=True), at)
 
 
-def _unreadable(place: str, reason: str) -> WireError:
+def _unreadable_error(place: str, reason: str) -> WireError:
     return WireError(
         f"the recorded answer {place} cannot be read ({reason}); delete it there and record it again",
         "cassette_unreadable",

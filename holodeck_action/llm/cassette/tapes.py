@@ -1,8 +1,8 @@
-"""JSON documents found by key: lines of one file for a recording, a file each for a cache.
+"""Storage of JSON documents by key: one file of lines for a recording, one file per document for a cache.
 
-A recording is kept in Git and written by few: lines are appended as they come, and sorted by key at the end, so that
-equal recordings have equal bytes and what changed is one line. A cache is shared by runs that read and replace at the
-same time, and grows: a file is replaced in one step, for which nobody waits and nothing else is written.
+A recording is committed to Git and has few writers. Its lines are appended, and sorted by key at the end, so that equal
+recordings have equal bytes and a changed entry changes one line. A cache is shared by concurrent runs and grows: each
+file is replaced atomically, without locks.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from holodeck_action.record.disk import UNSYNCED_DISK, open_folder, open_kept, write_atomically
+from holodeck_action.record.disk import UNSYNCED_DISK, open_existing, open_folder, write_atomically
 from holodeck_action.text.foreign import Foreign, bounded_lines, open_file, read_file
 from holodeck_action.text.json_values import parse_json
 
 _KEY = b'{"key":"'
 _LONGEST_KEY = 64
-"""Characters of a key: hexadecimal digits of a digest."""
+"""Maximum characters of a key, the hexadecimal digits of a digest."""
 _MOST_BYTES = 256_000_000
-"""Bytes of a document."""
+"""Maximum bytes of a document."""
 
 
 class DamagedError(Exception):
-    """A document that is asked for may stand in a line that cannot be read.
+    """The requested document was not found, but may be on a line that cannot be read.
 
     Attributes:
-        place: the line.
+        place: path of the file with the number of the line, for messages.
     """
 
     def __init__(self, place: str) -> None:
@@ -38,62 +38,62 @@ class DamagedError(Exception):
 
 
 class Documents(Protocol):
-    """JSON objects by key."""
+    """JSON objects stored by key."""
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
+        """The folder of the documents."""
         ...
 
     @property
-    def empty(self) -> bool:
-        """Whether there are none."""
+    def is_empty(self) -> bool:
+        """Whether there are no documents."""
         ...
 
-    def place(self, key: str) -> str:
-        """Return where a document is, for messages."""
+    def describe_location(self, key: str) -> str:
+        """Return the path of a document's file, with its line if there is one, for messages."""
         ...
 
     def read(self, key: str) -> Foreign | None:
-        """Return a document, None when there is none; see `parse_document`.
+        """Return the document of a key; None if the key has no document. See `parse_document`.
 
         Raises:
-            OSError: it cannot be read.
-            DamagedError: it may stand in a line that cannot be read.
+            OSError: the document cannot be read.
+            DamagedError: the document may be on a line that cannot be read.
         """
         ...
 
     def write(self, key: str, document: str) -> None:
-        """Store a document, a JSON object on one line, in the place of an earlier one.
+        """Store a document, a JSON object on one line; it replaces an earlier document with the same key.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the document cannot be written.
         """
         ...
 
     def keys(self) -> Iterator[str]:
-        """Yield the keys in their order."""
+        """Yield the keys in sorted order."""
         ...
 
     def close(self) -> None:
-        """Bring what was written into order."""
+        """Finish writing; a storage that is kept in order is sorted now."""
         ...
 
 
 class Files:
-    """Documents as files `KEY.json` of a folder, each replaced in one step."""
+    """Documents as files `KEY.json` in a folder; each file is replaced atomically."""
 
     def __init__(self, folder: Path) -> None:
-        """Prepare; nothing is read or made."""
+        """Create the instance; no file is read or created yet."""
         self.folder = folder
 
     @property
-    def empty(self) -> bool:
-        """Whether there are none."""
+    def is_empty(self) -> bool:
+        """Whether there are no documents."""
         return next(self.folder.glob("*.json"), None) is None
 
-    def place(self, key: str) -> str:
-        """Return the path of a document's file."""
+    def describe_location(self, key: str) -> str:
+        """Return the path of a document's file, for messages."""
         return str(self.path(key))
 
     def path(self, key: str) -> Path:
@@ -101,40 +101,41 @@ class Files:
         return self.folder / f"{key}.json"
 
     def read(self, key: str) -> Foreign | None:
-        """Return a document, None when there is none; see `Documents.read`."""
+        """Return the document of a key; None if the key has no document. See `Documents.read`."""
         try:
             return read_file(self.path(key), _MOST_BYTES)
         except FileNotFoundError:
             return None
 
     def write(self, key: str, document: str) -> None:
-        """Store a document in the place of an earlier one; see `Documents.write`."""
+        """Store a document; it replaces an earlier document with the same key. See `Documents.write`."""
         path = self.path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, [_line(document)], disk=UNSYNCED_DISK)
+        write_atomically(path, [_encode_line(document)], disk=UNSYNCED_DISK)
 
     def keys(self) -> Iterator[str]:
-        """Yield the keys in their order."""
+        """Yield the keys in sorted order."""
         with suppress(OSError):
             yield from sorted(path.stem for path in self.folder.glob("*.json"))
 
     def close(self) -> None:
-        """Do nothing: every file is in order."""
+        """Do nothing: every file is complete as soon as it is written."""
 
 
 class Tape:
-    """Documents as lines of one file, found by an index of their places that is made of the file.
+    """Documents as lines of one file, with an index of the lines' positions.
 
-    The last line of a key counts. A last line that breaks off was being written when its process was killed: it is
-    none. Several processes may write at a time. Files of a folder, which earlier versions wrote, are read as well.
+    If several lines have the same key, the last one is valid. An incomplete line at the end of the file is ignored,
+    because its writer was killed. Several processes may write at the same time. Documents that earlier versions stored
+    as files of a folder are read too.
     """
 
     def __init__(self, path: Path, earlier: Path) -> None:
-        """Prepare; nothing is read or made.
+        """Create the instance; no file is read or created yet.
 
         Args:
-            path: the file of lines.
-            earlier: folder of files that are read where no line has the key.
+            path: path of the file.
+            earlier: folder with one file per document, which is searched for keys that have no line in the file.
         """
         self._path = path
         self._earlier = Files(earlier)
@@ -147,58 +148,63 @@ class Tape:
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
+        """The folder of the file."""
         return self._path.parent
 
     @property
-    def empty(self) -> bool:
-        """Whether there are none."""
-        self._look()
-        return not self._index and self._earlier.empty
+    def is_empty(self) -> bool:
+        """Whether there are no documents."""
+        self._update_index()
+        return not self._index and self._earlier.is_empty
 
-    def place(self, key: str) -> str:
-        """Return the line of a document."""
+    def describe_location(self, key: str) -> str:
+        """Return the file and line number of a document, for messages."""
         found = self._index.get(key)
-        return self._earlier.place(key) if found is None else self._where(found[2])
+        return self._earlier.describe_location(key) if found is None else self._describe_line(found[2])
 
     def read(self, key: str) -> Foreign | None:
-        """Return a document, None when there is none; see `Documents.read`."""
+        """Return the document of a key; None if the key has no document. See `Documents.read`."""
         if key not in self._index:
-            self._look()
+            self._update_index()
         found = self._index.get(key)
         if found is not None:
             assert self._file is not None
             return Foreign(os.pread(self._file.fileno(), found[1], found[0]))
         document = self._earlier.read(key)
         if document is None and self._damaged is not None:
-            raise DamagedError(self._where(self._damaged))
+            raise DamagedError(self._describe_line(self._damaged))
         return document
 
     def write(self, key: str, document: str) -> None:
-        """Append a document, which counts from now on; see `Documents.write`."""
-        line = _line(f'{{"key":"{key}",{document[1:]}')
+        """Append a document, which replaces earlier documents with the same key. See `Documents.write`."""
+        line = _encode_line(f'{{"key":"{key}",{document[1:]}')
         if not self._written:
             self.folder.mkdir(parents=True, exist_ok=True)
-        with self._alone(), open_kept(self._path, create=True) as file:
-            _mend(file)
+        with self._lock(), open_existing(self._path, create=True) as file:
+            _repair_last_line(file)
             file.seek(0, os.SEEK_END)
             file.write(line)
         self._written.add(key)
         self._index.pop(key, None)
 
     def keys(self) -> Iterator[str]:
-        """Yield the keys in their order."""
+        """Yield the keys in sorted order."""
         with suppress(OSError):
-            self._look()
+            self._update_index()
         yield from sorted({*self._index, *self._earlier.keys()})
 
     def close(self) -> None:
-        """Sort what was written by key, each once, and delete earlier files in whose place it is."""
-        # As it is, it can be read as well.
+        """Sort the file by key, keep only the last line of each key, and delete single-document files whose key has a
+        line.
+        """
+        # An unsorted file is readable too, so errors are ignored.
         with suppress(OSError):
             if self._written:
-                with self._alone():
-                    self._look()
+                with self._lock():
+                    # We hold the lock, so the file is left over from a killed process.
+                    for leftover in self.folder.glob(f".{self._path.name}.*"):
+                        leftover.unlink(missing_ok=True)
+                    self._update_index()
                     places = [self._index[key] for key in sorted(self._index)]
                     file = self._file
                     assert file is not None
@@ -207,26 +213,26 @@ class Tape:
                 for key in self._written:
                     self._earlier.path(key).unlink(missing_ok=True)
         self._written.clear()
-        self._forget()
+        self._reset_index()
 
-    def _where(self, number: int) -> str:
+    def _describe_line(self, number: int) -> str:
         return f"line {number} of {self._path}"
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Hold off other processes that write; the file itself may be replaced."""
+    def _lock(self) -> Iterator[None]:
+        """Lock out other writing processes. The lock is on the folder, because the file may be replaced."""
         with open_folder(self.folder) as handle:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
 
-    def _forget(self) -> None:
+    def _reset_index(self) -> None:
         if self._file is not None:
             self._file.close()
         self._file = None
         self._index, self._end, self._lines, self._damaged = {}, 0, 0, None
 
-    def _look(self) -> None:
-        """Bring the index up to date with what this process and others have written.
+    def _update_index(self) -> None:
+        """Add lines that this process or others have written to the index.
 
         Raises:
             OSError: the file cannot be read.
@@ -236,46 +242,46 @@ class Tape:
         except FileNotFoundError:
             return
         if self._file is None or not os.path.samestat(now, os.fstat(self._file.fileno())):
-            self._forget()
+            self._reset_index()
             self._file = open_file(self._path, None)
         if now.st_size <= self._end:
             return
         self._file.seek(self._end)
         for line in bounded_lines(self._file, _MOST_BYTES):
             ended = line.endswith(b"\n")
-            if not ended and not _whole(line):
+            if not ended and not _is_complete(line):
                 break
-            key = _key(line)
+            key = _key_of_line(line)
             if key is not None:
                 self._index[key] = (self._end, len(line), self._lines + 1)
             elif line.strip() and self._damaged is None:
                 self._damaged = self._lines + 1
             if not ended:
-                # An editor has left the end out: whoever writes next adds it.
+                # An editor removed the last line end; the next writer adds it.
                 break
             self._lines += 1
             self._end += len(line)
 
 
 def parse_document(data: bytes) -> dict[str, Any]:
-    """Return what a document holds.
+    """Return the JSON object of a document.
 
     Raises:
-        ValueError: it is no JSON object.
+        ValueError: the document is not a JSON object.
     """
-    # Answers are kept as they came: with halves of characters, and with numbers that are none.
+    # Answers are stored unchanged, so they may contain lone surrogates, NaN and infinity.
     found = parse_json(data.decode("utf-8", "surrogatepass"), constants=True)
     if not isinstance(found, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     return found
 
 
-def _line(document: str) -> bytes:
+def _encode_line(document: str) -> bytes:
     return document.encode("utf-8", "surrogatepass") + b"\n"
 
 
-def _key(line: bytes) -> str | None:
-    """Return the key of a line; None where it has none. Lines as they are written are not parsed."""
+def _key_of_line(line: bytes) -> str | None:
+    """Return the key of a line; None if it has no key. Lines written by this module need not be parsed as JSON."""
     if line.startswith(_KEY):
         key = line[len(_KEY) : len(_KEY) + _LONGEST_KEY + 1].partition(b'"')[0]
         if key.isalnum():
@@ -287,8 +293,8 @@ def _key(line: bytes) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _whole(line: bytes) -> bool:
-    """Tell whether a line that is not ended is a document all the same."""
+def _is_complete(line: bytes) -> bool:
+    """Return whether a line without a line break is a complete document."""
     try:
         parse_document(line)
     except ValueError:
@@ -296,8 +302,8 @@ def _whole(line: bytes) -> bool:
     return True
 
 
-def _mend(file: BinaryIO) -> None:
-    """End a last line that breaks off: where it is no document, it is cut off."""
+def _repair_last_line(file: BinaryIO) -> None:
+    """Add a missing line break to the last line, or remove the line if it is not a complete document."""
     size = file.seek(0, os.SEEK_END)
     if not size:
         return
@@ -305,9 +311,9 @@ def _mend(file: BinaryIO) -> None:
     if file.read(1) == b"\n":
         return
     file.seek(0)
-    # Seldom: after a process was killed, or after an editor.
+    # Rare: only after a killed process or an editor.
     last = file.read().rpartition(b"\n")[2]
-    if _whole(last):
+    if _is_complete(last):
         file.write(b"\n")
     else:
         file.truncate(size - len(last))

@@ -1,1 +1,1 @@
-"""How each interface writes a conversation and its answers as JSON."""
+"""Codecs: translation of conversations and answers to and from the JSON of each provider's API."""

@@ -1,4 +1,4 @@
-"""Anthropic's messages."""
+"""Codec for Anthropic's Messages API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from holodeck_action.llm.codecs.anthropic_schemas import answer_schema, tool_schema
-from holodeck_action.llm.codecs.codec import BrokenAnswerError, Outgoing, arguments, mapping, text_at
+from holodeck_action.llm.codecs.codec import (
+    BrokenAnswerError,
+    ProviderRequest,
+    parse_arguments,
+    require_mapping,
+    require_text,
+)
 from holodeck_action.llm.messages import (
     AnswerSchema,
     Finish,
@@ -37,31 +43,33 @@ _FINISH: Mapping[str, Finish] = {
     "refusal": "content_filter",
 }
 _MOST_AT_ONCE = 21_333
-"""Tokens of an answer that is not streamed: a longer one could take longer than connections are kept."""
+"""Maximum tokens of an answer that is not streamed; a longer one may outlast the connection."""
 _BESIDE_THINKING = 4096
-"""Tokens for the answer itself where the suite limits only the thinking."""
+"""Maximum tokens of the answer if the suite limits only the tokens for thinking."""
 _FORGETTING_BETA = "thinking-binding-controls-2026-08-01"
 _FORGETTING = {"prefix_mismatch_behavior": "drop_block"}
 _BOUND = "The block is bound to a different conversation"
-"""How the service refuses a thought of another conversation, as the answer of a stand-in is to the model."""
+"""Part of the error message with which the service refuses thoughts from another conversation, such as thoughts of a
+fallback model.
+"""
 _HIDDEN = "redacted_thinking"
 
 
 class AnthropicMessages:
-    """One model of Anthropic."""
+    """The codec of one Anthropic model."""
 
     def __init__(self, name: str, known: KnownModel) -> None:
-        """Prepare.
+        """Create the codec.
 
         Args:
-            name: the model, as it is sent.
-            known: what is known about it.
+            name: the model's name in requests.
+            known: features of the model.
         """
         self.known = known
         self._name = name
 
     def offer(self, tools: Sequence[ToolDefinition], answer: AnswerSchema | None) -> Mapping[str, Any]:
-        """Return the fields for tools and the answer's schema (see `Codec.offer`)."""
+        """Return the request fields for tools and the answer's schema (see `Codec.offer`)."""
         fields: dict[str, Any] = {}
         if tools:
             fields["tools"] = [
@@ -77,16 +85,16 @@ class AnthropicMessages:
             fields["format"] = {"type": "json_schema", "schema": answer_schema(answer.schema)}
         return fields
 
-    def outgoing(
+    def build_request(
         self, messages: Sequence[Message], settings: Mapping[str, Any], offered: Mapping[str, Any]
-    ) -> Outgoing:
-        """Return the request (see `Codec.outgoing`)."""
+    ) -> ProviderRequest:
+        """Return the request (see `Codec.build_request`)."""
         instructions = instructions_of(messages)
-        limit, streams = self._limit(settings)
+        limit, streams = self._token_limit(settings)
         body: dict[str, Any] = {"max_tokens": limit}
         if instructions is not None:
             body["system"] = [{"type": "text", "text": instructions}]
-        body |= {"messages": list(_turns(messages)), "model": self._name}
+        body |= {"messages": list(_format_messages(messages)), "model": self._name}
         body |= {name: offered[name] for name in ("tools", "tool_choice") if name in offered}
         config = {"format": offered.get("format"), "effort": settings.get("effort")}
         if any(config.values()):
@@ -99,48 +107,59 @@ class AnthropicMessages:
                 body[name] = settings[name]
         body |= settings.get("extra_body", {})
         betas = settings.get("betas", ())
-        out = Outgoing(body, {"anthropic-beta": ",".join(sorted(betas))} if betas else {})
+        out = ProviderRequest(body, {"anthropic-beta": ",".join(sorted(betas))} if betas else {})
         forgetting = any(isinstance(message, Reply) and message.forgot for message in messages)
-        return (self._forgetting(out) if forgetting else None) or out
+        return (self._with_thought_dropping(out) if forgetting else None) or out
 
     def read(self, payload: Any) -> Reply:
-        """Return an answer (see `Codec.read`)."""
-        answer = joined(payload) if isinstance(payload, list) else mapping(payload, "a JSON object")
+        """Parse an answer (see `Codec.read`)."""
+        answer = join_events(payload) if isinstance(payload, list) else require_mapping(payload, "a JSON object")
         blocks = answer.get("content")
         if not isinstance(blocks, list):
             raise BrokenAnswerError("missing or wrong: content")
-        parts = tuple(_part(block, f"content.{place}") for place, block in enumerate(blocks))
+        parts = tuple(_parse_block(block, f"content.{place}") for place, block in enumerate(blocks))
         reason = answer.get("stop_reason")
         if not reason:
-            # A stream that ends too early would pass for a whole answer.
-            raise BrokenAnswerError("it breaks off before its end")
-        reply = Reply(parts, text_at(answer, "model", ""), _FINISH.get(str(reason)), None, None, _forgot(answer))
+            # Without this check an interrupted stream would be taken for a complete answer.
+            raise BrokenAnswerError("it is incomplete")
+        reply = Reply(
+            parts,
+            require_text(answer, "model", ""),
+            _FINISH.get(str(reason)),
+            None,
+            None,
+            _has_dropped_thoughts(answer),
+        )
         details = answer.get("stop_details")
         words = details.get("explanation") if isinstance(details, Mapping) else None
         if reason == "refusal" or words:
             return replace(reply, refusal=words if isinstance(words, str) and words else reply.text)
         return reply
 
-    def instead(self, sent: Outgoing, status: int, error: Any) -> Outgoing | None:
-        """Return the request without thoughts of another conversation, where these are why it was refused."""
+    def fallback_request(self, sent: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
+        """Return a request that drops thoughts from another conversation; None if these are not the reason for the
+        refusal.
+        """
         told = error.get("error", error) if isinstance(error, Mapping) else None
         message = told.get("message") if isinstance(told, Mapping) else None
         if status != 400 or not isinstance(message, str) or _BOUND not in message:
             return None
-        return self._forgetting(sent)
+        return self._with_thought_dropping(sent)
 
-    def _forgetting(self, out: Outgoing) -> Outgoing | None:
-        """Return a request that lets the service leave such thoughts out; None where it cannot be asked to."""
+    def _with_thought_dropping(self, out: ProviderRequest) -> ProviderRequest | None:
+        """Return a request that allows the service to drop thoughts from another conversation; None if the model does
+        not support this.
+        """
         thinking: Mapping[str, Any] = out.body.get("thinking", {})
         adaptive = "block_binding" not in thinking and thinking.get("type", "adaptive") == "adaptive"
         if not self.known.binds_thoughts or not adaptive:
             return None
         betas = {*filter(None, out.headers.get("anthropic-beta", "").split(",")), _FORGETTING_BETA}
         body = {**out.body, "thinking": {"type": "adaptive", **thinking, "block_binding": _FORGETTING}}
-        return Outgoing(body, {**out.headers, "anthropic-beta": ",".join(sorted(betas))})
+        return ProviderRequest(body, {**out.headers, "anthropic-beta": ",".join(sorted(betas))})
 
-    def _limit(self, settings: Mapping[str, Any]) -> tuple[int, bool]:
-        """Return the most tokens of the answer, and whether it must come as a stream."""
+    def _token_limit(self, settings: Mapping[str, Any]) -> tuple[int, bool]:
+        """Return the maximum tokens of the answer, and whether it must be streamed."""
         if (asked := settings.get("max_tokens")) is not None:
             return min(asked, self.known.most_tokens or asked), False
         budget = settings.get("thinking", {}).get("budget_tokens", 0)
@@ -148,13 +167,13 @@ class AnthropicMessages:
         return limit, limit > _MOST_AT_ONCE
 
 
-def _turns(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
+def _format_messages(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
     for message in messages:
         if isinstance(message, Request):
-            if content := [block for part in message.parts for block in _asked(part)]:
+            if content := [block for part in message.parts for block in _user_blocks(part)]:
                 yield {"role": "user", "content": content}
             continue
-        # A thought that cannot be given back as one is told: in the model's own turn it would learn to write so.
+        # A thought without a signature is sent as user text: in its own turn the model would learn to write this way.
         lost = [
             {"text": f"<assistant_thinking>\n{part.content}\n</assistant_thinking>", "type": "text"}
             for part in message.parts
@@ -162,57 +181,57 @@ def _turns(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
         ]
         if lost:
             yield {"role": "user", "content": lost}
-        if content := [block for part in message.parts for block in _answered(part)]:
+        if content := [block for part in message.parts for block in _assistant_blocks(part)]:
             yield {"role": "assistant", "content": content}
 
 
-def _asked(part: Question | ToolResult) -> Iterator[dict[str, Any]]:
+def _user_blocks(part: Question | ToolResult) -> Iterator[dict[str, Any]]:
     if isinstance(part, ToolResult):
         content = [{"text": part.text, "type": "text"}]
         yield {"tool_use_id": part.id, "type": "tool_result", "content": content, "is_error": False}
         return
     if part.text:
         yield {"text": part.text, "type": "text"}
-    yield from map(_image, part.images)
+    yield from map(_image_block, part.images)
 
 
-def _image(image: Image) -> dict[str, Any]:
+def _image_block(image: Image) -> dict[str, Any]:
     data = base64.b64encode(image.data).decode()
     return {"source": {"data": data, "media_type": image.media_type, "type": "base64"}, "type": "image"}
 
 
-def _answered(part: Text | Thought | ToolCall) -> Iterator[dict[str, Any]]:
+def _assistant_blocks(part: Text | Thought | ToolCall) -> Iterator[dict[str, Any]]:
     match part:
         case Text():
             if part.content:
                 yield {"text": part.content, "type": "text"}
         case ToolCall():
-            yield {"id": part.id, "type": "tool_use", "name": part.name, "input": arguments(part)}
+            yield {"id": part.id, "type": "tool_use", "name": part.name, "input": parse_arguments(part)}
         case Thought() if part.signature and part.field == _HIDDEN:
             yield {"data": part.signature, "type": _HIDDEN}
         case Thought() if part.signature:
             yield {"thinking": part.content, "signature": part.signature, "type": "thinking"}
 
 
-def _part(value: Any, where: str) -> Text | Thought | ToolCall:
-    block = mapping(value, where)
+def _parse_block(value: Any, where: str) -> Text | Thought | ToolCall:
+    block = require_mapping(value, where)
     match block.get("type"):
         case "text":
-            return Text(text_at(block, "text", where))
+            return Text(require_text(block, "text", where))
         case "thinking":
             signature = block.get("signature")
-            return Thought(text_at(block, "thinking", where), signature=signature if signature else None)
+            return Thought(require_text(block, "thinking", where), signature=signature if signature else None)
         case "redacted_thinking":
-            return Thought("", _HIDDEN, text_at(block, "data", where))
+            return Thought("", _HIDDEN, require_text(block, "data", where))
         case "tool_use":
             args = block.get("input")
             if not isinstance(args, dict | str):
                 raise BrokenAnswerError(f"missing or wrong: {where}.input")
-            return ToolCall(text_at(block, "id", where), text_at(block, "name", where), args)
+            return ToolCall(require_text(block, "id", where), require_text(block, "name", where), args)
     raise BrokenAnswerError(f"missing or wrong: {where}.type")
 
 
-def _forgot(answer: Mapping[str, Any]) -> bool:
+def _has_dropped_thoughts(answer: Mapping[str, Any]) -> bool:
     changes = answer.get("input_transformations")
     return isinstance(changes, list) and any(
         isinstance(change, Mapping)
@@ -225,17 +244,17 @@ def _forgot(answer: Mapping[str, Any]) -> bool:
 _GROWING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
-def joined(events: Sequence[Any]) -> Mapping[str, Any]:
-    """Return the message that a stream tells.
+def join_events(events: Sequence[Any]) -> Mapping[str, Any]:
+    """Join the events of a stream to one message.
 
     Args:
         events: the JSON values of the stream's events.
 
     Raises:
-        BrokenAnswerError: it begins with no message, or a piece belongs to no block.
+        BrokenAnswerError: the stream does not begin with a message, or an event changes a block that has not started.
     """
     start = next((event for event in events if isinstance(event, Mapping) and event.get("type") == "message_start"), {})
-    message = dict(mapping(start.get("message"), "message"))
+    message = dict(require_mapping(start.get("message"), "message"))
     blocks: dict[Any, dict[str, Any]] = {}
     for event in events:
         if not isinstance(event, Mapping):
@@ -243,20 +262,20 @@ def joined(events: Sequence[Any]) -> Mapping[str, Any]:
         place, delta = event.get("index"), event.get("delta")
         match event.get("type"):
             case "content_block_start":
-                blocks[place] = dict(mapping(event.get("content_block"), f"content.{place}"))
+                blocks[place] = dict(require_mapping(event.get("content_block"), f"content.{place}"))
             case "content_block_delta":
                 if place not in blocks:
                     raise BrokenAnswerError(f"missing or wrong: content.{place}")
-                _grow(blocks[place], mapping(delta, f"content.{place}"))
+                _append_delta(blocks[place], require_mapping(delta, f"content.{place}"))
             case "message_delta":
-                message |= {name: value for name, value in mapping(delta, "delta").items() if value is not None}
+                message |= {name: value for name, value in require_mapping(delta, "delta").items() if value is not None}
     return {**message, "content": list(blocks.values())}
 
 
-def _grow(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
+def _append_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
     kind = delta.get("type")
     if kind == "input_json_delta":
-        # The empty object at the start stands for what is to come.
+        # A block starts with an empty object; the JSON text follows in deltas.
         begun = block["input"] if isinstance(block.get("input"), str) else ""
         if piece := delta.get("partial_json"):
             block["input"] = begun + str(piece)

@@ -1,4 +1,4 @@
-"""JSON schemas as Anthropic's models take them (its guide on structured outputs)."""
+"""Conversion of JSON schemas for Anthropic's models (its guide on structured outputs)."""
 
 from __future__ import annotations
 
@@ -11,40 +11,41 @@ from holodeck_action.llm.codecs.schema_walk import (
     Walk,
     objects_in,
     references,
-    without_definitions,
+    split_definitions,
 )
-from holodeck_action.llm.codecs.schemas import FORMATS, type_of
+from holodeck_action.llm.codecs.schemas import FORMATS, json_type
 
 _FORMATS = FORMATS | {"uri"}
 _MOST_OPTIONAL = 24
 _MOST_UNIONS = 16
-"""Parameters of the schemas of one request, at most."""
+"""Maximum number of properties with a union type in the schemas of one request."""
 
 
 def tool_schema(schema: Mapping[str, Any]) -> Schema:
-    """Return the schema of a tool's arguments, which are not held to it strictly.
+    """Convert the schema of a tool's arguments; the service does not enforce it.
 
     Raises:
-        SchemaError: it cannot be written.
+        SchemaError: the schema cannot be converted.
     """
     return _Plain(dict(schema), None).result()
 
 
 def answer_schema(schema: Mapping[str, Any]) -> Schema:
-    """Return the schema that an answer is held to: what the service cannot check stands in descriptions.
+    """Convert the schema of an answer, which the service enforces; constraints that it cannot check become
+    descriptions.
 
     Raises:
-        SchemaError: it cannot be written, or is more than the service takes.
+        SchemaError: the schema cannot be converted or exceeds the service's limits.
     """
-    result = _supported(_Strict(dict(schema), True).result())
-    if (problem := _too_much(result)) is not None:
+    result = _convert(_Strict(dict(schema), True).result())
+    if (problem := _exceeded_limit(result)) is not None:
         raise SchemaError(problem)
     return result
 
 
 class _Plain(Walk):
     def visit(self, node: Schema) -> Schema:
-        """Write one schema."""
+        """Remove keywords that the service does not need from a schema."""
         node.pop("title", None)
         node.pop("$schema", None)
         return node
@@ -52,9 +53,9 @@ class _Plain(Walk):
 
 class _Strict(_Plain):
     def visit(self, node: Schema) -> Schema:
-        """Write one schema."""
+        """Replace `const` by an enumeration of one value."""
         node = super().visit(node)
-        if (kind := type_of(node.get("const"))) is not None:
+        if (kind := json_type(node.get("const"))) is not None:
             node.setdefault("type", kind)
             node["enum"] = [node.pop("const")]
         return node
@@ -64,76 +65,76 @@ def _is_single(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _supported(given: Any) -> Schema:
-    """Return a schema in the keywords that are supported; what is left says so in the description."""
+def _convert(given: Any) -> Schema:
+    """Return a schema with supported keywords only; all other keywords are added to the description."""
     if not isinstance(given, dict):
-        raise SchemaError("true and false are no schemas for this service")
+        raise SchemaError("this service does not accept true and false as schemas")
     rest = dict(given)
-    made: Schema = {}
+    converted: Schema = {}
     if (definitions := rest.pop("$defs", None)) is not None:
-        made["$defs"] = {name: _supported(each) for name, each in definitions.items()}
+        converted["$defs"] = {name: _convert(each) for name, each in definitions.items()}
     if (reference := rest.pop("$ref", None)) is not None:
-        return {**made, "$ref": reference}
+        return {**converted, "$ref": reference}
     kind = rest.pop("type", None)
     unions = {name: rest.pop(name, None) for name in ("anyOf", "oneOf", "allOf")}
     options = rest.get("enum")
     if isinstance(options, list) and options and all(map(_is_single, options)):
-        made["enum"] = rest.pop("enum")
+        converted["enum"] = rest.pop("enum")
     if "const" in rest and _is_single(rest["const"]):
-        made["const"] = rest.pop("const")
-    single = "enum" in made or "const" in made
+        converted["const"] = rest.pop("const")
+    single = "enum" in converted or "const" in converted
     kind = None if single else kind
     union = next((name for name, members in unions.items() if isinstance(members, list)), None)
     if union is not None:
-        # One of several is any of them here.
-        made["anyOf" if union == "oneOf" else union] = [_supported(member) for member in unions[union]]
+        # The service has no `oneOf`; `anyOf` is the closest.
+        converted["anyOf" if union == "oneOf" else union] = [_convert(member) for member in unions[union]]
     elif not single:
         if kind is None:
-            raise SchemaError("a schema inside it has no type")
-        made["type"] = kind
+            raise SchemaError("a nested schema has no type")
+        converted["type"] = kind
     for word in ("description", "title"):
         if (text := rest.pop(word, None)) is not None:
-            made[word] = text
-    _inside(kind, rest, made)
+            converted[word] = text
+    _convert_contents(kind, rest, converted)
     if rest:
         words = "{" + ", ".join(f"{key}: {value}" for key, value in rest.items()) + "}"
-        made["description"] = f"{made['description']}\n\n{words}" if "description" in made else words
-    return made
+        converted["description"] = f"{converted['description']}\n\n{words}" if "description" in converted else words
+    return converted
 
 
-def _inside(kind: Any, rest: Schema, made: Schema) -> None:
-    """Write what a type holds, and take it from the rest."""
+def _convert_contents(kind: Any, rest: Schema, converted: Schema) -> None:
+    """Convert the keywords that apply to the type `kind`, moving them from `rest` to `converted`."""
     match kind:
         case "object":
-            made["properties"] = {name: _supported(each) for name, each in rest.pop("properties", {}).items()}
+            converted["properties"] = {name: _convert(each) for name, each in rest.pop("properties", {}).items()}
             rest.pop("additionalProperties", None)
-            made["additionalProperties"] = False
+            converted["additionalProperties"] = False
             if (required := rest.pop("required", None)) is not None:
-                made["required"] = required
+                converted["required"] = required
         case "string":
             if rest.get("format") in _FORMATS:
-                made["format"] = rest.pop("format")
+                converted["format"] = rest.pop("format")
             elif not rest.get("format"):
                 rest.pop("format", None)
             else:
-                # Told after all other keywords.
+                # Moved to the end, so that the description lists it last.
                 rest["format"] = rest.pop("format")
         case "array":
             if (items := rest.pop("items", None)) is not None:
-                made["items"] = _supported(items)
+                converted["items"] = _convert(items)
             if (least := rest.pop("minItems", None)) in (0, 1) and least is not None:
-                made["minItems"] = least
+                converted["minItems"] = least
             elif least is not None:
                 rest["minItems"] = least
         case "boolean" | "integer" | "number" | "null" | None:
             pass
         case _:
-            raise SchemaError("a schema inside it has several types, or an unknown one")
+            raise SchemaError("a nested schema has several types or an unknown one")
 
 
-def _too_much(schema: Schema) -> str | None:
-    """Return what a schema has too much of for the service, None where it fits."""
-    if _recurs(schema):
+def _exceeded_limit(schema: Schema) -> str | None:
+    """Return a clause about the limit that a schema exceeds; None if it is within all limits."""
+    if _is_recursive(schema):
         return "it contains itself"
     optional = unions = 0
     for node, _ in objects_in(schema):
@@ -142,25 +143,25 @@ def _too_much(schema: Schema) -> str | None:
             optional += name not in required
             unions += isinstance(each, dict) and ("anyOf" in each or isinstance(each.get("type"), list))
     if optional > _MOST_OPTIONAL:
-        return f"{optional} of its properties are optional, {_MOST_OPTIONAL} may be"
+        return f"{optional} of its properties are optional; at most {_MOST_OPTIONAL} may be"
     if unions > _MOST_UNIONS:
-        return f"{unions} of its properties are unions, {_MOST_UNIONS} may be"
+        return f"{unions} of its properties are unions; at most {_MOST_UNIONS} may be"
     return None
 
 
-def _recurs(schema: Schema) -> bool:
-    """Whether a definition that the schema reaches refers to itself."""
-    whole, held = without_definitions(schema)
+def _is_recursive(schema: Schema) -> bool:
+    """Return whether a definition that the schema reaches refers to itself."""
+    whole, held = split_definitions(schema)
     parts: dict[str, Any] = {"#": whole, **held}
     done: set[str] = set()
 
-    def loops(name: str, above: frozenset[str]) -> bool:
+    def is_cyclic(name: str, above: frozenset[str]) -> bool:
         if name in above:
             return True
         if name in done or name not in parts:
             return False
-        found = any(loops(inner, above | {name}) for inner in references(parts[name]))
+        found = any(is_cyclic(inner, above | {name}) for inner in references(parts[name]))
         done.add(name)
         return found
 
-    return loops("#", frozenset())
+    return is_cyclic("#", frozenset())

@@ -1,4 +1,4 @@
-"""What a codec does: a conversation in, the JSON of one request out, and back."""
+"""The interface of codecs, which translate between conversations and a provider's requests and answers."""
 
 from __future__ import annotations
 
@@ -16,66 +16,68 @@ _UNREAD = "INVALID_JSON"
 
 
 class BrokenAnswerError(ValueError):
-    """An answer is not of its interface's shape; one clause says why."""
+    """An answer does not have the provider's format; the message is a clause with the reason."""
 
 
-class Outgoing(Struct, frozen=True):
-    """One request: its body as JSON values, and headers that only it has."""
+class ProviderRequest(Struct, frozen=True):
+    """A request to a provider: the body as JSON values, and headers specific to this request."""
 
     body: dict[str, Any]
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Codec(Protocol):
-    """One model's interface."""
+    """Translates conversations to and from the API format of one model."""
 
     known: KnownModel
 
     def offer(self, tools: Sequence[ToolDefinition], answer: AnswerSchema | None) -> Mapping[str, Any]:
-        """Return the fields of a request that say what may be called, and what the answer must fit.
+        """Return the request fields that offer the tools and set the schema of the answer.
 
         Raises:
-            SchemaError: a schema cannot be written for the model.
+            SchemaError: the model does not support a schema.
         """
         ...
 
-    def outgoing(
+    def build_request(
         self, messages: Sequence[Message], settings: Mapping[str, Any], offered: Mapping[str, Any]
-    ) -> Outgoing:
+    ) -> ProviderRequest:
         """Return the request for the next message.
 
         Args:
             messages: the conversation.
-            settings: `temperature`, `top_p`, `max_tokens`, `presence_penalty`, `frequency_penalty`, `effort`,
-                `thinking`, `betas` and `top_logprobs`, as far as they are sent; the fields of `extra_body` as they are.
-            offered: from `offer`.
+            settings: any of `temperature`, `top_p`, `max_tokens`, `presence_penalty`, `frequency_penalty`, `effort`,
+                `thinking`, `betas` and `top_logprobs`; the fields of `extra_body` are copied to the body.
+            offered: the fields returned by `offer`.
         """
         ...
 
     def read(self, payload: Any) -> Reply:
-        """Return an answer.
+        """Parse an answer.
 
         Args:
-            payload: its JSON value, or those of a stream's events.
+            payload: JSON value of the answer, or list with the JSON values of a stream's events.
 
         Raises:
-            BrokenAnswerError: it is none.
+            BrokenAnswerError: the answer does not have the provider's format.
         """
         ...
 
-    def instead(self, sent: Outgoing, status: int, error: Any) -> Outgoing | None:
-        """Return the request to make once in the place of one that was refused for what it repeats, None for none.
+    def fallback_request(self, sent: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
+        """Return the request to send once instead of a refused request; None if there is no alternative.
 
         Args:
-            sent: the request.
-            status: of the refusal.
-            error: its body as a JSON value.
+            sent: the refused request.
+            status: the HTTP status of the refusal.
+            error: the body of the refusal as a JSON value.
         """
         ...
 
 
-def arguments(call: ToolCall) -> dict[str, Any]:
-    """Return the arguments of a call as an object; what the model wrote instead of one stands under one name."""
+def parse_arguments(call: ToolCall) -> dict[str, Any]:
+    """Return the arguments of a call as an object. Text that is not a JSON object is returned under the key
+    `INVALID_JSON`.
+    """
     if not call.args:
         return {}
     if isinstance(call.args, dict):
@@ -88,20 +90,20 @@ def arguments(call: ToolCall) -> dict[str, Any]:
 
 
 def arguments_text(call: ToolCall) -> str:
-    """Return the arguments of a call as JSON text: the same text however the model spaced it."""
-    value = arguments(call)
+    """Return the arguments of a call as compact JSON."""
+    value = parse_arguments(call)
     try:
         return pydantic_core.to_json(value).decode()
     except ValueError:
-        # Half a character of a hostile text: JSON can say it, UTF-8 cannot.
+        # A lone surrogate in hostile text can be written in JSON but not in UTF-8.
         return json.dumps(value, separators=(",", ":"))
 
 
-def text_at(holder: Mapping[str, Any], key: str, where: str) -> str:
-    """Return a text of an answer.
+def require_text(holder: Mapping[str, Any], key: str, where: str) -> str:
+    """Return a field of an answer that must be a string.
 
     Raises:
-        BrokenAnswerError: there is none.
+        BrokenAnswerError: the field is missing or not a string.
     """
     value = holder.get(key)
     if not isinstance(value, str):
@@ -109,11 +111,11 @@ def text_at(holder: Mapping[str, Any], key: str, where: str) -> str:
     return value
 
 
-def mapping(value: Any, where: str) -> Mapping[str, Any]:
+def require_mapping(value: Any, where: str) -> Mapping[str, Any]:
     """Return a part of an answer that must be an object.
 
     Raises:
-        BrokenAnswerError: it is none.
+        BrokenAnswerError: the part is not an object.
     """
     if not isinstance(value, Mapping):
         raise BrokenAnswerError(f"missing or wrong: {where}")

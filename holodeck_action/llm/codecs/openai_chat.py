@@ -1,4 +1,4 @@
-"""OpenAI's chat completions, which Azure OpenAI, Ollama and most other services speak, too."""
+"""Codec for OpenAI's chat completions, which Azure OpenAI, Ollama and most other services implement."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holodeck_action.llm.codecs.codec import BrokenAnswerError, Outgoing, arguments_text, mapping, text_at
-from holodeck_action.llm.codecs.schemas import written
+from holodeck_action.llm.codecs.codec import (
+    BrokenAnswerError,
+    ProviderRequest,
+    arguments_text,
+    require_mapping,
+    require_text,
+)
+from holodeck_action.llm.codecs.schemas import convert_schema
 from holodeck_action.llm.messages import (
     AnswerSchema,
     Finish,
@@ -29,7 +35,7 @@ from holodeck_action.llm.model_facts import KnownModel
 
 _THINK, _THOUGHT = "<think>", "</think>"
 _THOUGHT_FIELDS = ("reasoning", "reasoning_content")
-"""Fields of an answer in which services tell what the model thought, beside the model's own."""
+"""Answer fields in which services may return the model's thoughts, in addition to the model's known field."""
 _SAMPLING = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "top_logprobs")
 _FINISH: Mapping[str, Finish] = {
     "stop": "stop",
@@ -41,39 +47,42 @@ _FINISH: Mapping[str, Finish] = {
 
 
 class OpenAIChat:
-    """One model that is asked for chat completions."""
+    """The codec of one model with the chat completions API."""
 
     def __init__(self, name: str, known: KnownModel, *, completion_tokens: bool) -> None:
-        """Prepare.
+        """Create the codec.
 
         Args:
-            name: the model, as it is sent.
-            known: what is known about it.
-            completion_tokens: whether the limit of the answer is called `max_completion_tokens`, else `max_tokens`.
+            name: the model's name in requests.
+            known: features of the model.
+            completion_tokens: whether the token limit of the answer is sent as `max_completion_tokens`, otherwise as
+                `max_tokens`.
         """
         self.known = known
         self._name = name
         self._limit = "max_completion_tokens" if completion_tokens else "max_tokens"
 
     def offer(self, tools: Sequence[ToolDefinition], answer: AnswerSchema | None) -> Mapping[str, Any]:
-        """Return the fields for tools and the answer's schema (see `Codec.offer`)."""
+        """Return the request fields for tools and the answer's schema (see `Codec.offer`)."""
         fields: dict[str, Any] = {}
         if tools:
-            fields["tools"] = [{"type": "function", "function": self._tool(tool)} for tool in tools]
+            fields["tools"] = [{"type": "function", "function": self._tool_fields(tool)} for tool in tools]
             fields["tool_choice"] = "auto"
         if answer is not None:
-            schema, strict = written(answer.schema, self.known.schemas, answer.strict, of_answer=True)
+            schema, strict = convert_schema(answer.schema, self.known.schemas, answer.strict, of_answer=True)
             form: dict[str, Any] = {"name": answer.name, "schema": schema}
             if self.known.strict:
                 form["strict"] = strict
             fields["response_format"] = {"type": "json_schema", "json_schema": form}
         return fields
 
-    def outgoing(
+    def build_request(
         self, messages: Sequence[Message], settings: Mapping[str, Any], offered: Mapping[str, Any]
-    ) -> Outgoing:
-        """Return the request (see `Codec.outgoing`)."""
-        sent = {name: value for name, value in settings.items() if not (name in _SAMPLING and self._thinks(settings))}
+    ) -> ProviderRequest:
+        """Return the request (see `Codec.build_request`)."""
+        sent = {
+            name: value for name, value in settings.items() if not (name in _SAMPLING and self._thinks_first(settings))
+        }
         body: dict[str, Any] = {"model": self._name, "messages": self._messages(messages)}
         body |= {name: offered[name] for name in ("tools", "tool_choice") if name in offered}
         body["stream"] = False
@@ -89,42 +98,42 @@ class OpenAIChat:
         if "top_logprobs" in sent:
             body |= {"logprobs": True, "top_logprobs": sent["top_logprobs"]}
         body |= sent.get("extra_body", {})
-        return Outgoing(body)
+        return ProviderRequest(body)
 
     def read(self, payload: Any) -> Reply:
-        """Return an answer (see `Codec.read`)."""
-        answer = mapping(payload, "a JSON object")
+        """Parse an answer (see `Codec.read`)."""
+        answer = require_mapping(payload, "a JSON object")
         choices = answer.get("choices")
         if not isinstance(choices, list) or not choices:
             raise BrokenAnswerError("missing or wrong: choices")
-        choice = mapping(choices[0], "choices.0")
-        message = mapping(choice.get("message"), "choices.0.message")
+        choice = require_mapping(choices[0], "choices.0")
+        message = require_mapping(choice.get("message"), "choices.0.message")
         reason = choice.get("finish_reason")
         if reason is not None and (not isinstance(reason, str) or not reason):
             raise BrokenAnswerError("missing or wrong: choices.0.finish_reason")
-        model = text_at(answer, "model", "")
-        # Some services do not say why they stop.
+        model = require_text(answer, "model", "")
+        # Some services do not report a finish reason.
         finish = "stop" if reason is None else _FINISH.get(reason)
-        tokens = _tokens(choice.get("logprobs"))
+        tokens = _parse_tokens(choice.get("logprobs"))
         if refusal := message.get("refusal"):
             return Reply((), model, "content_filter", str(refusal), tokens)
-        parts = (*self._thoughts(message), *_texts(_content(message)), *_calls(message))
+        parts = (*self._thoughts(message), *_split_thoughts(_message_text(message)), *_parse_calls(message))
         declined = "" if reason == "refusal" else None
         return Reply(parts, model, finish, declined, tokens)
 
-    def instead(self, sent: Outgoing, status: int, error: Any) -> Outgoing | None:
-        """Return nothing: no request is repeated in another form."""
+    def fallback_request(self, sent: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
+        """Return None: refused requests have no fallback."""
         return None
 
-    def _thinks(self, settings: Mapping[str, Any]) -> bool:
-        """Whether the model thinks before its answer and then takes no sampling settings."""
+    def _thinks_first(self, settings: Mapping[str, Any]) -> bool:
+        """Return whether the model thinks before it answers, and therefore takes no sampling settings."""
         known = self.known
         if not known.reasons:
             return False
         return not known.no_effort or "effort" in settings or known.reasons_unasked
 
-    def _tool(self, tool: ToolDefinition) -> dict[str, Any]:
-        schema, strict = written(tool.parameters, self.known.schemas, None, of_answer=False)
+    def _tool_fields(self, tool: ToolDefinition) -> dict[str, Any]:
+        schema, strict = convert_schema(tool.parameters, self.known.schemas, None, of_answer=False)
         written_tool = {"name": tool.name, "description": tool.description or "", "parameters": schema}
         return {**written_tool, "strict": True} if strict and self.known.strict else written_tool
 
@@ -132,20 +141,22 @@ class OpenAIChat:
         found: list[dict[str, Any]] = []
         for message in messages:
             if isinstance(message, Request):
-                found += map(_asked, message.parts)
-            elif (answer := self._answered(message)) is not None:
+                found += map(_user_message, message.parts)
+            elif (answer := self._assistant_message(message)) is not None:
                 found.append(answer)
-        self._complete_thoughts(found)
+        self._add_empty_thoughts(found)
         instructions = instructions_of(messages)
         if instructions is not None:
             role = self.known.system_role
-            # As a user's message they follow what the user said first, where recordings have them.
+            # Instructions with the role `user` follow the user's first message, as in existing recordings.
             place = next((place for place, message in enumerate(found) if message["role"] != role), len(found))
             found.insert(place, {"role": role, "content": instructions})
         return found
 
-    def _answered(self, reply: Reply) -> dict[str, Any] | None:
-        """Return the model's message, None for one without words and calls, which services refuse."""
+    def _assistant_message(self, reply: Reply) -> dict[str, Any] | None:
+        """Return the model's reply as a message; None if it has neither text nor calls, since services refuse empty
+        messages.
+        """
         texts: list[str] = []
         thoughts: dict[str, list[str]] = {}
         calls: list[dict[str, Any]] = []
@@ -158,7 +169,7 @@ class OpenAIChat:
                 case Thought():
                     texts.append(f"{_THINK}\n{part.content}\n{_THOUGHT}")
                 case ToolCall():
-                    calls.append(_called(part))
+                    calls.append(_call_fields(part))
         if not texts and not calls:
             return None
         message: dict[str, Any] = {"role": "assistant"}
@@ -168,8 +179,10 @@ class OpenAIChat:
             message["tool_calls"] = calls
         return message
 
-    def _complete_thoughts(self, messages: Sequence[dict[str, Any]]) -> None:
-        """Give the calls of the present turn an empty thought where others have one: some services insist on it."""
+    def _add_empty_thoughts(self, messages: Sequence[dict[str, Any]]) -> None:
+        """If some messages have thoughts, add an empty thought to each message of the current turn that calls tools
+        without one; some services require this.
+        """
         names = {*_THOUGHT_FIELDS, *filter(None, [self.known.thought_field])}
         told = {name for message in messages if message["role"] == "assistant" for name in names & message.keys()}
         if len(told) != 1:
@@ -189,29 +202,29 @@ class OpenAIChat:
                 return
 
 
-def _asked(part: Question | ToolResult) -> dict[str, Any]:
+def _user_message(part: Question | ToolResult) -> dict[str, Any]:
     if isinstance(part, ToolResult):
         return {"role": "tool", "tool_call_id": part.id, "content": part.text}
     if not part.images:
         return {"role": "user", "content": part.text}
-    return {"role": "user", "content": [{"text": part.text, "type": "text"}, *map(_image, part.images)]}
+    return {"role": "user", "content": [{"text": part.text, "type": "text"}, *map(_image_part, part.images)]}
 
 
-def _image(image: Image) -> dict[str, Any]:
+def _image_part(image: Image) -> dict[str, Any]:
     data = base64.b64encode(image.data).decode()
     return {"image_url": {"url": f"data:{image.media_type};base64,{data}"}, "type": "image_url"}
 
 
-def _called(call: ToolCall) -> dict[str, Any]:
+def _call_fields(call: ToolCall) -> dict[str, Any]:
     message = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments_text(call)}}
     return message if call.extra is None else {**message, "extra_content": call.extra}
 
 
-def _content(message: Mapping[str, Any]) -> str:
-    """Return the text of a message; some services tell it in pieces.
+def _message_text(message: Mapping[str, Any]) -> str:
+    """Return the text of a message; some services split it into pieces.
 
     Raises:
-        BrokenAnswerError: it is no text.
+        BrokenAnswerError: the content is not text.
     """
     content = message.get("content")
     if isinstance(content, list):
@@ -226,25 +239,25 @@ def _is_text(piece: Any) -> bool:
     return isinstance(piece, Mapping) and piece.get("type") == "text"
 
 
-def _texts(content: str) -> Iterator[Text | Thought]:
-    """Yield a text, and the thoughts that stand in tags inside it."""
+def _split_thoughts(content: str) -> Iterator[Text | Thought]:
+    """Yield the text of a message, and the thoughts between `<think>` tags in it."""
     while _THINK in content:
         before, _, content = content.partition(_THINK)
         if before:
             yield Text(before)
         thought, closed, rest = content.partition(_THOUGHT)
-        # A thought without an end is taken for the answer.
+        # A thought without an end tag is treated as the answer.
         yield Thought(thought) if closed else Text(content)
         content = rest
     if content:
         yield Text(content)
 
 
-def _calls(message: Mapping[str, Any]) -> Iterator[ToolCall]:
-    """Yield the tools that a message asks for.
+def _parse_calls(message: Mapping[str, Any]) -> Iterator[ToolCall]:
+    """Yield the tool calls of a message.
 
     Raises:
-        BrokenAnswerError: one of them is not of the interface's shape.
+        BrokenAnswerError: a call does not have the API's format.
     """
     listed = message.get("tool_calls")
     if listed is None:
@@ -253,19 +266,19 @@ def _calls(message: Mapping[str, Any]) -> Iterator[ToolCall]:
         raise BrokenAnswerError("missing or wrong: choices.0.message.tool_calls")
     for place, each in enumerate(listed):
         where = f"choices.0.message.tool_calls.{place}"
-        call = mapping(each, where)
-        function = mapping(call.get("function"), f"{where}.function")
-        name, args = (text_at(function, key, f"{where}.function") for key in ("name", "arguments"))
-        # Recordings number the ids that begin so.
-        identity = text_at(call, "id", where) or f"pyd_ai_{uuid.uuid4().hex}"
+        call = require_mapping(each, where)
+        function = require_mapping(call.get("function"), f"{where}.function")
+        name, args = (require_text(function, key, f"{where}.function") for key in ("name", "arguments"))
+        # Cache keys replace ids with this prefix by numbers.
+        identity = require_text(call, "id", where) or f"pyd_ai_{uuid.uuid4().hex}"
         yield ToolCall(identity, name, args, call.get("extra_content") or None)
 
 
-def _tokens(listed: Any) -> tuple[TokenProbability, ...] | None:
-    """Return the tokens of an answer, None where they are not told.
+def _parse_tokens(listed: Any) -> tuple[TokenProbability, ...] | None:
+    """Return the tokens of an answer with their log probabilities; None if the answer has no log probabilities.
 
     Raises:
-        BrokenAnswerError: one of them is not of the interface's shape.
+        BrokenAnswerError: a token does not have the API's format.
     """
     tokens = listed.get("content") if isinstance(listed, Mapping) else None
     if not tokens:

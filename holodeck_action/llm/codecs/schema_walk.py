@@ -1,4 +1,4 @@
-"""Walking a JSON schema to write it as a model takes it."""
+"""A walk over a JSON schema that converts it to a model's dialect."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 Schema = dict[str, Any]
 
 _MOST_VALUES = 250_000
-"""JSON values that definitions may grow to where they are put in the place of their references."""
+"""Maximum number of JSON values in a schema after its definitions were inlined."""
 _UNIONS = ("allOf", "anyOf", "oneOf")
 _DEFINITION = "#/$defs/"
 
 
 class SchemaError(ValueError):
-    """A schema cannot be written for a model; one clause says why."""
+    """A model does not support a schema; the message is a clause with the reason."""
 
 
 class Walk:
-    """One schema on its way: visits every schema inside it, from the leaves to the root.
+    """Visits a schema and all schemas inside it, from the leaves to the root; subclasses convert them in `visit`.
 
-    Looked into is what a type has: properties of an `object`, items of an `array`, members of unions. A union of one
-    member is that member. Subclasses change nodes in `visit`.
+    The walk follows properties of objects, items of arrays and members of unions. A union with one member is replaced
+    by that member.
 
     Attributes:
-        strict: whether the model shall be held to the schema strictly; None to find out whether it can be.
-        can_be_strict: what was found out.
+        strict: whether the schema is converted for strict mode; None to decide during the walk.
+        can_be_strict: whether the walk found nothing that strict mode does not support.
     """
 
     inlines = False
-    """Whether definitions are put in the place of their references; those that contain themselves stay."""
+    """Whether references are replaced by their definitions; recursive definitions are kept."""
 
     def __init__(self, schema: Schema, strict: bool | None) -> None:
         self.schema = schema
@@ -43,85 +43,87 @@ class Walk:
         self._values = 0
 
     def result(self) -> Schema:
-        """Return the schema as the model takes it; the given one stays as it is.
+        """Return the converted schema; the original is not changed.
 
         Raises:
-            SchemaError: it has no such form.
+            SchemaError: the schema cannot be converted.
         """
         whole = deepcopy(self.schema)
         whole.pop("$defs", None)
-        walked: Schema = self.node(whole)
+        walked: Schema = self.walk(whole)
         if self.definitions and not self.inlines:
-            walked["$defs"] = {name: self.node(each) for name, each in self.definitions.items()}
+            walked["$defs"] = {name: self.walk(each) for name, each in self.definitions.items()}
         if not self.recursive:
             return walked
-        kept = {name: self._copy(name) for name in sorted(self.recursive)}
+        kept = {name: self._copy_definition(name) for name in sorted(self.recursive)}
         reference = self.schema.get("$ref")
-        root = self.schema.get("title", "root") if reference is None else name_in(reference)
+        root = self.schema.get("title", "root") if reference is None else definition_name(reference)
         while reference is None and root in kept:
             root = f"{root}_root"
         return {"$defs": {**kept, root: walked}, "$ref": reference or f"{_DEFINITION}{root}"}
 
     def visit(self, node: Schema) -> Schema:
-        """Change a schema whose inner ones were visited."""
+        """Convert a schema whose inner schemas were already converted."""
         return node
 
-    def looks_into(self, inner: Any) -> bool:
-        """Whether the schema below `propertyNames` or `contains` is visited."""
+    def visits_inner(self, inner: Any) -> bool:
+        """Return whether the walk visits a schema given as `propertyNames` or `contains`."""
         return self.inlines
 
-    def node(self, node: Any) -> Any:
-        """Visit a schema and all inside it."""
+    def walk(self, node: Any) -> Any:
+        """Convert a schema and all schemas inside it."""
         if isinstance(node, bool):
             return node
-        if self.inlines and (reference := node.get("$ref")) and (found := self._inlined(node, reference)) is not None:
+        if self.inlines and (reference := node.get("$ref")) and (found := self._inline(node, reference)) is not None:
             return found
         kind = node.get("type")
         if kind == "object":
-            self._object(node)
+            self._walk_object(node)
         elif kind == "array":
-            self.array(node)
+            self.walk_array(node)
         for union in _UNIONS:
             if kind is None:
-                node = self._union(node, union)
+                node = self._walk_union(node, union)
             elif node.get(union):
-                node[union] = [self.node(member) for member in node[union]]
+                node[union] = [self.walk(member) for member in node[union]]
         return self.visit(node)
 
-    def array(self, node: Schema) -> None:
-        """Visit what is inside an array."""
+    def walk_array(self, node: Schema) -> None:
+        """Convert the schemas inside an array."""
         if node.get("prefixItems"):
-            node["prefixItems"] = [self.node(item) for item in node["prefixItems"]]
+            node["prefixItems"] = [self.walk(item) for item in node["prefixItems"]]
         items = node.get("items")
         if isinstance(items, list):
-            node["items"] = [self.node(item) for item in items]
+            node["items"] = [self.walk(item) for item in items]
         elif items:
-            node["items"] = self.node(items)
-        if node.get("contains") is not None and self.looks_into(node["contains"]):
-            node["contains"] = self.node(node["contains"])
+            node["items"] = self.walk(items)
+        if node.get("contains") is not None and self.visits_inner(node["contains"]):
+            node["contains"] = self.walk(node["contains"])
 
-    def _object(self, node: Schema) -> None:
+    def _walk_object(self, node: Schema) -> None:
         for key in ("properties", "patternProperties"):
             if node.get(key):
-                node[key] = {name: self.node(value) for name, value in node[key].items()}
+                node[key] = {name: self.walk(value) for name, value in node[key].items()}
         if node.get("additionalProperties") is not None:
-            node["additionalProperties"] = self.node(node["additionalProperties"])
-        if node.get("propertyNames") is not None and self.looks_into(node["propertyNames"]):
-            node["propertyNames"] = self.node(node["propertyNames"])
+            node["additionalProperties"] = self.walk(node["additionalProperties"])
+        if node.get("propertyNames") is not None and self.visits_inner(node["propertyNames"]):
+            node["propertyNames"] = self.walk(node["propertyNames"])
 
-    def _union(self, node: Schema, union: str) -> Schema:
+    def _walk_union(self, node: Schema, union: str) -> Schema:
         if union not in node:
             return node
-        members = [self.node(member) for member in node[union]]
+        members = [self.walk(member) for member in node[union]]
         others = {key: value for key, value in node.items() if key != union}
-        # A member that nothing fits stays alone: beside it another `not` would take its place.
+        # A member that matches nothing is kept: merged, its `not` could be overwritten.
         if len(members) == 1 and isinstance(members[0], dict) and members[0].get("not") != {}:
             return {**members[0], **others}
         return {**others, union: members}
 
-    def _inlined(self, node: Schema, reference: str) -> Schema | None:
-        """Return what a reference stands for, under what stands beside it; None where it stays."""
-        name = name_in(reference)
+    def _inline(self, node: Schema, reference: str) -> Schema | None:
+        """Return the target of a reference, merged with the keywords next to the reference; None if the reference is
+        kept.
+        """
+        name = definition_name(reference)
         if name in self._open:
             if name not in self.definitions:
                 raise SchemaError(f"{name} refers to itself, outside of $defs")
@@ -130,48 +132,50 @@ class Walk:
         if name in self.recursive:
             return None
         beside = {key: value for key, value in node.items() if key != "$ref"}
-        return self._definition(name, beside) if beside else self._copy(name)
+        return self._walk_definition(name, beside) if beside else self._copy_definition(name)
 
-    def _copy(self, name: str) -> Schema:
+    def _copy_definition(self, name: str) -> Schema:
         if name in self._walked:
             walked, values = self._walked[name]
-            self._count(values)
+            self._add_values(values)
         else:
             before = self._values
-            walked = self._definition(name, {})
+            walked = self._walk_definition(name, {})
             self._walked[name] = walked, self._values - before
         return deepcopy(walked)
 
-    def _definition(self, name: str, beside: Schema) -> Schema:
+    def _walk_definition(self, name: str, beside: Schema) -> Schema:
         found = self.definitions.get(name)
         if found is None:
-            found = target(self.schema, name)
+            found = resolve_pointer(self.schema, name)
         if found is None:
-            raise SchemaError(f"it refers to {name}, which it does not hold")
+            raise SchemaError(f"it refers to {name}, which it does not contain")
         node: Schema = {**({} if isinstance(found, bool) else deepcopy(found)), **beside}
         if found is False:
             node["not"] = {}
-        self._count(_values_in(node))
+        self._add_values(_count_values(node))
         self._open.append(name)
-        walked: Schema = self.node(node)
+        walked: Schema = self.walk(node)
         self._open.pop()
         return walked
 
-    def _count(self, values: int) -> None:
+    def _add_values(self, values: int) -> None:
         self._values += values
         if self._values > _MOST_VALUES:
-            raise SchemaError(f"with its definitions in place it holds more than {_MOST_VALUES:,} values")
+            raise SchemaError(f"with its references expanded it has more than {_MOST_VALUES:,} values")
 
 
-def name_in(reference: str) -> str:
-    """Return the name of a definition that a reference names; any other reference as it is."""
+def definition_name(reference: str) -> str:
+    """Return the name of the definition that a reference points to; any other reference unchanged."""
     if not reference.startswith(_DEFINITION):
         return reference
     return reference.removeprefix(_DEFINITION).replace("~1", "/").replace("~0", "~")
 
 
-def target(schema: Schema, reference: str) -> Schema | None:
-    """Return the object that a JSON pointer (RFC 6901) after `#` leads to, None where there is none."""
+def resolve_pointer(schema: Schema, reference: str) -> Schema | None:
+    """Return the object to which a reference `#` with a JSON pointer (RFC 6901) points; None if there is no such
+    object.
+    """
     if reference != "#" and not reference.startswith("#/"):
         return None
     node: Any = schema
@@ -187,7 +191,7 @@ def target(schema: Schema, reference: str) -> Schema | None:
 
 
 def references(value: Any) -> Iterator[str]:
-    """Yield all references inside a value."""
+    """Yield all `$ref` references inside a value."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key == "$ref" and isinstance(inner, str):
@@ -200,7 +204,7 @@ def references(value: Any) -> Iterator[str]:
 
 
 def objects_in(node: Any, depth: int = 1) -> Iterator[tuple[Schema, int]]:
-    """Yield the objects with properties that are reached without a reference, with how deep they stand, from 1."""
+    """Yield the objects with properties that are reachable without references, each with its depth, counted from 1."""
     if not isinstance(node, dict):
         return
     properties = node.get("properties")
@@ -213,8 +217,8 @@ def objects_in(node: Any, depth: int = 1) -> Iterator[tuple[Schema, int]]:
         yield from objects_in(each, depth)
 
 
-def without_definitions(schema: Schema) -> tuple[Schema, dict[str, Any]]:
-    """Return a schema without its definitions, and these by their pointers."""
+def split_definitions(schema: Schema) -> tuple[Schema, dict[str, Any]]:
+    """Return a schema without its definitions, and the definitions by pointer."""
     held = {
         f"#/{key}/{name}": each
         for key in ("$defs", "definitions")
@@ -224,7 +228,7 @@ def without_definitions(schema: Schema) -> tuple[Schema, dict[str, Any]]:
     return {key: value for key, value in schema.items() if key not in ("$defs", "definitions")}, held
 
 
-def _values_in(value: Any) -> int:
+def _count_values(value: Any) -> int:
     count, waiting = 0, [value]
     while waiting:
         each = waiting.pop()

@@ -1,4 +1,4 @@
-"""JSON schemas as models take them."""
+"""Conversion of JSON schemas for OpenAI-compatible models."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from holodeck_action.llm.codecs.schema_walk import (
     Schema,
     SchemaError,
     Walk,
-    name_in,
+    definition_name,
     objects_in,
     references,
-    target,
-    without_definitions,
+    resolve_pointer,
+    split_definitions,
 )
 from holodeck_action.llm.model_facts import Schemas
 
 
-def written(schema: Mapping[str, Any], style: Schemas, strict: bool | None, *, of_answer: bool) -> tuple[Schema, bool]:
-    """Return a schema as a model takes it, and whether the model can be held to it strictly.
+def convert_schema(
+    schema: Mapping[str, Any], style: Schemas, strict: bool | None, *, of_answer: bool
+) -> tuple[Schema, bool]:
+    """Return a schema in a model's dialect, and whether it can be enforced strictly.
 
     Args:
-        schema: as the suite or a tool gives it; it stays as it is.
-        style: how schemas are written for the model.
-        strict: whether to write it strictly; None to do so where nothing is lost.
-        of_answer: whether it is that of the answer, else of a tool's arguments.
+        schema: the schema of the suite or tool; it is not changed.
+        style: the dialect of the model.
+        strict: whether to convert the schema for strict mode; None to do so only if no constraint is lost.
+        of_answer: whether `schema` describes the answer; otherwise it describes a tool's arguments.
 
     Raises:
-        SchemaError: it cannot be written so.
+        SchemaError: the schema cannot be written in this dialect.
     """
     given = dict(schema)
     match style:
@@ -37,24 +39,24 @@ def written(schema: Mapping[str, Any], style: Schemas, strict: bool | None, *, o
             walk: Walk = _Inlined(given, strict)
         case "inlined_openai":
             inlined = _Inlined(given, None).result()
-            dangling = any(target(inlined, reference) is None for reference in references(inlined))
+            dangling = any(resolve_pointer(inlined, reference) is None for reference in references(inlined))
             walk = _OpenAI(given if dangling else inlined, strict)
         case "grok":
             walk = _OpenAI(given, strict) if of_answer else _InlinedOpenAI(given, strict)
         case "gemma":
             walk = _Gemma(given, strict)
         case "openai":
-            walk = _OpenAIItself(given, strict)
+            walk = _OpenAIService(given, strict)
         case _:
             walk = _OpenAI(given, strict)
     result = walk.result()
     if isinstance(walk, _InlinedOpenAI) and walk.recursive:
         walk = _OpenAI(given, strict)
         result = walk.result()
-    if isinstance(walk, _OpenAIItself):
+    if isinstance(walk, _OpenAIService):
         if walk.joined and walk.points_elsewhere:
-            # What was pointed at may have been moved.
-            walk = _WithItems(given, strict)
+            # The target of a reference may have moved.
+            walk = _OpenAIWithItems(given, strict)
             result = walk.result()
         if strict is None and _is_too_large(result):
             walk.can_be_strict = False
@@ -69,10 +71,10 @@ _LOST = (
     *("minLength", "maxLength", "patternProperties", "unevaluatedProperties", "propertyNames", "minProperties"),
     *("maxProperties", "unevaluatedItems", "contains", "minContains", "maxContains", "uniqueItems"),
 )
-"""Keywords that strict mode does not know (OpenAI's guide on structured outputs)."""
+"""Keywords that strict mode does not support (OpenAI's guide on structured outputs)."""
 _LENGTHS = ("minLength", "maxLength")
 FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))
-"""Formats of texts that strict mode knows."""
+"""String formats that strict mode supports."""
 _TYPED = frozenset(("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"))
 _TO_DEFINITION = re.compile(r"#/(?:\$defs|definitions)/[^/]+")
 _LOOK_AROUND = re.compile(r"(?:[^\\]|\\.)*?\(\?(?:<?[=!])", re.DOTALL)
@@ -81,14 +83,14 @@ _MOST_PROPERTIES = 5000
 
 
 class _OpenAI(Walk):
-    """OpenAI's way: strict where the schema can be, as it is where not, without what says nothing."""
+    """OpenAI's dialect. A schema that cannot be strict is kept unchanged, except for keywords without effect."""
 
     keeps_lengths = False
 
     def __init__(self, schema: Schema, strict: bool | None) -> None:
         super().__init__(schema, strict)
         self._root = schema.get("$ref")
-        if self._root is None or not isinstance(found := self.definitions.get(name_in(self._root)), bool):
+        if self._root is None or not isinstance(found := self.definitions.get(definition_name(self._root)), bool):
             return
         if not found:
             raise SchemaError("nothing fits it")
@@ -96,54 +98,54 @@ class _OpenAI(Walk):
         self._root = None
 
     def result(self) -> Schema:
-        """Return the schema (see `Walk.result`)."""
+        """Return the converted schema (see `Walk.result`)."""
         walked = super().result()
         if walked.get("definitions"):
-            walked["definitions"] = {name: self.node(each) for name, each in walked["definitions"].items()}
+            walked["definitions"] = {name: self.walk(each) for name, each in walked["definitions"].items()}
         if self._root is not None:
-            # References to the whole are `#`; the whole is what its reference stood for.
+            # References to the whole schema are `#`; its own `$ref` is replaced by the definition.
             walked.pop("$ref", None)
-            walked.update(walked.get("$defs", {}).get(name_in(self._root)) or {})
+            walked.update(walked.get("$defs", {}).get(definition_name(self._root)) or {})
         return walked
 
     def visit(self, node: Schema) -> Schema:
-        """Write one schema."""
+        """Convert one schema."""
         for key in ("title", "$schema", "discriminator"):
             node.pop(key, None)
         if "default" in node:
             if self.strict:
                 del node["default"]
-            self._loses()
+            self._mark_lossy()
         if node.get("$ref"):
-            self._reference(node)
-        self._leave_out(node)
+            self._adapt_reference(node)
+        self._drop_keywords(node)
         if "oneOf" in node:
             if self.strict:
                 node["anyOf"] = node.pop("oneOf")
-            self._loses()
+            self._mark_lossy()
         if node.get("type") == "object":
-            self._close(node)
+            self._close_object(node)
         if node.get("type") == "array" and not self._has_typed_items(node):
             if self.strict:
-                raise SchemaError("an array does not say what it holds")
-            self._loses()
+                raise SchemaError("an array has no items schema")
+            self._mark_lossy()
         return node
 
-    def _loses(self) -> None:
+    def _mark_lossy(self) -> None:
         if self.strict is None:
             self.can_be_strict = False
 
-    def _reference(self, node: Schema) -> None:
+    def _adapt_reference(self, node: Schema) -> None:
         reference = node["$ref"]
         if reference == self._root:
             node["$ref"] = "#"
         elif reference.startswith("#/") and not _TO_DEFINITION.fullmatch(reference):
-            self._loses()
+            self._mark_lossy()
         if len(node) > 1:
-            # Nothing may stand beside a reference, but beside a union it may.
+            # A reference must be the only key of its schema; a union need not be.
             node["anyOf"] = [{"$ref": node.pop("$ref")}]
 
-    def _leave_out(self, node: Schema) -> None:
+    def _drop_keywords(self, node: Schema) -> None:
         known = _LENGTHS if self.keeps_lengths else ()
         lost = {key: node[key] for key in _LOST if key in node and key not in known}
         if node.get("format") and node["format"] not in FORMATS:
@@ -157,9 +159,9 @@ class _OpenAI(Walk):
                 del node[key]
             words = ", ".join(f"{key}={value}" for key, value in lost.items())
             node["description"] = f"{node['description']} ({words})" if node.get("description") else words
-        self._loses()
+        self._mark_lossy()
 
-    def _close(self, node: Schema) -> None:
+    def _close_object(self, node: Schema) -> None:
         properties = node.setdefault("properties", {})
         if self.strict:
             node["additionalProperties"] = False
@@ -168,9 +170,9 @@ class _OpenAI(Walk):
             if node.get("additionalProperties") in (None, False):
                 node["additionalProperties"] = False
             else:
-                self._loses()
+                self._mark_lossy()
             if "required" not in node or any(name not in node["required"] for name in properties):
-                self._loses()
+                self._mark_lossy()
 
     def _has_typed_items(self, node: Schema) -> bool:
         items = node.get("items")
@@ -181,15 +183,15 @@ class _InlinedOpenAI(_OpenAI):
     inlines = True
 
 
-class _WithItems(_OpenAI):
-    """The same, where every array must have `items`."""
+class _OpenAIWithItems(_OpenAI):
+    """OpenAI's dialect for services in which every array must have `items`."""
 
     def _has_typed_items(self, node: Schema) -> bool:
         return super()._has_typed_items(node) and not node.get("prefixItems")
 
 
-class _OpenAIItself(_WithItems):
-    """The same at OpenAI, where lengths of texts are known and an array of exactly one item can be written."""
+class _OpenAIService(_OpenAIWithItems):
+    """The dialect of OpenAI's own service, which supports lengths of strings and arrays of exactly one item."""
 
     keeps_lengths = True
 
@@ -198,18 +200,18 @@ class _OpenAIItself(_WithItems):
         self.joined = False
         self.points_elsewhere = False
 
-    def array(self, node: Schema) -> None:
-        """Visit what is inside an array."""
+    def walk_array(self, node: Schema) -> None:
+        """Convert the schemas inside an array."""
         first = node.get("prefixItems")
         most = node.get("maxItems")
         alone = isinstance(first, list) and len(first) == 1 and type(most) is int and most == 1
         if alone and self.strict is not False:
             node["items"] = node.pop("prefixItems")[0]
             self.joined = True
-        super().array(node)
+        super().walk_array(node)
 
     def visit(self, node: Schema) -> Schema:
-        """Write one schema."""
+        """Convert one schema."""
         reference = node.get("$ref")
         outside = isinstance(reference, str) and reference not in ("#", self._root)
         if "$dynamicRef" in node or (outside and not _TO_DEFINITION.fullmatch(str(reference))):
@@ -218,8 +220,8 @@ class _OpenAIItself(_WithItems):
 
 
 def _is_too_large(schema: Schema) -> bool:
-    """Whether a schema is deeper or has more properties than strict mode takes."""
-    whole, definitions = without_definitions(schema)
+    """Return whether a schema is deeper or has more properties than strict mode allows."""
+    whole, definitions = split_definitions(schema)
     for part in (whole, *definitions.values()):
         found = list(objects_in(part))
         if max((depth for _, depth in found), default=0) > _DEEPEST:
@@ -232,19 +234,19 @@ def _is_too_large(schema: Schema) -> bool:
 _TYPES: tuple[tuple[type, str], ...] = ((bool, "boolean"), (str, "string"), (int, "integer"), (float, "number"))
 
 
-def type_of(value: object) -> str | None:
-    """Return the JSON type of a single value, None of any other."""
+def json_type(value: object) -> str | None:
+    """Return the JSON type of a string, number or boolean; None for any other value."""
     return next((name for kind, name in _TYPES if isinstance(value, kind)), None)
 
 
 class _Gemma(Walk):
-    """Google's way: the keywords that its models have learned."""
+    """Google's dialect: the keywords that its models were trained on."""
 
     def visit(self, node: Schema) -> Schema:
-        """Write one schema."""
+        """Convert one schema."""
         if (value := node.pop("const", None)) is not None:
             node["enum"] = [value]
-            if "type" not in node and (kind := type_of(value)) is not None:
+            if "type" not in node and (kind := json_type(value)) is not None:
                 node["type"] = kind
         for key in ("$schema", "discriminator", "examples", "title", "exclusiveMinimum", "exclusiveMaximum"):
             node.pop(key, None)
@@ -255,7 +257,7 @@ class _Gemma(Walk):
         return node
 
     def _join_options(self, node: Schema) -> None:
-        """Write a union of single described values as one enumeration."""
+        """Convert a union of single described values to one enumeration."""
         options = node.get("anyOf", [])
         single = all(
             isinstance(each, dict) and len(each.get("enum", ())) == 1 and {*each} <= {"enum", "type", "description"}

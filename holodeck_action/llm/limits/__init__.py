@@ -1,1 +1,1 @@
-"""What holds model calls back: limits of an account, pauses, and the budget."""
+"""Limits of model calls: rate limits of accounts, pauses of clocks, and budgets."""

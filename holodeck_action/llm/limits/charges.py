@@ -1,4 +1,4 @@
-"""What agents that call models themselves say of it, counted against the budget."""
+"""Deduction from the budget of the usage that agents report for their own model calls."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from holodeck_action.record.record import Usage
 
 
 class Charges:
-    """Counts what agents that call models themselves say of it; nobody knows before they have answered."""
+    """Deducts the usage that agents report for their own model calls, which is known only after their answers."""
 
     def __init__(self, budgets: Sequence[Budget]) -> None:
-        """Count against these budgets."""
+        """Create the instance; usage is deducted from each of the budgets."""
         self._budgets = tuple(budgets)
         self._uncounted = 0
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the reader should know, each one sentence."""
+        """Notices for the reader of the record, one sentence each."""
         if not self._uncounted:
             return ()
         answers = "1 answer" if self._uncounted == 1 else f"{self._uncounted:,} answers"
-        return (f"the budget does not count {answers} of the target, which did not say what they took (`usage`)",)
+        return (f"the budget does not count {answers} of the target, which did not report their usage (`usage`)",)
 
     def add(self, usage: Usage | None) -> None:
-        """Count one answer as far as it is known."""
+        """Deduct the reported usage of one answer."""
         known = usage or Usage()
         tokens = (
             None

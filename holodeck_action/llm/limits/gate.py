@@ -1,40 +1,41 @@
-"""Whether an account refuses one call or all of them: decided by what came back last.
+"""Detection, from the latest responses, of whether an account refuses single calls or all calls.
 
-A refusal among good answers concerns the call that met it. Refusals alone, many in a row, mean that the account takes
-nothing now: its gate is shut, and one call tries it when the time that was asked for is over. Where that one is
-refused, too, a few try the next time: refusals that concern every call by itself are then found out soon, and an
-account that is really shut is not stormed.
+A refusal between successful answers concerns only the refused call. Many refusals in a row mean that the account
+accepts nothing at present: its gate is shut, and one call is sent when the requested waiting time is over. If this call
+is refused too, a few calls are sent the next time. In this way refusals that concern only single calls are soon
+recognised, and an unavailable account is not flooded.
 """
 
 from __future__ import annotations
 
 FIRST_S = 0.5
-"""Most seconds before the second attempt; doubled for each one after it."""
+"""Maximum seconds before the second attempt; doubled for each later attempt."""
 LONGEST_S = 20.0
-"""Most seconds between two attempts where the provider asks for nothing."""
+"""Maximum seconds between two attempts if the provider requests no waiting time."""
 SPREAD = 0.1
-"""Part of an asked wait that is added at random, so that not all come back at once."""
+"""Maximum random addition to a requested waiting time, as a fraction of it, so that calls are not all repeated at once.
+"""
 IN_A_ROW = 24
-"""Refusals without a good answer among them that shut an account."""
+"""Number of refusals in a row after which the gate is shut."""
 MOST_TRIES = 4
-"""Calls at most that try a gate which is shut, at one time."""
+"""Maximum number of calls sent at the same time while the gate is shut."""
 ENOUGH = 3
-"""Refusals at least before an account is given up."""
+"""Minimum number of refusals before calls no longer wait for an account."""
 
 
-def backed_off(times: int) -> float:
-    """Return the most seconds to wait after so many failures, at least 1: doubled each time (exponential backoff)."""
+def backoff_s(times: int) -> float:
+    """Return the maximum wait in seconds after a number of failures; it doubles each time (exponential backoff)."""
     return min(LONGEST_S, FIRST_S * 2.0 ** min(times - 1, 16))
 
 
 class Gate:
-    """One account's gate; times are monotonic seconds."""
+    """The gate of one account; times are monotonic seconds."""
 
     def __init__(self, longest_s: float) -> None:
-        """Begin open.
+        """Create an open gate.
 
         Args:
-            longest_s: seconds of refusals alone after which the account is given up.
+            longest_s: seconds without a successful answer after which calls no longer wait for the account.
         """
         self._longest_s = longest_s
         self._row = 0
@@ -43,58 +44,59 @@ class Gate:
         self._rounds = 0
         self._until: float | None = None
         self.tries = 0
-        """How many calls may be sent although it is shut."""
+        """Number of calls that may be sent although the gate is shut."""
 
     @property
-    def shut(self) -> bool:
-        """Whether the account refuses all calls, as far as is known."""
+    def is_shut(self) -> bool:
+        """Whether the account appears to refuse all calls."""
         return self._until is not None
 
     @property
-    def among_answers(self) -> bool:
-        """Whether good answers came beside the last refusals."""
+    def has_recent_answers(self) -> bool:
+        """Whether there were successful answers between the latest refusals."""
         return self._answers and self._row < IN_A_ROW // 2
 
     @property
-    def unanswered(self) -> bool:
-        """Whether no good answer has come yet."""
+    def has_no_answers(self) -> bool:
+        """Whether there was no successful answer yet."""
         return not self._answers
 
-    def wait(self, now: float) -> float:
-        """Return the seconds until somebody may try a gate that is shut."""
+    def seconds_to_wait(self, now: float) -> float:
+        """Return the seconds until a call may be sent although the gate is shut; 0 if the gate is open."""
         return 0.0 if self._until is None else self._until - now
 
-    def given_up(self, now: float) -> bool:
-        """Tell whether the account has given refusals alone for so long that nobody waits for it any longer."""
+    def is_given_up(self, now: float) -> bool:
+        """Return whether the account has refused all calls for too long to wait further."""
         return self._row >= ENOUGH and max(now, self._until or now) - self._since >= self._longest_s
 
     def refused_for(self, now: float) -> float:
-        """Return for how many seconds there have been refusals alone."""
+        """Return for how many seconds the account has refused all calls; 0 after a successful answer."""
         return now - self._since if self._row else 0.0
 
-    def answered(self) -> None:
-        """Take note of a good answer: the gate is open."""
+    def note_answer(self) -> None:
+        """Record a successful answer, which opens the gate."""
         self._row = self._rounds = self.tries = 0
         self._answers = True
         self._until = None
 
-    def refused(self, now: float, asked: float | None) -> None:
-        """Take note of a refusal.
+    def note_refusal(self, now: float, requested_s: float | None) -> None:
+        """Record a refusal.
 
         Args:
-            now: when it came.
-            asked: the seconds that the provider asks to wait, None where it says nothing that can be believed.
+            now: the time of the refusal.
+            requested_s: waiting time in seconds that the provider requests; None if the header is missing or
+                implausible.
         """
         if not self._row:
             self._since = now
         self._row += 1
         if self._until is None and self._row < IN_A_ROW:
             return
-        wait = backed_off(self._rounds + 1) if asked is None else asked + SPREAD * max(asked, FIRST_S)
+        wait = backoff_s(self._rounds + 1) if requested_s is None else requested_s + SPREAD * max(requested_s, FIRST_S)
         self._until = max(self._until or 0.0, now + wait)
         self.tries = 0
 
-    def open_a_little(self) -> None:
-        """Let one call try, and a few where it was refused."""
+    def allow_tries(self) -> None:
+        """Allow one call to be sent while the gate is shut, and more calls after each failed attempt."""
         self.tries = min(2**self._rounds, MOST_TRIES)
         self._rounds += 1

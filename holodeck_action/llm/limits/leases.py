@@ -1,9 +1,9 @@
-"""Places of accounts whose limits hold across processes: what a worker holds of them, and gives back.
+"""The worker's side of rate limits that several processes share: slots for requests, leased from the coordinator.
 
-The coordinator (`shared_limits`) knows how many requests an account takes; a worker asks it for places, sends no
-request without one, keeps them for its next requests, and gives back those that are asked back. Counts only rise, so
-that a message may come late or twice. A lease ends when nothing has been heard of the coordinator for `LEASE_S`, on
-both sides.
+A slot is the permission to have one request in progress. The coordinator (`shared_limits`) determines how many slots an
+account has. A worker requests slots, sends requests only in its slots, reuses them, and returns slots that are
+recalled. All counters only increase, so that messages may be late or repeated. A lease expires on both sides if no
+message has arrived for `LEASE_S`.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from collections.abc import Callable
 from typing import Any
 
 from holodeck_action.llm.calls import Account, Answer, Call
-from holodeck_action.llm.limits.limits import AccountLimit, given_up
-from holodeck_action.llm.outcomes import held_off, retry_after
+from holodeck_action.llm.limits.limits import AccountLimit, outage_error
+from holodeck_action.llm.outcomes import is_throttled, retry_after
 
 LEASE_S = 10.0
-"""Seconds without a word after which places are nobody's."""
+"""Seconds without a message after which leased slots become free."""
 _REPORTS = 64
-"""Reports whose time of sending is remembered."""
+"""Number of reports whose sending time is remembered."""
 
 
 class Lease:
-    """The places of one account that a worker holds.
+    """The slots that a worker has for one account.
 
     Attributes:
-        granted: how many it has been given so far.
-        recalled: how many it must have given back, as soon as the requests at them have ended.
-        returned: how many it has given back so far.
-        outcomes: what has become of requests since the last report: seconds, whether the account refused it, the
-            seconds that it asks to wait (None: nothing), whether more requests waited, and whether its call was sent
-            for the first time.
-        paced: whether a place is for one request: the coordinator gives them at the account's pace.
-        limits: those who hold them; a run has one.
+        granted: total number of slots granted so far.
+        recalled: total number of slots recalled so far, which must be returned when their requests have ended.
+        returned: total number of slots returned so far.
+        outcomes: one tuple per request that ended since the last report: its duration in seconds, whether it was
+            refused, the waiting time in seconds that the provider requested or None, whether more requests were
+            waiting, and whether it was the call's first attempt.
+        paced: whether a slot is valid for one request only, because the coordinator limits the rate.
+        limits: the links that use the slots, one per run.
     """
 
     def __init__(self, owner: Leases) -> None:
@@ -47,45 +47,45 @@ class Lease:
         self.limits: list[LeasedLimit] = []
 
     @property
-    def held(self) -> int:
-        """How many places there are at this moment."""
+    def held_count(self) -> int:
+        """Number of slots that the worker has now."""
         return self.granted - self.returned
 
     def give_back(self, idle: int) -> None:
-        """Give back of the idle places those that are recalled."""
+        """Return recalled slots, at most `idle` of them."""
         self.returned += max(0, min(idle, self.recalled - self.returned))
 
     def report(self) -> dict[str, Any]:
-        """Return what the coordinator must know, as JSON values."""
+        """Return the lease's state for the coordinator as JSON values, and clear the outcomes."""
         outcomes, self.outcomes = self.outcomes, []
         return {
             "seen": self.granted,
             "returned": self.returned,
             "waiting": sum(limit.waiting for limit in self.limits),
-            "idle": max(0, self.held - sum(limit.taken for limit in self.limits)),
-            "hanging": sum(limit.hanging for limit in self.limits),
+            "idle": max(0, self.held_count - sum(limit.taken_count for limit in self.limits)),
+            "hanging": sum(limit.hanging_count for limit in self.limits),
             "ages": [age for limit in self.limits for age in limit.ages()],
             "outcomes": outcomes,
         }
 
-    def told(self, said: dict[str, Any]) -> None:
-        """Take what the coordinator says."""
-        self.granted = max(self.granted, said["granted"])
-        self.recalled = max(self.recalled, said["recalled"])
-        self.refused_for, self.paced = said["refused_for"], said["paced"]
+    def apply_update(self, message: dict[str, Any]) -> None:
+        """Apply a message of the coordinator."""
+        self.granted = max(self.granted, message["granted"])
+        self.recalled = max(self.recalled, message["recalled"])
+        self.refused_for, self.paced = message["refused_for"], message["paced"]
         for limit in self.limits:
-            limit.go_on()
+            limit.resume()
 
 
 class Leases:
     """All leases of a worker, used in one event loop."""
 
     def __init__(self, changed: Callable[[], None], monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Begin with nothing.
+        """Create the instance without leases.
 
         Args:
-            changed: told that there is something to report.
-            monotonic: seconds.
+            changed: called when a new report should be sent.
+            monotonic: returns monotonic seconds.
         """
         self.changed = changed
         self._monotonic = monotonic
@@ -96,93 +96,97 @@ class Leases:
 
     @property
     def valid(self) -> bool:
-        """Whether the coordinator still counts on them."""
+        """Whether the coordinator still considers the leases valid."""
         return self._monotonic() < self._valid_until
 
-    def of(self, account: Account) -> Lease:
-        """Return the lease of an account, which all workers know by the same name, and none by its key."""
+    def lease_of(self, account: Account) -> Lease:
+        """Return the lease of an account. It is identified by a name that is the same in all workers and does not
+        reveal the key.
+        """
         text = f"{account.provider} {account.base_url} {account.key}"
         name = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         return self._leases.setdefault(name, Lease(self))
 
     def report(self) -> dict[str, Any]:
-        """Return a report with its number, as JSON values."""
+        """Return a numbered report on all leases for the coordinator, as JSON values."""
         self._number += 1
         self._sent.append((self._number, self._monotonic()))
         return {"number": self._number, "accounts": {name: lease.report() for name, lease in self._leases.items()}}
 
-    def told(self, said: dict[str, Any]) -> None:
-        """Take an answer of the coordinator: the number of the last report it has heard, and what it says of places."""
+    def apply_update(self, message: dict[str, Any]) -> None:
+        """Apply a message of the coordinator: the number of the last report it received, and changes to slots."""
         for number, sent in self._sent:
-            if number <= said["heard"]:
+            if number <= message["heard"]:
                 self._valid_until = max(self._valid_until, sent + LEASE_S)
-        for name, places in said["accounts"].items():
+        for name, places in message["accounts"].items():
             if name in self._leases:
-                self._leases[name].told(places)
+                self._leases[name].apply_update(places)
 
 
 class LeasedLimit(AccountLimit):
-    """The link that holds one account's requests back until there are places for them."""
+    """The link that delays an account's requests until the worker has slots for them."""
 
     def __init__(self, lease: Lease, *given: Any, **more: Any) -> None:
-        """Prepare; the arguments behind the lease are those of `AccountLimit`."""
+        """Create the link; `AccountLimit` describes the arguments after the lease."""
         super().__init__(*given, **more)
         self._lease = lease
         lease.limits.append(self)
 
     @property
-    def taken(self) -> int:
-        """How many places have a request."""
+    def taken_count(self) -> int:
+        """Number of slots in use."""
         return self._taken
 
     @property
-    def hanging(self) -> int:
-        """How many requests have given their place away."""
+    def hanging_count(self) -> int:
+        """Number of hanging requests, which have given up their slot."""
         return self._hanging
 
     def ages(self) -> list[float]:
-        """Return for how many seconds each request that has a place is under way."""
+        """Return the age in seconds of each request that has a slot."""
         now = self._monotonic()
         return [round(now - begun, 3) for begun in self._begun]
 
     @property
     def waiting(self) -> int:
-        """How many requests wait for a place."""
+        """Number of requests that wait for a slot."""
         return sum(not turn.done() for _, _, turn in self._queue)
 
-    def go_on(self) -> None:
-        """Use what has changed: there may be places, or nobody may wait any longer."""
+    def resume(self) -> None:
+        """Send waiting requests in new slots, or end the waiting calls if the account has refused all calls for too
+        long.
+        """
         if self._lease.refused_for is not None:
             for _, _, turn in self._queue:
                 if not turn.done():
-                    turn.set_exception(given_up(self._label, self._lease.refused_for))
+                    turn.set_exception(outage_error(self._label, self._lease.refused_for))
             self._queue.clear()
         self._wake()
 
     async def __call__(self, call: Call) -> Answer:
-        """Send when there is a place for it; see `AccountLimit`."""
+        """Send the request when a slot is free; see `AccountLimit`."""
         answer = await super().__call__(call)
         call.given_up, call.paced = self._lease.refused_for is not None, self._lease.paced
         return answer
 
-    def _free(self) -> bool:
-        return self._taken < self._lease.held and self._lease.owner.valid
+    def _has_free_place(self) -> bool:
+        return self._taken < self._lease.held_count and self._lease.owner.valid
 
     def _occupy(self) -> None:
         self._taken += 1
 
     def _wake(self) -> None:
-        self._lease.give_back(self._lease.held - self._taken)
+        self._lease.give_back(self._lease.held_count - self._taken)
         super()._wake()
         self._lease.owner.changed()
 
-    def _learn(self, answer: Answer, started: float, busy: int, beside: int, first: bool) -> None:
+    def _note_outcome(self, answer: Answer, started: float, busy: int, in_flight: int, first: bool) -> None:
         took, waiting = self._monotonic() - started, self.waiting > 0
-        if held_off(answer) or self._lease.paced:
-            # Whether its place is still one, the coordinator says: nobody else takes it before.
+        if is_throttled(answer) or self._lease.paced:
+            # The coordinator decides whether this place remains; it is not reused before.
             self._lease.recalled = max(self._lease.recalled, self._lease.returned + 1)
-        if held_off(answer):
+        if is_throttled(answer):
             self._lease.outcomes.append((took, True, retry_after(answer, self._now()), waiting, first))
         elif answer.status < 400:
-            self._note_usual(took)
+            self._update_usual_time(took)
             self._lease.outcomes.append((took, False, None, waiting, first))

@@ -1,9 +1,10 @@
-"""The place of one account's requests: how many may be under way, who is next, and who waits while it refuses all.
+"""The rate limit of one account: how many requests may be in progress, and in which order waiting calls are sent.
 
-The limit is below the retries: what the provider counts is attempts, and a call that waits for its next one takes
-nobody's place. All that may be asked at once is, from the first moment; refusals tell how many at once (`Window`) or
-how many a second (`pace`) the account takes. Whether a refusal concerns one call or all is found by trying (`gate`). A
-call that hangs gives its place away: a few of them would stop a small window.
+In the chain the limit comes after the retries, because providers count attempts, and a call that waits for its next
+attempt must not occupy a slot, the permission to have one request in progress. At first all possible requests are sent
+at once; refusals show how many concurrent requests (`Window`) or requests per second (`pace`) the account accepts, and
+whether it refuses single calls or all (`gate`). A hanging call gives up its slot, because a few such calls would block
+a small window.
 """
 
 from __future__ import annotations
@@ -17,33 +18,38 @@ from datetime import datetime
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
 from holodeck_action.llm.limits.gate import Gate
 from holodeck_action.llm.limits.pace import Pace
-from holodeck_action.llm.outcomes import held_off, retry_after
+from holodeck_action.llm.outcomes import is_throttled, retry_after
 from holodeck_action.llm.rate_headers import stated_rate
 
 GROWTH = 2
-"""Requests more for every answer before the first refusal: three times as many with each round of answers."""
+"""Increase of the window per answer before the first refusal; the window thus triples with each round of answers."""
 DECREASE = 0.85
-"""What is left of the ceiling after a refusal: the account must drain before it takes more."""
+"""Factor by which a refusal lowers the ceiling, since the account accepts more requests only when earlier ones have
+ended.
+"""
 HOLD = 8.0
-"""How many times a Retry-After a ceiling is kept after it: a call that is refused for more waits as long as that."""
+"""Seconds for which a ceiling is kept, per second of Retry-After; a refused call waits at least as long as Retry-After.
+"""
 HOLD_MOST_S = 120.0
-"""Most seconds for which a ceiling is kept."""
+"""Maximum seconds for which a ceiling is kept."""
 FEW = 4
-"""Most requests at once that a wave of refusals leaves, where so many have just been answered."""
+"""Refusals do not shrink the window below the number of requests that were just answered concurrently, up to this
+number.
+"""
 FORGETTING = 0.98
-"""What is left with every answer of the most that were answered at once."""
+"""Factor by which the maximum of concurrent answers decays with every answer."""
 WEIGHT = 0.15
-"""Weight of the newest outcome in the share of refusals, a moving average."""
+"""Weight of the newest outcome in the moving average of refusals."""
 KNOWN = 5
-"""Outcomes after which a share of refusals tells something."""
+"""Number of outcomes after which a refusal rate is meaningful."""
 MUCH = 0.15
-"""Share of refusals, with one request under way, that says that it is not about how many there are."""
+"""Refusal rate with one request in progress above which concurrency is not the cause."""
 BETTER = 0.5
-"""What a share of refusals must fall to, with half as many under way, for fewer at once to help."""
+"""A smaller window is considered useful if half as many requests reduce the refusal rate at least by this factor."""
 
 
-class _Share:
-    """The share of refusals among the outcomes with so many under way."""
+class _RefusalRate:
+    """The refusal rate at one level of concurrency."""
 
     def __init__(self) -> None:
         self.value = 0.0
@@ -55,22 +61,22 @@ class _Share:
 
 
 class Window:
-    """How many requests an account may have under way: found by trying, as TCP finds a line's capacity.
+    """The number of requests that an account may have in progress, found by probing as in TCP congestion control.
 
-    All at once, or slow start (`GROWTH` more for every answer), up to the first refusal. What was under way without
-    those refused is the ceiling that is kept, at least half of it. Above a ceiling it is additive increase (one more
-    for every ceiling of answers): a refusal that only says no costs one request. Not every refusal is about the number
-    under way: where fewer at once are refused as often, lowering it would only take time, and it is raised again. Nor
-    is it lowered below what has just been answered at once, up to a few, so that a rate per second is met by those who
-    wait and not by standing still. Times are monotonic seconds.
+    Until the first refusal all requests are sent at once, or the window grows by `GROWTH` per answer (slow start). The
+    ceiling is then the number of requests in progress without the refused ones, at least half of that number. From the
+    ceiling on the window grows by one request each time that as many answers as the ceiling have arrived (additive
+    increase), and shrinks by one request per refusal. If smaller windows are refused as often, concurrency is not the
+    cause, and the window grows again. The window does not shrink below the number of requests that were just answered
+    concurrently, up to a few, so that a rate limit delays calls without stopping them. Times are monotonic seconds.
     """
 
     def __init__(self, most: int, start: int | None = None) -> None:
-        """Start.
+        """Create the window.
 
         Args:
-            most: requests that are never exceeded, at least 1.
-            start: requests at once in the beginning, at least 1; None for all.
+            most: maximum of concurrent requests, at least 1.
+            start: number of concurrent requests at the start, at least 1; None to start with the maximum.
         """
         self._most = float(most)
         self._size = float(most if start is None else min(start, most))
@@ -81,28 +87,28 @@ class Window:
         self._hold_until = float("-inf")
         self._ends: deque[float] = deque()
         self._at_once = 0.0
-        self._shares: dict[int, _Share] = {}
+        self._shares: dict[int, _RefusalRate] = {}
 
     @property
     def size(self) -> int:
-        """How many requests may be under way now."""
+        """Number of requests that may be in progress now."""
         return int(self._size)
 
-    def limited_to(self, ceiling: int) -> None:
-        """Keep to so many, and try more later."""
+    def limit_to(self, ceiling: int) -> None:
+        """Lower the window's ceiling to a number of requests; it grows again later."""
         self._answered = 0
         self._ceiling = self._size = min(float(max(1, ceiling)), self._most)
 
-    def answered(self, started: float, now: float, busy: int, *, full: bool) -> None:
-        """Take note of a good answer.
+    def note_answer(self, started: float, now: float, busy: int, *, full: bool) -> None:
+        """Record a successful answer.
 
         Args:
-            started: when its request was sent.
-            now: when it came.
-            busy: most that were under way beside it, itself included.
-            full: whether more would have been sent if they might.
+            started: when the request was sent.
+            now: when the answer arrived.
+            busy: maximum number of requests in progress at the same time as this one, including itself.
+            full: whether more requests would have been sent if allowed.
         """
-        self._share(busy).add(False)
+        self._refusal_rate_at(busy).add(False)
         self._ends.append(now)
         while self._ends[0] < started:
             self._ends.popleft()
@@ -117,16 +123,17 @@ class Window:
                 self._answered = 0
                 self._ceiling = self._size = min(self._ceiling + 1, self._most)
 
-    def refused(self, started: float, now: float, busy: int, asked: float | None) -> None:
-        """Take note of a refusal among good answers.
+    def note_refusal(self, started: float, now: float, busy: int, requested_s: float | None) -> None:
+        """Record a refusal between successful answers.
 
         Args:
-            started: when its request was sent.
-            now: when it came.
-            busy: as for `answered`.
-            asked: the seconds that the provider asks to wait, None where it says nothing that can be believed.
+            started: when the request was sent.
+            now: when the refusal arrived.
+            busy: see `note_answer`.
+            requested_s: waiting time in seconds that the provider requests; None if the header is missing or
+                implausible.
         """
-        share = self._share(busy)
+        share = self._refusal_rate_at(busy)
         share.add(True)
         fewer = self._shares.get(busy.bit_length() - 1)
         if fewer is not None and fewer.count >= KNOWN and fewer.value > BETTER * share.value:
@@ -135,37 +142,37 @@ class Window:
             self._ceiling = self._most
             self._hold_until = now
             return
-        if asked is not None:
-            self._hold_until = max(self._hold_until, now + min(HOLD * asked, HOLD_MOST_S))
+        if requested_s is not None:
+            self._hold_until = max(self._hold_until, now + min(HOLD * requested_s, HOLD_MOST_S))
         if started >= self._decreased:
             self._decreased = now
             self._wave = min(busy, self.size)
-            self._lower(self._wave - 1)
+            self._lower_ceiling(self._wave - 1)
         else:
-            # One more of the same wave: the account carries one less than thought, never less than half of it.
-            self._lower(max(self._ceiling - 1, self._wave / 2))
+            # Another refusal of the same wave lowers the ceiling by one, at most to half of the wave.
+            self._lower_ceiling(max(self._ceiling - 1, self._wave / 2))
 
-    def _lower(self, ceiling: float) -> None:
+    def _lower_ceiling(self, ceiling: float) -> None:
         least = float(max(1, min(FEW, int(self._at_once))))
         self._answered = 0
         self._ceiling = float(max(least, int(ceiling)))
         self._size = min(self._size, max(least, self._ceiling * DECREASE))
 
-    def _share(self, busy: int) -> _Share:
-        return self._shares.setdefault(busy.bit_length(), _Share())
+    def _refusal_rate_at(self, busy: int) -> _RefusalRate:
+        return self._shares.setdefault(busy.bit_length(), _RefusalRate())
 
 
 PATIENCE = 8.0
-"""How many times the usual time of an answer a call may take before it gives its place away."""
+"""A call gives up its slot after the usual answer time multiplied by this number."""
 PATIENCE_LEAST_S = 2.0
 PATIENCE_FIRST_S = 30.0
-"""Seconds that it may take while no answer has told what is usual."""
+"""Seconds after which a call gives up its slot while the usual answer time is unknown."""
 USUAL_WEIGHT = 0.1
-"""Weight of the newest answer in the usual time, a moving average."""
+"""Weight of the newest answer in the moving average of answer times."""
 
 
 class AccountLimit:
-    """The link that holds one account's requests back."""
+    """The link that limits the concurrency and rate of one account's requests."""
 
     def __init__(
         self,
@@ -180,18 +187,18 @@ class AccountLimit:
         patience_s: float = PATIENCE_LEAST_S,
         rate: float | None = None,
     ) -> None:
-        """Prepare; nothing is sent yet.
+        """Create the link; nothing is sent yet.
 
         Args:
-            next_link: what sends.
-            label: the account, for messages.
-            most: requests that are never exceeded, at least 1.
-            monotonic: seconds.
-            pause: waits for seconds.
-            now: the time of day, for dates in Retry-After.
-            longest_wait_s: seconds of refusals alone after which calls do not wait any longer.
-            patience_s: least seconds after which a call hangs.
-            rate: requests a second that the account took before; None if that is not known.
+            next_link: the link that sends requests.
+            label: the account's name in messages.
+            most: maximum of concurrent requests, at least 1.
+            monotonic: returns monotonic seconds.
+            pause: waits for a number of seconds.
+            now: returns the current time, for dates in Retry-After.
+            longest_wait_s: seconds without a successful answer after which calls no longer wait.
+            patience_s: minimum seconds after which a call gives up its slot.
+            rate: requests per second that the account accepted before; None if unknown.
         """
         self._next = next_link
         self._label = label
@@ -212,16 +219,16 @@ class AccountLimit:
 
     @property
     def window(self) -> int:
-        """How many requests may be under way now."""
+        """Number of requests that may be in progress now."""
         return self._window.size
 
     @property
     def rate(self) -> float | None:
-        """How many requests a second may be sent now; None where that is not limited."""
+        """Requests per second that may be sent now; None if unlimited."""
         return self._pace.rate
 
     async def close(self) -> None:
-        """End what waits for the gate and the pace."""
+        """Cancel the tasks that wait for the gate or the pace."""
         if self._paced is not None:
             self._paced.cancel()
         if self._opener is not None:
@@ -229,12 +236,12 @@ class AccountLimit:
             await asyncio.gather(self._opener, return_exceptions=True)
 
     async def __call__(self, call: Call) -> Answer:
-        """Send when it is this call's turn; the clocks around it stand still until then.
+        """Send the request when it is the call's turn; the call's clocks pause until then.
 
         Raises:
-            WireError: `rate_limited`, the account has refused all calls for too long; whatever sending raises.
+            WireError: `rate_limited`: the account has refused all calls for too long; or an error of the call.
         """
-        await self._take(call)
+        await self._wait_for_place(call)
         hangs = False
 
         def give_away() -> None:
@@ -248,56 +255,56 @@ class AccountLimit:
         try:
             started = self._monotonic()
             self._begun.append(started)
-            beside = busy = len(self._begun)
+            in_flight = busy = len(self._begun)
             timer = asyncio.get_running_loop().call_later(self._patience_s(), give_away)
             try:
                 answer = await self._next(call)
-                # Those sent after it were under way beside it, too.
+                # Requests sent later were in progress at the same time, too.
                 busy = max(busy, len(self._begun))
             finally:
                 timer.cancel()
                 if not hangs:
                     self._begun.remove(started)
-            self._learn(answer, started, max(1, busy), beside, call.attempts <= 1)
+            self._note_outcome(answer, started, max(1, busy), in_flight, call.attempts <= 1)
         finally:
             if hangs:
                 self._hanging -= 1
             else:
                 self._taken -= 1
             self._wake()
-        call.given_up = self._gate.given_up(self._monotonic())
+        call.given_up = self._gate.is_given_up(self._monotonic())
         call.paced = self._pace.rate is not None
         return answer
 
     def _patience_s(self) -> float:
         return PATIENCE_FIRST_S if self._usual_s is None else max(self._least_patience_s, PATIENCE * self._usual_s)
 
-    def _free(self) -> bool:
-        if self._gate.shut and not self._gate.tries and not self._gate.given_up(self._monotonic()):
+    def _has_free_place(self) -> bool:
+        if self._gate.is_shut and not self._gate.tries and not self._gate.is_given_up(self._monotonic()):
             return False
         if not (self._taken < self.window and self._taken + self._hanging < self._most):
             return False
-        wait = self._pace.wait(self._monotonic())
+        wait = self._pace.seconds_to_wait(self._monotonic())
         if wait > 0 and (self._paced is None or self._paced.cancelled()):
-            self._paced = asyncio.get_running_loop().call_later(wait, self._its_time)
+            self._paced = asyncio.get_running_loop().call_later(wait, self._resume_paced)
         return wait <= 0
 
-    def _its_time(self) -> None:
+    def _resume_paced(self) -> None:
         self._paced = None
         self._wake()
 
     def _occupy(self) -> None:
         self._taken += 1
-        self._pace.sent(self._monotonic())
+        self._pace.note_sent(self._monotonic())
         if self._gate.tries:
             self._gate.tries -= 1
 
-    async def _take(self, call: Call) -> None:
-        """Take one of the window's slots, first come first served; who was sent before goes first."""
+    async def _wait_for_place(self, call: Call) -> None:
+        """Wait for a free slot. Calls are served in the order of their arrival, but retried calls come first."""
         if call.place is None:
             self._places += 1
             call.place = self._places
-        if self._free() and not self._queue:
+        if self._has_free_place() and not self._queue:
             self._occupy()
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -305,7 +312,7 @@ class AccountLimit:
         heapq.heappush(self._queue, (call.place, self._places, turn))
         self._wake()
         try:
-            with call.clocks.standing_still():
+            with call.clocks.pause():
                 await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
@@ -314,72 +321,74 @@ class AccountLimit:
             raise
 
     def _wake(self) -> None:
-        while self._queue and self._free():
+        while self._queue and self._has_free_place():
             _, _, turn = heapq.heappop(self._queue)
             if not turn.done():
                 self._occupy()
                 turn.set_result(None)
 
-    def _learn(self, answer: Answer, started: float, busy: int, beside: int, first: bool) -> None:
+    def _note_outcome(self, answer: Answer, started: float, busy: int, in_flight: int, first: bool) -> None:
         now = self._monotonic()
-        if held_off(answer):
-            asked = retry_after(answer, self._now())
+        if is_throttled(answer):
+            requested_s = retry_after(answer, self._now())
             stated = stated_rate(answer, self._now())
-            # Refusals alone say nothing about how many are too many, unless they state it.
-            if self._gate.among_answers or stated is not None:
-                self._refused(started, now, busy, beside, asked, stated)
-            elif self._gate.unanswered:
-                # Those that are still under way are, in the end, what the account took of all that were sent.
-                self._window.limited_to(len(self._begun) or self._most)
-                self._pace.refused_alone(started, now)
-            self._gate.refused(now, asked)
-            if self._gate.shut:
-                self._pace.shut(now)
+            # Without successful answers refusals do not show the limit, unless their headers state it.
+            if self._gate.has_recent_answers or stated is not None:
+                self._note_refusal(started, now, busy, in_flight, requested_s, stated)
+            elif self._gate.has_no_answers:
+                # The requests still in progress are those that the account accepted.
+                self._window.limit_to(len(self._begun) or self._most)
+                self._pace.note_early_refusal(started, now)
+            self._gate.note_refusal(now, requested_s)
+            if self._gate.is_shut:
+                self._pace.note_shutdown(now)
                 if self._opener is None or self._opener.done():
-                    self._opener = asyncio.create_task(self._open())
+                    self._opener = asyncio.create_task(self._open_gate())
         elif answer.status < 400:
-            self._gate.answered()
-            self._note_usual(now - started)
+            self._gate.note_answer()
+            self._update_usual_time(now - started)
             full = bool(self._queue) or self._taken >= self.window
-            self._window.answered(started, now, busy, full=full)
-            self._pace.answered(started, now, self._begun, first=first, full=bool(self._queue))
+            self._window.note_answer(started, now, busy, full=full)
+            self._pace.note_answer(started, now, self._begun, first=first, full=bool(self._queue))
             self._wake()
 
-    def _refused(
-        self, started: float, now: float, busy: int, beside: int, asked: float | None, stated: float | None
+    def _note_refusal(
+        self, started: float, now: float, busy: int, in_flight: int, requested_s: float | None, stated: float | None
     ) -> None:
         if self._pace.rate is None:
-            self._window.refused(started, now, busy, asked)
-        if self._pace.refused(started, now, self._begun, beside, stated):
-            # It was not about how many are under way.
-            self._window.limited_to(self._most)
+            self._window.note_refusal(started, now, busy, requested_s)
+        if self._pace.note_refusal(started, now, self._begun, in_flight, stated):
+            # The refusal was about the rate, not about concurrency.
+            self._window.limit_to(self._most)
 
-    def _note_usual(self, took: float) -> None:
+    def _update_usual_time(self, took: float) -> None:
         self._usual_s = took if self._usual_s is None else self._usual_s + USUAL_WEIGHT * (took - self._usual_s)
 
-    async def _open(self) -> None:
-        """Wait until a gate that is shut may be tried; let nobody wait for one that stays shut for too long."""
+    async def _open_gate(self) -> None:
+        """While the gate is shut, wake calls when they may be sent, or end the waiting calls if it stays shut for too
+        long.
+        """
         gate, now = self._gate, self._monotonic
-        while not gate.given_up(now()) and (wait := gate.wait(now())) > 0:
+        while not gate.is_given_up(now()) and (wait := gate.seconds_to_wait(now())) > 0:
             await self._pause(wait)
-        if gate.given_up(now()):
+        if gate.is_given_up(now()):
             for _, _, turn in self._queue:
                 if not turn.done():
-                    turn.set_exception(self._given_up())
+                    turn.set_exception(self._outage_error())
             self._queue.clear()
-        elif gate.shut:
-            gate.open_a_little()
+        elif gate.is_shut:
+            gate.allow_tries()
         self._wake()
 
-    def _given_up(self) -> WireError:
-        return given_up(self._label, self._gate.refused_for(self._monotonic()))
+    def _outage_error(self) -> WireError:
+        return outage_error(self._label, self._gate.refused_for(self._monotonic()))
 
 
-def given_up(label: str, seconds: float) -> WireError:
-    """Return the error of calls to an account that has given refusals alone for so many seconds."""
+def outage_error(label: str, seconds: float) -> WireError:
+    """Return the error for calls to an account that has refused all calls for `seconds`."""
     return WireError(
         f"{label} has refused every call for {seconds:.0f} s because of "
-        "its rate limit; lower `limits.concurrency`, or let calls wait longer by `limits.rate_limit_wait_s`",
+        "its rate limit; lower `limits.concurrency`, or raise `limits.rate_limit_wait_s` to let calls wait longer",
         "rate_limited",
         status=429,
     )

@@ -1,9 +1,10 @@
-"""How many requests a second an account takes, where its refusals are about that: found by trying.
+"""Determination, by probing, of the number of requests per second that an account accepts, if its refusals depend on
+the rate.
 
-A limit of requests a second refuses whole rows of requests, also with no more under way than were answered at once
-before. From then on no more requests leave within a second than the account took, and as close together as those that
-it took. An account that refuses these, too, fills up evenly (a token bucket): its requests leave evenly. The longer it
-refuses nothing, the quicker the rate grows. Where a slower pace is refused as often, the refusals are not about it.
+A rate limit refuses several requests in a row, even if no more are in progress than were answered concurrently before.
+From then on each second has at most as many requests as the account accepted within a second, at the same intervals. If
+these are refused too, the account refills evenly (a token bucket), and requests are sent evenly. The rate grows faster
+the longer there is no refusal. If as many requests are refused at a lower rate, the refusals have another cause.
 """
 
 from __future__ import annotations
@@ -12,41 +13,41 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 SPAN_S = 1.0
-"""Seconds over which accepted requests are counted: services keep their limits in spans of about a second."""
+"""Seconds over which accepted requests are counted; services apply their limits to spans of about a second."""
 ROW = 3
-"""Refusals one after the other that begin a pace."""
+"""Number of refusals in a row after which the rate is limited."""
 BELOW = 0.97
-"""Share of the accepted rate at which requests leave: a service sees them at times that are a little different."""
+"""Factor of the accepted rate at which requests are sent, because they arrive at slightly different intervals."""
 GROWTH = 0.02
-"""Requests a second more with each answer right after a refusal; doubled with each second without one."""
+"""Increase in requests per second with each answer right after a refusal; doubled with each second without one."""
 FASTEST_DOUBLINGS = 12.0
 GROWN = 1.1
-"""How many times what it was a rate is much more."""
+"""Factor by which a rate must have grown to be considered much higher."""
 JUDGED = 8
-"""Outcomes after which a pace is judged."""
+"""Number of outcomes after which a rate is evaluated."""
 MUCH = 0.3
-"""Share of refusals among them with which it is not right."""
+"""Refusal rate above which the limited rate is considered wrong."""
 WRONG_S = 10.0
-"""Seconds in which a pace that is found wrong twice is none."""
+"""If a rate is found wrong twice within these seconds, the rate is no longer limited."""
 UNRELATED_S = 60.0
-"""Seconds for which no pace is tried after one that changed nothing."""
+"""Seconds without a limited rate after a limit that did not reduce refusals."""
 FORGETTING = 0.98
-"""What is left with every answer of the most that were answered at once."""
+"""Factor by which the maximum of concurrent answers decays with every answer."""
 CLOSER = 5
-"""How many times closer together than evenly requests leave at most: the first refusal stops those that follow."""
+"""Maximum factor by which the interval between requests may be shorter than with even spacing."""
 MOST_GAP_S = 0.05
-"""Most seconds between the first requests that follow refusals alone."""
+"""Maximum seconds between the first requests after early refusals."""
 LATE_S = 0.5
-"""Most seconds for which an account is believed to count a request after it was sent."""
+"""Maximum seconds for which an account may count a request after it was sent."""
 LEAST, MOST = 1.0, 1_000.0
-"""Requests a second of a pace."""
+"""Lowest and highest rate in requests per second."""
 
 
 class Pace:
-    """The pace of one account; times are monotonic seconds."""
+    """The rate at which requests are sent to one account; times are monotonic seconds."""
 
     def __init__(self, rate: float | None = None) -> None:
-        """Begin without one, or with requests a second that are known from before."""
+        """Create the instance without a limit, or limited to `rate` requests per second, measured in an earlier run."""
         self._rate = rate
         self._kept = rate or LEAST
         self._untested = rate is not None
@@ -64,27 +65,27 @@ class Pace:
 
     @property
     def rate(self) -> float | None:
-        """Requests a second; None where nothing is known to limit them."""
+        """Requests per second; None if unlimited."""
         return self._rate
 
-    def wait(self, now: float) -> float:
-        """Return the seconds until the next request may leave."""
+    def seconds_to_wait(self, now: float) -> float:
+        """Return the seconds until the next request may be sent."""
         if self._even:
             return max(0.0, self._next - now)
         free = self._soon
         if self._rate is not None and len(self._sent) >= (most := int(self._rate)):
-            # The request that is so many before the next one must be out of the span.
+            # The request one burst earlier must have left the span.
             free = max(free, self._sent[-most] + SPAN_S / BELOW)
         return max(0.0, free - now)
 
-    def sent(self, now: float) -> None:
-        """Take note of a request that leaves."""
+    def note_sent(self, now: float) -> None:
+        """Record that a request is sent."""
         if self._rate is None:
             if self._accepted:
                 self._soon = now + self._gap
             return
         if self._changed == float("-inf"):
-            # A rate from before is tried from now on.
+            # A rate of an earlier run is tested from now on.
             self._changed = self._since = now
         self._soon = now + 1 / (CLOSER * self._rate)
         self._next = max(now, self._next) + 1 / (BELOW * self._rate)
@@ -92,19 +93,19 @@ class Pace:
         while self._sent[0] < now - 2 * SPAN_S:
             self._sent.popleft()
 
-    def answered(self, started: float, now: float, pending: Iterable[float], *, first: bool, full: bool) -> None:
-        """Take note of a good answer.
+    def note_answer(self, started: float, now: float, pending: Iterable[float], *, first: bool, full: bool) -> None:
+        """Record a successful answer.
 
         Args:
-            started: when its request was sent.
-            now: when it came.
-            pending: when the requests were sent that are under way.
-            first: whether its call had not been sent before: an account that refuses each call some times, whatever
-                the pace, takes none of these.
-            full: whether more would have been sent if they might.
+            started: when the request was sent.
+            now: when the answer arrived.
+            pending: sending times of the requests in progress.
+            first: whether it was the call's first attempt; some accounts refuse the first attempts of every call at any
+                rate.
+            full: whether more requests would have been sent if allowed.
         """
         if started >= self._row_began:
-            # What was sent before the refused ones says nothing about them.
+            # Only requests sent after the refused ones end the row of refusals.
             self._row = 0
         if started >= self._alone:
             self._gap = 0.0
@@ -120,98 +121,101 @@ class Pace:
         self._carried = max(float(at_once), FORGETTING * self._carried)
         if self._rate is None:
             return
-        self._judge(started, now, refused=False)
+        self._check_rate(started, now, refused=False)
         if full and self._rate is not None:
             calm_s = min(max(0.0, now - self._changed), FASTEST_DOUBLINGS)
             self._rate = min(self._rate + GROWTH * 2.0**calm_s, MOST)
 
-    def refused_alone(self, started: float, now: float) -> None:
-        """Take note of a refusal before any good answer; times are those of `refused`.
+    def note_early_refusal(self, started: float, now: float) -> None:
+        """Record a refusal before any successful answer; see `note_refusal` for the times.
 
-        What follows the first answers leaves one request after the other, so that few have left when the first of them
-        is refused.
+        After the first answers requests are sent one by one, so that only few requests are in progress at the first
+        refusal.
         """
         took = now - started
         self._late = max(self._late, took)
         self._gap = min(took, self._gap or took, MOST_GAP_S)
         self._alone = now
 
-    def refused(
-        self, started: float, now: float, pending: Iterable[float], beside: int, stated: float | None = None
+    def note_refusal(
+        self, started: float, now: float, pending: Iterable[float], in_flight: int, stated: float | None = None
     ) -> bool:
-        """Take note of a refusal among good answers.
+        """Record a refusal between successful answers.
 
         Args:
-            started: when its request was sent.
-            now: when it came.
-            pending: when the requests were sent that are under way.
-            beside: how many were under way when it was sent, itself included.
-            stated: requests a second that the account states; None if it states none.
+            started: when the request was sent.
+            now: when the refusal arrived.
+            pending: sending times of the requests in progress.
+            in_flight: number of requests in progress when the refused one was sent, including itself.
+            stated: requests per second according to the headers of the refusal; None if the headers do not contain it.
 
         Returns:
-            Whether it is about the pace.
+            Whether the refusal is attributed to the rate.
         """
         if not self._row:
             self._row_began = started
         self._row += 1
         self._late = max(self._late, now - started)
-        # Those sent clearly before it would have been refused by now.
-        taken = [*self._accepted, *(each for each in pending if each < started - (now - started))]
-        taken = [each for each in taken if started - SPAN_S < each <= started]
+        # Pending requests sent clearly earlier were accepted: otherwise their refusal would be here.
+        accepted = [*self._accepted, *(each for each in pending if each < started - (now - started))]
+        accepted = [each for each in accepted if started - SPAN_S < each <= started]
         if stated is not None and (self._rate is None or self._untested) and now >= self._unrelated_until:
-            self._begin(taken, now, stated)
+            self._start_pace(accepted, now, stated)
             return True
         if self._rate is None:
-            if not (self._first and beside <= self._carried and self._row >= ROW and taken):
+            if not (self._first and in_flight <= self._carried and self._row >= ROW and accepted):
                 return False
             if now < self._unrelated_until:
                 return False
-            self._begin(taken, now)
+            self._start_pace(accepted, now)
             return True
-        if self._untested and taken:
-            # What was taken before says less than what is taken now.
-            self._begin(taken, now)
+        if self._untested and accepted:
+            # Measured values replace the rate of an earlier run.
+            self._start_pace(accepted, now)
             return True
-        self._judge(started, now, refused=True)
+        self._check_rate(started, now, refused=True)
         if self._rate is not None and started > self._changed:
-            # Far above what it was it grew too quickly; near it, a little less will do.
+            # After much growth the measured rate is used; otherwise a small decrease is enough.
             grown = self._rate > GROWN * self._kept
             if self._even:
-                self._set(max(len(taken) / SPAN_S, self._kept) if grown else BELOW * self._rate, now, judged=False)
+                self._set_rate(
+                    max(len(accepted) / SPAN_S, self._kept) if grown else BELOW * self._rate, now, judged=False
+                )
             else:
-                # No more within a span than were taken, and yet refused: they were too close together.
+                # The number per span was acceptable, so the requests were too close together.
                 self._even = self._row >= ROW and self._rate < self._kept + 1
-                self._set(self._kept, now)
+                self._set_rate(self._kept, now)
         return self._rate is not None
 
-    def shut(self, now: float) -> None:
-        """Take note that the account takes nothing now, which is not about the pace."""
+    def note_shutdown(self, now: float) -> None:
+        """Record that the account accepts nothing at present, which is not caused by the rate."""
         self._since = now
         self._good = self._bad = 0
 
-    def _begin(self, taken: Sequence[float], now: float, stated: float | None = None) -> None:
-        """Begin with what was taken within `SPAN_S`, or with what is stated: that fills up evenly.
+    def _start_pace(self, accepted: Sequence[float], now: float, stated: float | None = None) -> None:
+        """Limit the rate to the number of requests accepted within `SPAN_S`, or to the stated rate with even spacing.
 
-        The next request leaves when the first of those taken is out of the span: that holds for windows and buckets.
-        The account counted them up to as long after they were sent as its refusals took to come.
+        The next request is sent when `SPAN_S` have passed since the first accepted one, which is safe for sliding
+        windows and token buckets. The account may have counted requests after they were sent, later by at most the
+        duration of its refusals.
         """
         self._untested = False
         self._even = stated is not None
-        self._set(len(taken) / SPAN_S if stated is None else stated, now)
+        self._set_rate(len(accepted) / SPAN_S if stated is None else stated, now)
         late = min(self._late, LATE_S)
-        self._sent = deque(sorted(each + late for each in taken))
+        self._sent = deque(sorted(each + late for each in accepted))
         self._next = max(now, min(self._sent, default=now) + SPAN_S)
         self._late = 0.0
 
-    def _set(self, rate: float, now: float, *, judged: bool = True) -> None:
+    def _set_rate(self, rate: float, now: float, *, judged: bool = True) -> None:
         self._rate = self._kept = min(max(rate, LEAST), MOST)
         self._changed = now
         if judged:
             self._since = now
             self._good = self._bad = 0
 
-    def _judge(self, started: float, now: float, *, refused: bool) -> None:
-        """See whether the account takes most of what leaves evenly at this rate."""
+    def _check_rate(self, started: float, now: float, *, refused: bool) -> None:
+        """Check whether the account accepts most requests at the current rate, and change or drop the rate if not."""
         if started < self._since or not self._even:
             return
         self._bad += refused
@@ -220,9 +224,9 @@ class Pace:
             return
         if self._bad > MUCH * JUDGED:
             if now < self._wrong_until:
-                # It was set to what the account took, which then took less.
+                # The rate was measured, and yet refused: it is not the cause.
                 self._rate, self._unrelated_until = None, now + UNRELATED_S
                 return
             self._wrong_until = now + WRONG_S
-            self._set(self._good / max(now - self._since, SPAN_S / JUDGED), now)
+            self._set_rate(self._good / max(now - self._since, SPAN_S / JUDGED), now)
         self._since, self._good, self._bad = now, 0, 0

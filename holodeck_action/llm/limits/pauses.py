@@ -1,7 +1,7 @@
-"""Clocks that stand still while a call waits its turn: a rate limit is no slowness of whoever asks.
+"""Clocks that pause while a call waits for a rate limit, which must not count as slowness of the agent or judge.
 
-Time limits of turns, cases and metrics enclose the calls that are made in them. They are found by a context variable,
-so that the wire, far below, can stop them; the run's own deadline is not among them.
+The time limits of turns, cases and metrics enclose the calls made in them. A context variable holds them, so that the
+wire can pause them. The deadline of the whole run is not among them.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import Protocol
 
 
 class Stoppable(Protocol):
-    """A clock that stands still as long as anybody has stopped it."""
+    """A clock that can be paused."""
 
     def stop(self) -> None:
-        """Let it stand still."""
+        """Pause the clock."""
         ...
 
-    def go_on(self) -> None:
-        """Take one `stop` back."""
+    def resume(self) -> None:
+        """Undo one `stop`; the clock runs again after as many calls."""
         ...
 
 
 class Place(Protocol):
-    """A place among those who work at a time, which whoever waits lends to others."""
+    """One of a limited number of slots for concurrent sessions, which can be lent while its owner waits."""
 
     def lend(self) -> None:
-        """Let another one work."""
+        """Let another session work in this slot."""
         ...
 
     def take_back(self) -> None:
-        """Work on, without waiting for anybody."""
+        """Continue working, without waiting for a free slot."""
         ...
 
 
@@ -44,14 +44,14 @@ _PLACE: ContextVar[Place | None] = ContextVar("_PLACE", default=None)
 
 
 class Deadline:
-    """When something is of no use any more; it moves on by the time for which it is stopped."""
+    """A deadline after which a result is useless; pausing postpones the deadline."""
 
     def __init__(self, seconds: float, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """Begin now.
+        """Start the clock.
 
         Args:
-            seconds: until then.
-            monotonic: the clock, in seconds.
+            seconds: the time limit.
+            monotonic: returns monotonic seconds.
         """
         self._monotonic = monotonic
         self._until = monotonic() + seconds
@@ -59,27 +59,27 @@ class Deadline:
         self._stops = 0
 
     def left(self) -> float:
-        """Return the seconds that are left; negative when it is over."""
+        """Return the remaining seconds; negative after the deadline."""
         return self._until - (self._stopped_at if self._stops else self._monotonic())
 
     def stop(self) -> None:
-        """Let it stand still."""
+        """Pause the clock."""
         if not self._stops:
             self._stopped_at = self._monotonic()
         self._stops += 1
 
-    def go_on(self) -> None:
-        """Take one `stop` back."""
+    def resume(self) -> None:
+        """Undo one `stop`."""
         self._stops -= 1
         if not self._stops:
             self._until += self._monotonic() - self._stopped_at
 
 
 class TimeLimit:
-    """`asyncio.timeout` on a clock that stands still while a call in it waits its turn."""
+    """A time limit like `asyncio.timeout`, whose clock is paused while a call in the block waits."""
 
     def __init__(self, seconds: float | None) -> None:
-        """Prepare; the clock begins with the block. None for no limit."""
+        """Create the limit, whose clock starts with the block; `seconds` is None if there is no limit."""
         self._seconds = seconds
         self._timeout = asyncio.timeout(None)
         self._left = 0.0
@@ -87,7 +87,7 @@ class TimeLimit:
         self._open = False
 
     async def __aenter__(self) -> TimeLimit:
-        """Begin."""
+        """Start the clock."""
         await self._timeout.__aenter__()
         self._open = self._seconds is not None
         if self._seconds is not None:
@@ -98,47 +98,47 @@ class TimeLimit:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End.
+        """Stop the clock.
 
         Raises:
-            TimeoutError: it took longer.
+            TimeoutError: the block took longer than the limit.
         """
         self._open = False
         _CLOCKS.reset(self._token)
         await self._timeout.__aexit__(kind, error, trace)
 
     def expired(self) -> bool:
-        """Tell whether the time was over."""
+        """Return whether the limit was exceeded."""
         return self._timeout.expired()
 
     def stop(self) -> None:
-        """Let it stand still."""
+        """Pause the clock."""
         self._stops += 1
-        if self._stops == 1 and self._runs():
+        if self._stops == 1 and self._is_running():
             self._left = (self._timeout.when() or 0.0) - asyncio.get_running_loop().time()
             self._timeout.reschedule(None)
 
-    def go_on(self) -> None:
-        """Take one `stop` back."""
+    def resume(self) -> None:
+        """Undo one `stop`."""
         self._stops -= 1
-        if not self._stops and self._runs():
+        if not self._stops and self._is_running():
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._left)
 
-    def _runs(self) -> bool:
-        """Tell whether it limits anything: tasks that it began may outlive it."""
+    def _is_running(self) -> bool:
+        """Return whether the limit still applies; tasks started in the block may outlive it."""
         return self._open and not self._timeout.expired()
 
 
 class Clocks:
-    """The clocks of those who wait for one call."""
+    """The clocks of all callers that wait for one call."""
 
     def __init__(self, clocks: Iterable[Stoppable] = ()) -> None:
         self._clocks = list(clocks)
         self._standing = 0
 
     @contextmanager
-    def standing_still(self) -> Iterator[None]:
-        """Stop the clocks for the block."""
+    def pause(self) -> Iterator[None]:
+        """Pause the clocks within the block."""
         self._standing += 1
         if self._standing == 1:
             for clock in self._clocks:
@@ -149,11 +149,11 @@ class Clocks:
             self._standing -= 1
             if not self._standing:
                 for clock in self._clocks:
-                    clock.go_on()
+                    clock.resume()
 
     @contextmanager
-    def joined_by(self, clocks: Clocks) -> Iterator[None]:
-        """Stop the clocks of others, too, whenever these stand still within the block."""
+    def join(self, clocks: Clocks) -> Iterator[None]:
+        """Within the block, pause another caller's clocks whenever these clocks are paused."""
         others = list(clocks._clocks)
         self._clocks += others
         if self._standing:
@@ -165,18 +165,20 @@ class Clocks:
             for clock in others:
                 self._clocks.remove(clock)
                 if self._standing:
-                    clock.go_on()
+                    clock.resume()
 
 
 def clocks_around(deadline: Deadline | None) -> Clocks:
-    """Return the clocks that a call's waiting stops: of all limits around it, and of its own deadline."""
+    """Return the clocks to pause while a call waits: the clocks of all enclosing limits, and the call's deadline if
+    there is one.
+    """
     around = _CLOCKS.get()
     return Clocks(around if deadline is None or deadline in around else (*around, deadline))
 
 
 @contextmanager
-def stopped_by_calls(clock: Stoppable | None) -> Iterator[None]:
-    """Let calls that are made in the block stop a clock while they wait their turn."""
+def stop_during_calls(clock: Stoppable | None) -> Iterator[None]:
+    """Pause `clock`, too, while calls made in the block wait; None adds no clock."""
     token = _CLOCKS.set(_CLOCKS.get() if clock is None else (*_CLOCKS.get(), clock))
     try:
         yield
@@ -185,26 +187,26 @@ def stopped_by_calls(clock: Stoppable | None) -> Iterator[None]:
 
 
 def is_late() -> bool:
-    """Tell whether a deadline around is over: what fails from then on fails for want of time."""
+    """Return whether an enclosing deadline has passed, so that a failure must be reported as a timeout."""
     return any(isinstance(clock, Deadline) and clock.left() <= 0 for clock in _CLOCKS.get())
 
 
 @contextmanager
-def uncharged() -> Iterator[None]:
-    """Stop all clocks around for the block: what it waits for is nobody's own."""
-    with Clocks(_CLOCKS.get()).standing_still():
+def pause_all_clocks() -> Iterator[None]:
+    """Pause all enclosing clocks within the block, so that its time is not counted."""
+    with Clocks(_CLOCKS.get()).pause():
         yield
 
 
-def apart() -> None:
-    """Leave the limits and the place of whoever began this task: for tasks that are not part of what is limited."""
+def detach_limits() -> None:
+    """Detach the current task from the time limits and the slot of the task that created it."""
     _CLOCKS.set(())
     _PLACE.set(None)
 
 
 @contextmanager
-def working_at(place: Place) -> Iterator[None]:
-    """Work at a place, which calls lend to others while they wait their turn."""
+def use_place(place: Place) -> Iterator[None]:
+    """Within the block, calls lend this slot to other sessions while they wait."""
     token = _PLACE.set(place)
     try:
         yield
@@ -213,10 +215,10 @@ def working_at(place: Place) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def away(clocks: Clocks) -> AsyncIterator[None]:
-    """Stop a call's clocks for the block, and lend the place of whoever makes it."""
+async def lend_place(clocks: Clocks) -> AsyncIterator[None]:
+    """Within the block, pause a call's clocks and lend the caller's slot to other sessions."""
     place = _PLACE.get()
-    with clocks.standing_still():
+    with clocks.pause():
         if place is not None:
             place.lend()
         try:

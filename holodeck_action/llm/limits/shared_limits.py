@@ -1,9 +1,8 @@
-"""The limits of accounts that several processes ask: how many places there are, and which process holds how many.
+"""The coordinator's side of rate limits that several processes share: it counts slots for requests and leases them to
+workers.
 
-Places are leased (Gray and Cheriton, "Leases", SOSP 1989): who is lost does not give them back, and keeps them only as
-long as its requests may be under way. How many there are is found as for one process (`limits.Window`, `gate.Gate`),
-from what all of them report. A place of an account that is paced (`pace.Pace`) is for one request, and is given when
-that may leave.
+Leases (Gray and Cheriton, "Leases", SOSP 1989) handle lost workers: their slots become free when their requests have
+probably ended. The number of slots is determined as for one process (`limits.Window`, `gate.Gate`).
 """
 
 from __future__ import annotations
@@ -20,17 +19,19 @@ from holodeck_action.llm.limits.limits import Window
 from holodeck_action.llm.limits.pace import Pace
 
 ANSWERS = 256
-"""Newest answers, of which the shortest and the longest one tell when requests of a lost worker may end."""
+"""Number of recent answers whose shortest and longest times estimate when requests of a lost worker end."""
 AHEAD_S = 0.01
-"""Seconds before which a place may be given: no more often are places moved for a pace."""
+"""Seconds by which a slot may be granted early if the rate is limited; also the shortest interval between `move_places`
+calls.
+"""
 SETTLE_S = 0.1
-"""Seconds after which places are moved although nobody has reported anything: gates open, leases end."""
+"""Seconds after which slots are moved even without a report, because gates open and leases expire."""
 UNKNOWN_S = 5.0
-"""Seconds for which they may where no answer has come yet."""
+"""Seconds that requests of a lost worker are assumed to last if no answer time is known."""
 
 
 class _Holder(Struct):
-    """What one worker holds of an account; counts are those of `leases.Lease`."""
+    """The slots of one worker for an account; see `leases.Lease` for the counters."""
 
     granted: int = 0
     recalled: int = 0
@@ -40,41 +41,41 @@ class _Holder(Struct):
     idle: int = 0
     hanging: int = 0
     begun: tuple[float, ...] = ()
-    """When the requests that were under way at the last report were sent, at the latest."""
+    """Latest possible sending times of the requests that were in progress at the last report."""
     ends: tuple[float, ...] = ()
-    """When places of a lost worker are free before `until`."""
+    """Times before `until` at which single slots of a lost worker become free."""
     until: float | None = None
-    """When what it holds is nobody's any more; None while it lives."""
+    """Time when all slots of a lost worker become free; None while the worker is alive."""
 
     @property
-    def held(self) -> int:
+    def held_count(self) -> int:
         return self.granted - self.returned
 
     @property
-    def staying(self) -> int:
-        """How many places it has that are not asked back."""
-        return self.held - max(0, self.recalled - self.returned)
+    def kept_count(self) -> int:
+        """Number of slots that were not recalled."""
+        return self.held_count - max(0, self.recalled - self.returned)
 
     @property
-    def sparing(self) -> int:
-        """How many idle places it has that are not asked back."""
+    def spare_count(self) -> int:
+        """Number of idle slots that were not recalled; 0 if the worker is lost."""
         return 0 if self.until is not None else self.idle - max(0, self.recalled - self.returned)
 
     @property
-    def wanted(self) -> int:
-        """How many places it asks for that are not on their way to it."""
+    def wanted_count(self) -> int:
+        """Number of requested slots that were not granted yet; 0 if the worker is lost."""
         return 0 if self.until is not None else self.waiting - (self.granted - self.seen)
 
 
 class SharedLimit:
-    """The places of one account; times are monotonic seconds."""
+    """The slots of one account; times are monotonic seconds."""
 
     def __init__(self, most: int, longest_wait_s: float) -> None:
-        """Begin with nobody.
+        """Create the limit without workers.
 
         Args:
-            most: places that are never exceeded, at least 1.
-            longest_wait_s: seconds of refusals alone after which nobody waits for the account.
+            most: maximum number of slots, at least 1.
+            longest_wait_s: seconds without a successful answer after which calls no longer wait for the account.
         """
         self._most = most
         self._window = Window(most)
@@ -85,116 +86,120 @@ class SharedLimit:
         self._shutting = False
 
     @property
-    def held(self) -> int:
-        """How many places are held, those of lost workers included."""
-        return sum(holder.held for holder in self._holders.values())
+    def held_count(self) -> int:
+        """Number of slots in use, including slots of lost workers."""
+        return sum(holder.held_count for holder in self._holders.values())
 
-    def reported(self, worker: str, said: Mapping[str, Any], now: float) -> None:
-        """Take what a worker reports (`leases.Lease.report`)."""
+    def apply_report(self, worker: str, state: Mapping[str, Any], now: float) -> None:
+        """Apply a worker's report (`leases.Lease.report`)."""
         holder = self._holders.get(worker)
         if holder is None:
-            # What it holds from before it was taken for lost is not its own any more.
-            seen, returned = said["seen"], said["returned"]
+            # Places from before the worker was considered lost no longer belong to it.
+            seen, returned = state["seen"], state["returned"]
             holder = self._holders[worker] = _Holder(granted=seen, recalled=seen, returned=returned)
         if holder.until is not None:
             return
-        busy = max(1, self.held - sum(each.idle for each in self._holders.values()))
-        holder.returned = max(holder.returned, said["returned"])
-        holder.seen, holder.waiting = said["seen"], said["waiting"]
-        holder.idle, holder.hanging = said["idle"], said["hanging"]
-        holder.begun = tuple(now - age for age in said["ages"])
+        busy = max(1, self.held_count - sum(each.idle for each in self._holders.values()))
+        holder.returned = max(holder.returned, state["returned"])
+        holder.seen, holder.waiting = state["seen"], state["waiting"]
+        holder.idle, holder.hanging = state["idle"], state["hanging"]
+        holder.begun = tuple(now - age for age in state["ages"])
         others = any(other.waiting for name, other in self._holders.items() if name != worker)
         begun = [each for other in self._holders.values() for each in other.begun]
-        for took, refused, asked, waiting, first in said["outcomes"]:
+        for took, refused, requested_s, waiting, first in state["outcomes"]:
             if refused:
-                self._refused(now - took, now, busy, begun, asked)
+                self._note_refusal(now - took, now, busy, begun, requested_s)
             else:
                 self._took.append(took)
-                self._gate.answered()
+                self._gate.note_answer()
                 full = waiting or others or busy >= self._window.size
-                self._window.answered(now - took, now, busy, full=full)
-                self._pace.answered(now - took, now, begun, first=first, full=waiting or others)
+                self._window.note_answer(now - took, now, busy, full=full)
+                self._pace.note_answer(now - took, now, begun, first=first, full=waiting or others)
 
-    def _refused(self, started: float, now: float, busy: int, begun: list[float], asked: float | None) -> None:
+    def _note_refusal(
+        self, started: float, now: float, busy: int, begun: list[float], requested_s: float | None
+    ) -> None:
         paced = self._pace.rate is not None
-        if self._gate.among_answers:
+        if self._gate.has_recent_answers:
             if not paced:
-                self._window.refused(started, now, busy, asked)
-            if self._pace.refused(started, now, begun, busy):
-                # It was not about how many are under way.
-                self._window.limited_to(self._most)
-        elif self._gate.unanswered:
-            # Those that are still under way are, in the end, what the account took of all that were sent.
-            self._window.limited_to(len(begun) or self._most)
-            self._pace.refused_alone(started, now)
-        self._gate.refused(now, asked)
-        if self._gate.shut:
-            self._pace.shut(now)
-        # Places from before the pace are for more than one request.
-        self._shutting = self._shutting or self._gate.shut or (self._pace.rate is not None) > paced
+                self._window.note_refusal(started, now, busy, requested_s)
+            if self._pace.note_refusal(started, now, begun, busy):
+                # The refusal was about the rate, not about concurrency.
+                self._window.limit_to(self._most)
+        elif self._gate.has_no_answers:
+            # The requests still in progress are those that the account accepted.
+            self._window.limit_to(len(begun) or self._most)
+            self._pace.note_early_refusal(started, now)
+        self._gate.note_refusal(now, requested_s)
+        if self._gate.is_shut:
+            self._pace.note_shutdown(now)
+        # Places granted before the pace are valid for several requests, so they are recalled.
+        self._shutting = self._shutting or self._gate.is_shut or (self._pace.rate is not None) > paced
 
-    def lost(self, worker: str, now: float) -> None:
-        """Take note that a worker is gone; its requests may go on at the account for as long as they usually take."""
+    def remove_worker(self, worker: str, now: float) -> None:
+        """Record that a worker is lost; its slots stay in use for as long as its requests may last."""
         holder = self._holders.get(worker)
         if holder is not None and holder.until is None:
             least, longest = min(self._took, default=0.0), max(self._took, default=UNKNOWN_S)
             holder.until = now + longest
-            # Where one may have been answered since, another one may have followed: that place is kept until the end.
+            # A place whose request may have ended could have a second request, so it is kept until `until`.
             holder.ends = tuple(begun + longest for begun in holder.begun if begun + least > now)
 
-    def settle(self, now: float) -> None:
-        """Give places to who waits for them, and ask back those that are too many."""
+    def move_places(self, now: float) -> None:
+        """Grant slots to waiting workers, and recall surplus slots."""
         self._holders = {name: each for name, each in self._holders.items() if each.until is None or each.until > now}
         for lost in self._holders.values():
             going_on = tuple(end for end in lost.ends if end > now)
             lost.returned, lost.ends = lost.returned + len(lost.ends) - len(going_on), going_on
         gate, holders = self._gate, list(self._holders.values())
         living = [holder for holder in holders if holder.until is None]
-        shut = gate.shut and not gate.given_up(now)
+        shut = gate.is_shut and not gate.is_given_up(now)
         if self._shutting:
             self._shutting = False
             for holder in living:
                 holder.recalled = holder.granted
-        if shut and gate.wait(now) <= 0 and not gate.tries and not self.held:
-            gate.open_a_little()
+        if shut and gate.seconds_to_wait(now) <= 0 and not gate.tries and not self.held_count:
+            gate.allow_tries()
         room = min(self._window.size, self._most - sum(holder.hanging for holder in holders))
-        while sum(holder.staying for holder in holders) > room:
-            most = max(living, key=lambda holder: holder.staying, default=None)
-            if most is None or not most.staying:
+        while sum(holder.kept_count for holder in holders) > room:
+            most = max(living, key=lambda holder: holder.kept_count, default=None)
+            if most is None or not most.kept_count:
                 break
             most.recalled = max(most.recalled, most.returned) + 1
-        while self.held < room and (not shut or gate.tries) and self._pace.wait(now) <= AHEAD_S:
-            waiting = [holder for holder in holders if holder.wanted > 0]
+        while self.held_count < room and (not shut or gate.tries) and self._pace.seconds_to_wait(now) <= AHEAD_S:
+            waiting = [holder for holder in holders if holder.wanted_count > 0]
             if not waiting:
                 return
-            min(waiting, key=lambda holder: holder.held).granted += 1
-            self._pace.sent(now)
+            min(waiting, key=lambda holder: holder.held_count).granted += 1
+            self._pace.note_sent(now)
             if shut:
                 gate.tries -= 1
         coming = sum(max(0, holder.recalled - holder.returned) for holder in living)
-        wanting = [holder for holder in living if holder.wanted > 0]
-        for _ in range(0 if shut or self._pace.rate is not None else sum(holder.wanted for holder in wanting) - coming):
-            spare = max(living, key=lambda holder: (max(0, holder.sparing), holder.staying))
-            if spare.sparing <= 0 and spare.staying <= min(holder.held for holder in wanting) + coming + 1:
+        wanting = [holder for holder in living if holder.wanted_count > 0]
+        for _ in range(
+            0 if shut or self._pace.rate is not None else sum(holder.wanted_count for holder in wanting) - coming
+        ):
+            spare = max(living, key=lambda holder: (max(0, holder.spare_count), holder.kept_count))
+            if spare.spare_count <= 0 and spare.kept_count <= min(holder.held_count for holder in wanting) + coming + 1:
                 # No worker has an idle place, or clearly more places than the waiting worker with the fewest.
                 return
             spare.recalled = max(spare.recalled, spare.returned) + 1
             coming += 1
 
-    def says(self, worker: str, now: float) -> dict[str, Any]:
-        """Return what a worker must know (`leases.Lease.told`), as JSON values."""
+    def state_for(self, worker: str, now: float) -> dict[str, Any]:
+        """Return the message for a worker (`leases.Lease.apply_update`) as JSON values."""
         holder = self._holders.setdefault(worker, _Holder())
-        refused_for = self._gate.refused_for(now) if self._gate.given_up(now) else None
+        refused_for = self._gate.refused_for(now) if self._gate.is_given_up(now) else None
         paced = self._pace.rate is not None
         return {"granted": holder.granted, "recalled": holder.recalled, "refused_for": refused_for, "paced": paced}
 
-    def wait(self, now: float) -> float:
-        """Return the seconds until the pace lets the next place be given."""
-        return self._pace.wait(now)
+    def seconds_to_wait(self, now: float) -> float:
+        """Return the seconds until the limited rate allows the next request."""
+        return self._pace.seconds_to_wait(now)
 
 
 class _Worker(Struct):
-    """A worker that reports: the number and the time of its last report, and what it was told last."""
+    """A worker: number and time of its last report, and the last message sent to it."""
 
     number: int
     at: float
@@ -203,47 +208,47 @@ class _Worker(Struct):
 
 
 class SharedLimits:
-    """The limits of all accounts that the workers of a run ask."""
+    """The shared limits of all accounts that the workers of a run use."""
 
     def __init__(self, most: int, longest_wait_s: float) -> None:
-        """Begin; the arguments are those of `SharedLimit`."""
+        """Create the limits; see `SharedLimit` for the arguments."""
         self._most, self._longest_wait_s = most, longest_wait_s
         self._accounts: dict[str, SharedLimit] = {}
         self._workers: dict[str, _Worker] = {}
 
-    def reported(self, worker: str, report: Mapping[str, Any], now: float) -> None:
-        """Take a report (`leases.Leases.report`); one that is older than the last one says nothing."""
+    def apply_report(self, worker: str, report: Mapping[str, Any], now: float) -> None:
+        """Apply a report (`leases.Leases.report`); outdated reports are ignored."""
         known = self._workers.get(worker)
         if known is None:
             known = self._workers[worker] = _Worker(0, now)
         if report["number"] <= known.number:
             return
         known.number, known.at = report["number"], now
-        for name, said in report["accounts"].items():
+        for name, state in report["accounts"].items():
             if name not in self._accounts:
                 self._accounts[name] = SharedLimit(self._most, self._longest_wait_s)
-            self._accounts[name].reported(worker, said, now)
+            self._accounts[name].apply_report(worker, state, now)
 
-    def lost(self, worker: str, now: float) -> None:
-        """Take note that a worker is gone."""
+    def remove_worker(self, worker: str, now: float) -> None:
+        """Record that a worker is lost."""
         if self._workers.pop(worker, None) is not None:
             for limit in self._accounts.values():
-                limit.lost(worker, now)
+                limit.remove_worker(worker, now)
 
-    def wait(self, now: float) -> float:
-        """Return the seconds after which places should be moved at the latest."""
-        waits = (limit.wait(now) for limit in self._accounts.values())
+    def seconds_to_wait(self, now: float) -> float:
+        """Return the seconds until `move_places` must be called at the latest."""
+        waits = (limit.seconds_to_wait(now) for limit in self._accounts.values())
         return max(AHEAD_S, min([SETTLE_S, *(wait for wait in waits if wait > 0)]))
 
-    def settle(self, now: float) -> dict[str, dict[str, Any]]:
-        """Move places; return what each worker must be told now (`leases.Leases.told`), by its name."""
+    def move_places(self, now: float) -> dict[str, dict[str, Any]]:
+        """Grant and recall slots, and return the messages for workers (`leases.Leases.apply_update`) by their name."""
         for worker in [name for name, known in self._workers.items() if now - known.at > LEASE_S]:
-            self.lost(worker, now)
+            self.remove_worker(worker, now)
         for limit in self._accounts.values():
-            limit.settle(now)
+            limit.move_places(now)
         news: dict[str, dict[str, Any]] = {}
         for worker, known in self._workers.items():
-            accounts = {name: limit.says(worker, now) for name, limit in self._accounts.items()}
+            accounts = {name: limit.state_for(worker, now) for name, limit in self._accounts.items()}
             if accounts != known.told or now - known.told_at >= LEASE_S / 5:
                 known.told, known.told_at = accounts, now
                 news[worker] = {"heard": known.number, "accounts": accounts}

@@ -1,1 +1,1 @@
-"""Judges that grade: questions of our own, verdicts, panels and votes."""
+"""Metrics graded by judges: our own questions, verdicts, panels and votes."""

@@ -1,4 +1,6 @@
-"""Questions of our own to a judge: one of a few verdicts, about texts that cannot pass for instructions."""
+"""Base classes of metrics with our own questions to a judge. The judged texts are fenced, so that they are not read as
+instructions.
+"""
 
 from __future__ import annotations
 
@@ -36,28 +38,28 @@ Verdict = TypeVar("Verdict", bound=BaseModel)
 
 
 class AskingMetric(JudgedMetric, ScoringMetric):
-    """A metric that asks a judge a question of ours: a subclass declares `PARAM_SPEC` and implements `judged`."""
+    """A metric that asks a judge its own question: a subclass declares `PARAM_SPEC` and implements `grade`."""
 
-    async def judged(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
-        """Ask the judge, and score.
+    async def grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+        """Ask the judge, and return the result of the metric.
 
         Args:
-            judge: who is asked.
-            given: the inputs under the names of `PARAM_SPEC`.
+            judge: the model to call.
+            given: inputs under the names of `PARAM_SPEC`.
 
         Raises:
-            ModelCallError: no answer came.
-            EvaluationError: it cannot be scored.
+            ModelCallError: there is no answer.
+            EvaluationError: the item cannot be scored.
         """
         raise NotImplementedError
 
     def evaluator(self, building: Building, by: Metric | None = None) -> BaseEvaluator:
-        """Return the evaluator that calls `judged`; `by` is the metric whose judges grade, this one if absent."""
-        return building.asking(by or self, partial(AskingEvaluator, self))
+        """Return the evaluator that calls `grade`; `by` is the metric whose judges are used, by default this metric."""
+        return building.judged_evaluator(by or self, partial(AskingEvaluator, self))
 
 
 class AskingEvaluator(ModelJudgedEvaluator, OfMetric[AskingMetric]):
-    """Scores by an `AskingMetric`."""
+    """The evaluator of an `AskingMetric`."""
 
     def __init__(
         self,
@@ -68,21 +70,21 @@ class AskingEvaluator(ModelJudgedEvaluator, OfMetric[AskingMetric]):
         *,
         judge: JudgeModel | None = None,
     ) -> None:
-        """Configure; nothing is asked.
+        """Create the evaluator; no model is called.
 
         Args:
             config: the metric.
-            model_config: the model that grades; it is an error if neither it nor `judge` is given.
-            timeout: seconds one evaluation may take.
+            model_config: the judge model; required unless `judge` is given.
+            timeout: maximum seconds of one evaluation.
             retry_config: retries of transient failures.
-            judge: who grades, on a wire that somebody else holds; instead of `model_config`.
+            judge: a judge, instead of `model_config`; the caller closes its wire.
         """
         super().__init__(model_config, timeout, retry_config, judge)
         self.config = config
         self.PARAM_SPEC = config.spec
 
     def is_transient(self, error: Exception) -> bool:
-        """Tell whether trying again may help: what the provider may get over."""
+        """Return whether a retry may help: the failure of the provider may be temporary."""
         from holodeck_action.llm.errors import ModelCallError
         from holodeck_action.metrics.judging.own_judge import TRANSIENT
 
@@ -91,50 +93,50 @@ class AskingEvaluator(ModelJudgedEvaluator, OfMetric[AskingMetric]):
 
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        from holodeck_action.metrics.judging.own_judge import own_judge
+        from holodeck_action.metrics.judging.own_judge import provide_judge
 
         self.check_judge()
-        async with own_judge(self._judge, self._plan) as judge:
-            return await self._asked(judge, kwargs)
+        async with provide_judge(self._judge, self._plan) as judge:
+            return await self._grade(judge, kwargs)
 
-    async def _asked(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+    async def _grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
         from holodeck_action.llm.errors import ModelCallError
 
         try:
-            return await self.config.judged(judge, given)
+            return await self.config.grade(judge, given)
         except ModelCallError as error:
             context = {"cause": error.code, **error.context}
             raise EvaluationError(error.message, code="judge_failed", context=context) from error
 
 
 async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> Verdict:
-    """Ask for one of the verdicts that a schema offers; an answer that is none is requested once more, with the reason.
+    """Ask a judge for a verdict that fits a schema; an invalid answer is requested once more, with the reason.
 
     Args:
-        judge: who is asked.
-        prompt: what is asked; texts of others stand in it between fences.
-        schema: the answer, such as one with a field `verdict` that is one of a few words.
+        judge: the model to call.
+        prompt: the question, in which untrusted texts are fenced.
+        schema: model class of the verdict.
 
     Raises:
-        ModelCallError: no answer came.
-        EvaluationError: two answers were no verdicts (code `bad_verdict`).
+        ModelCallError: there is no answer.
+        EvaluationError: two answers were invalid (code `bad_verdict`).
     """
-    from holodeck_action.metrics.judging.verdicts import asked_for_verdict, read_verdict, schema_of
+    from holodeck_action.metrics.judging.verdicts import read_verdict, request_verdict, schema_of
 
     async def ask(asked: str) -> JudgeAnswer:
         return await judge.ask(asked, schema=schema_of(schema), schema_name=schema.__name__)
 
-    return (await asked_for_verdict(judge.label, prompt, ask, partial(read_verdict, schema=schema)))[1]
+    return (await request_verdict(judge.label, prompt, ask, partial(read_verdict, schema=schema)))[1]
 
 
-def fenced(texts: Mapping[str, str]) -> str:
-    """Return texts under their titles, each between fences that none of them can hold.
+def fence_texts(texts: Mapping[str, str]) -> str:
+    """Return texts under their titles, each between fences that do not occur in any of them.
 
-    The fence is a run of tildes longer than any run of them in the texts, so that it needs no chance and the same
-    texts always give the same prompt.
+    A fence is a run of tildes longer than any run in the texts. No random number is needed, so that equal texts give
+    equal prompts.
 
     Args:
-        texts: by title.
+        texts: the texts by their title.
     """
     longest = max((len(run) for text in texts.values() for run in _RUN.findall(text)), default=0)
     fence = "~" * max(_SHORTEST_FENCE, longest + 1)

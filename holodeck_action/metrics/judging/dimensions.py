@@ -1,7 +1,7 @@
-"""Metrics that one judge grades along several dimensions: one question of ours each.
+"""Base classes of metrics with several dimensions that one judge grades in one call.
 
-Source of the names: HoneyHive evaluation data models, Built-in Evaluator Models. The questions are our own; the
-docstrings of the verdicts are part of the JSON schemas that judges are shown.
+The names are from HoneyHive evaluation data models, Built-in Evaluator Models. The questions are our own. The
+docstrings of verdict classes are part of the JSON schemas that judges see.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
-from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fenced
+from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fence_texts
 from holodeck_action.suite.model.base import UnitInterval
 from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.suite.model.providers import LLMProvider
@@ -32,14 +32,14 @@ CONFIDENCE = """\
 "confidence", a number from 0 to 1 that says how sure you are of all this, or null"""
 
 
-def _no_flag(value: Any) -> Any:
+def _refuse_bool(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError("it must be a number from 0 to 1")
     return value
 
 
-Share = Annotated[float, BeforeValidator(_no_flag), Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-"""A number from 0 to 1; true is none."""
+Share = Annotated[float, BeforeValidator(_refuse_bool), Field(ge=0.0, le=1.0, allow_inf_nan=False)]
+"""A number from 0 to 1, not a boolean."""
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -54,27 +54,28 @@ class DimensionVerdict(BaseModel):
     @property
     @abstractmethod
     def score(self) -> float | None:
-        """The score, 0..1; None where there is nothing to grade."""
+        """The score, from 0 to 1; None if there is nothing to grade."""
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """Return the fields that evaluations of this kind have besides the common ones, as JSON values."""
+        """Return the additional fields of an evaluation with this verdict, as JSON values."""
 
     def explanation(self) -> str:
-        """Return the reason."""
+        """Return the reason for the score."""
         return self.reason
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the mean of at least one number, never beyond the lowest and the highest of them."""
+    """Return the mean of one or more numbers; rounding never moves it outside their range."""
     numbers = list(values)
     return min(max(math.fsum(numbers) / len(numbers), min(numbers)), max(numbers))
 
 
 class DimensionMetric(AskingMetric):
-    """What `quality`, `factual_accuracy`, `toxicity` and `relevance` have: one call of the judge.
+    """The common settings of `quality`, `factual_accuracy`, `toxicity` and `relevance`. Each makes one call of the
+    judge.
 
-    The metadata holds the dimensions, and `confidence` of the result what the judge says of its own.
+    The metadata contains the dimensions; the result's `confidence` is the judge's.
     """
 
     SCORE_IS_THRESHOLD_FREE = True
@@ -82,7 +83,7 @@ class DimensionMetric(AskingMetric):
     QUESTION: ClassVar[str]
     VERDICT: ClassVar[type[DimensionVerdict]]
     EMPTY: ClassVar[Mapping[str, Any]]
-    """What is found in an answer without words, besides the reason."""
+    """The fields of the verdict on an empty answer, without the reason."""
 
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
     """Lowest passing score, of `toxicity` the highest; informational when absent. Example: `0.7`."""
@@ -90,26 +91,26 @@ class DimensionMetric(AskingMetric):
     """The judge; `evaluations.model` when absent."""
 
     @property
-    def verdict(self) -> type[DimensionVerdict]:
-        """The verdict with these settings."""
+    def verdict_type(self) -> type[DimensionVerdict]:
+        """The verdict's class for the current settings."""
         return self.VERDICT
 
     @property
-    def empty(self) -> Mapping[str, Any]:
-        """What is found in an answer without words, with these settings."""
+    def empty_verdict(self) -> Mapping[str, Any]:
+        """The fields of the verdict on an empty answer, without the reason, for the current settings."""
         return self.EMPTY
 
-    async def judged(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
-        """Ask one question; an empty answer scores 0 and no model is called."""
+    async def grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+        """Ask the judge one question; an empty answer scores 0 without a model call."""
         answer = str(given["actual_output"])
         if not answer.strip():
-            empty = self.verdict.model_validate({"reason": EMPTY_ANSWER, **self.empty})
+            empty = self.verdict_type.model_validate({"reason": EMPTY_ANSWER, **self.empty_verdict})
             return self.result(0.0, EMPTY_ANSWER, empty.facts(), confidence=empty.confidence)
         texts = {"Request": str(given["input"])} if "input" in given else {}
         references = self._references(given)
         texts |= {title: text for found in references.values() for title, text in found.items()}
         texts["Answer of the assistant"] = answer
-        found = await ask_verdict(judge, self._question(references, fenced(texts)), self.verdict)
+        found = await ask_verdict(judge, self._question(references, fence_texts(texts)), self.verdict_type)
         more: dict[str, Any] = {"judge": judge.label}
         if references:
             more["references"] = list(references)
@@ -119,7 +120,7 @@ class DimensionMetric(AskingMetric):
         return self.QUESTION.format(material=MATERIAL, texts=texts, confidence=CONFIDENCE)
 
     def _references(self, given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-        """Return the texts to compare with, by title, for every optional parameter that has some."""
+        """Return the reference texts by title, for every optional parameter that is given and not empty."""
         found = {}
         for param, title in _TITLES.items():
             value = given.get(param) if param in self.PARAM_SPEC.optional else None

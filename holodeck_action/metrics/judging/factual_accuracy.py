@@ -59,7 +59,7 @@ class Claim(BaseModel):
     sources: list[Text] = []
 
     def data(self) -> dict[str, Any]:
-        """Return it as records keep it."""
+        """Return the claim in the form of records."""
         found: dict[str, Any] = {"claim": self.claim, "verified": self.verdict == "yes", "reason": self.reason}
         found["sources"] = self.sources
         further = {"correct_value": self.correct_value, "confidence": self.confidence}
@@ -83,7 +83,7 @@ class FactualAccuracyVerdict(DimensionVerdict):
     hallucination_detected: bool
 
     @model_validator(mode="after")
-    def _hallucinations_are_claims(self) -> Self:
+    def _check_hallucinations(self) -> Self:
         verdicts = [*(claim.verdict for claim in self.claims), *(citation.verdict for citation in self.citations)]
         if self.hallucination_detected and "no" not in verdicts:
             raise ValueError("hallucination_detected is true, but no claim and no citation has the verdict no")
@@ -91,26 +91,26 @@ class FactualAccuracyVerdict(DimensionVerdict):
 
     @property
     def score(self) -> float | None:
-        """The share of the claims that hold; None without claims."""
-        return _share([claim.verdict for claim in self.claims])
+        """The proportion of true claims; None if there are no claims."""
+        return _share_of_yes([claim.verdict for claim in self.claims])
 
     def facts(self) -> dict[str, Any]:
-        """Return `factual_claims`, `citation_accuracy` (None without citations) and `hallucination_detected`."""
+        """Return `factual_claims`, `hallucination_detected` and `citation_accuracy` (None if nothing is cited)."""
         return {
             "factual_claims": [claim.data() for claim in self.claims],
-            "citation_accuracy": _share([citation.verdict for citation in self.citations]),
+            "citation_accuracy": _share_of_yes([citation.verdict for citation in self.citations]),
             "hallucination_detected": self.hallucination_detected,
         }
 
     def explanation(self) -> str:
-        """Return how many claims hold, with the reason."""
+        """Return the number of true claims, followed by the reason."""
         if not self.claims:
             return f"the answer makes no factual claim, so there is nothing to grade: {self.reason}"
         held = sum(claim.verdict == "yes" for claim in self.claims)
         return f"{held} of {len(self.claims)} claims hold: {self.reason}"
 
 
-def _share(verdicts: Sequence[str]) -> float | None:
+def _share_of_yes(verdicts: Sequence[str]) -> float | None:
     return sum(verdict == "yes" for verdict in verdicts) / len(verdicts) if verdicts else None
 
 

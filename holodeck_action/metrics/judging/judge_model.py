@@ -1,4 +1,4 @@
-"""Which model grades, for an evaluator that is used by itself."""
+"""The judge model of an evaluator that is used outside a run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _OF_AZURE = ("api_version", "deployment_name")
 
 
 class JudgeModelConfig(BaseModel):
-    """The model that grades; written without arguments it is Ollama's gpt-oss:20b on this machine, as in HoloDeck.
+    """The judge model; without arguments Ollama's gpt-oss:20b on this machine, as in HoloDeck.
 
     Raises:
-        ValidationError: a provider other than Ollama without model_name, Azure OpenAI without endpoint, deployment_name
-            or api_key, or another provider with a field of Azure OpenAI alone.
+        ValidationError: a provider other than Ollama has no model_name, Azure OpenAI has no endpoint, deployment_name
+            or api_key, or another provider has a field that only Azure OpenAI supports.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=(), allow_inf_nan=False)
@@ -31,17 +31,17 @@ class JudgeModelConfig(BaseModel):
     model_name: str = Field(default="gpt-oss:20b", min_length=1)
     """Required for every provider except Ollama."""
     api_key: str | None = Field(default=None, repr=False)
-    """OpenAI and Anthropic take OPENAI_API_KEY and ANTHROPIC_API_KEY where it is absent."""
+    """The key; if absent, OPENAI_API_KEY or ANTHROPIC_API_KEY is used for these providers."""
     endpoint: str | None = None
     """Required for Azure OpenAI."""
     api_version: str | None = None
-    """Azure OpenAI only; 2024-02-15-preview where it is absent."""
+    """Azure OpenAI only; 2024-02-15-preview if absent."""
     deployment_name: str | None = None
     """Azure OpenAI only."""
     temperature: float = Field(default=TEMPERATURE, ge=0.0, le=2.0)
 
     @model_validator(mode="after")
-    def _azure_is_complete(self) -> Self:
+    def _check_azure(self) -> Self:
         azure = self.provider == ProviderEnum.AZURE_OPENAI
         for name in ("endpoint", "deployment_name", "api_key") if azure else ():
             if not getattr(self, name):
@@ -52,19 +52,19 @@ class JudgeModelConfig(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _the_model_is_named(self) -> Self:
+    def _check_model_name(self) -> Self:
         if self.provider != ProviderEnum.OLLAMA and "model_name" not in self.model_fields_set:
             raise ValueError(f"model_name is required for {self.provider.value}")
         return self
 
     def plan(self, environ: Mapping[str, str]) -> ModelPlan:
-        """Return how the model is reached and asked.
+        """Return the resolved model.
 
         Args:
-            environ: where keys and addresses are that the configuration omits.
+            environ: environment with keys and URLs that the configuration omits.
 
         Raises:
-            ModelConfigError: no key, or an address that is none.
+            ModelConfigError: there is no key, or a URL is invalid.
         """
         azure = self.provider == ProviderEnum.AZURE_OPENAI
         given: dict[str, Any] = {

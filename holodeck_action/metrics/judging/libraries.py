@@ -1,12 +1,12 @@
-"""The process in which DeepEval and Azure AI Evaluation run, as seen from here.
+"""The main process's side of the process in which DeepEval and Azure AI Evaluation run.
 
-Both libraries read settings, keys and addresses wherever they find them, write files, and take seconds to import. In a
-process of their own they see an environment that is made for them, and nothing of theirs is left in this one. Model
-calls stay here: every evaluation has its own connection, over which the library's questions come; the evaluation's
-judge answers them in the evaluation's own context, so that deadlines, budget, meter and spans count as everywhere.
+Both libraries read settings, keys and URLs from many sources, write files, and take seconds to import. In their own
+process they have a controlled environment and do not affect the main process. Model calls are made here: every
+evaluation has its own connection, over which the library's questions arrive. The evaluation's judge answers them in the
+evaluation's context, so that deadlines, budget, meter and spans apply as usual.
 
-Messages are framed JSON (`workers.frames`). Here to there: the request `{op, …}`, then answers `{ask, …}`. There to
-here: questions `{ask, arguments}`, at the end `{value}` or `{error}`. `libraries_serving` is the other side.
+Messages are framed JSON (`workers.frames`). This process sends the request `{op, …}`, then answers `{ask, …}`. The
+other process (`libraries_serving`) sends questions `{ask, arguments}`, and finally `{value}` or `{error}`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holodeck_action.llm.limits.pauses import uncharged
+from holodeck_action.llm.limits.pauses import pause_all_clocks
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.text.foreign import Foreign, ForeignError
-from holodeck_action.text.plain import whole
+from holodeck_action.text.plain import line_or_length
 from holodeck_action.workers.code_errors import SENT_WORDS
 from holodeck_action.workers.frames import HEADER, pack, unpack
 from holodeck_action.workers.permission import NO_CODE
@@ -38,62 +38,64 @@ _SERVER = "holodeck_action.metrics.judging.libraries_serving"
 _ROOT = Path("/")
 
 _SEEN = ("HOME", "LANG", "PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "VIRTUAL_ENV")
-"""Variables that the libraries see, beside those of Python and of the locale; all others could change what they do."""
+"""Environment variables that the libraries' process receives in addition to those for Python and the locale; others
+could change the libraries' behaviour.
+"""
 
 _SETTINGS = {
-    # The order of a set of names is the same in every process.
+    # Sets of names then have the same order in every process.
     "PYTHONHASHSEED": "0",
     "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
     "DEEPEVAL_DISABLE_DOTENV": "1",
     "DEEPEVAL_DISABLE_LEGACY_KEYFILE": "1",
-    # Deadlines and retries are the evaluator's and the wire's.
+    # The evaluator and the wire handle deadlines and retries.
     "DEEPEVAL_DISABLE_TIMEOUTS": "1",
     "DEEPEVAL_RETRY_MAX_ATTEMPTS": "1",
 }
 
 _AT_ONCE = 256
-"""Evaluations of one event loop at the same time: each holds a file descriptor."""
+"""Maximum number of concurrent evaluations per event loop; each uses a file descriptor."""
 
 _LONGEST_ERROR = 500
-"""Characters of what an exception of a library says."""
+"""Maximum characters of a library's error message."""
 _MOST_MESSAGE = 256_000_000
-"""Bytes of one message."""
+"""Maximum bytes of one message."""
 _GRACE_S = 5.0
-"""How long the process may take to notice that nobody waits for an evaluation any more."""
+"""Seconds within which the process must react to the cancellation of an evaluation, otherwise it is killed."""
 
 
 class LibraryError(Exception):
-    """An exception of a library: its type and text on one line."""
+    """An exception raised by a library: its type and text on one line."""
 
 
 class NoProbabilitiesError(Exception):
-    """A judge that shall give log probabilities is known to give none."""
+    """Log probabilities are required, but the judge is known not to support them."""
 
 
-class AskedJudge(Protocol):
-    """A judge as the libraries' metrics ask it."""
+class LibraryJudge(Protocol):
+    """The interface of judges that the libraries' metrics use."""
 
     @property
     def label(self) -> str:
-        """Its name, such as `openai/gpt-4o`."""
+        """The judge's name, such as `openai/gpt-4o`."""
         ...
 
     @property
     def gives_probabilities(self) -> bool:
-        """Whether log probabilities can be asked for, as far as is known."""
+        """Whether the judge supports log probabilities, as far as is known."""
         ...
 
     async def ask(self, prompt: str, *, needs_probabilities: bool = False, **options: Any) -> JudgeAnswer:
         """Ask one question; see `JudgeModel.ask`.
 
         Raises:
-            NoProbabilitiesError: it `needs_probabilities`, and by now the judge is known to give none.
+            NoProbabilitiesError: `needs_probabilities` is set, but the judge is known not to support them.
         """
         ...
 
 
 class LocalJudge:
-    """A judge that is asked in this process."""
+    """A judge that is called in this process."""
 
     def __init__(self, judge: JudgeModel) -> None:
         self._judge = judge
@@ -101,35 +103,35 @@ class LocalJudge:
 
     @property
     def gives_probabilities(self) -> bool:
-        """Whether log probabilities can be asked for, as far as is known."""
+        """Whether the judge supports log probabilities, as far as is known."""
         return self._judge.gives_probabilities
 
     async def ask(self, prompt: str, *, needs_probabilities: bool = False, **options: Any) -> JudgeAnswer:
-        """Ask one question; see `AskedJudge.ask`."""
+        """Ask one question; see `LibraryJudge.ask`."""
         if needs_probabilities and not self._judge.gives_probabilities:
             raise NoProbabilitiesError
         return await self._judge.ask(prompt, **options)
 
 
 class _LibraryProcess:
-    """The process, usable from any thread and any event loop; it ends with this one, however this one ends."""
+    """The libraries' process, usable from all threads and event loops. It ends when the main process ends."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        """Start it.
+        """Start the process.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: the process cannot be started.
         """
         self._process = ServingProcess(_SERVER, _ROOT, _environment(environ), cwd=_ROOT, code=NO_CODE)
         self._owner = os.getpid()
         self._lock = threading.Lock()
         self.imported: set[str] = set()
         self.importing: dict[str, socket.socket] = {}
-        weakref.finalize(self, _end, self._process, self._owner)
+        weakref.finalize(self, _end_process, self._process, self._owner)
 
     @property
-    def usable(self) -> bool:
-        """Whether it runs, and is not that of a process from which this one was forked."""
+    def is_usable(self) -> bool:
+        """Whether the process runs, and this process was not forked after its start."""
         return self._owner == os.getpid() and self._process.alive
 
     def connect(self) -> socket.socket:
@@ -149,7 +151,7 @@ class _LibraryProcess:
         return here
 
     def expect_end(self, connection: socket.socket) -> None:
-        """Tell it that nobody waits for an evaluation any more; it is killed if it does not notice."""
+        """Notify the process that an evaluation was cancelled; the process is killed if it does not react."""
         with suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
         timer = threading.Timer(_GRACE_S, self._check_end, (connection,))
@@ -167,8 +169,8 @@ class _LibraryProcess:
             except OSError:
                 pass
 
-    def how_it_ended(self) -> str:
-        """Kill it unless it has ended; return how it ended."""
+    def kill_and_describe(self) -> str:
+        """Kill the process if it still runs, and return how it ended."""
         with self._lock:
             self._process.kill()
             return exit_phrase(self._process.reap())
@@ -181,7 +183,7 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {**seen, **_SETTINGS}
 
 
-def _end(process: ServingProcess, owner: int) -> None:
+def _end_process(process: ServingProcess, owner: int) -> None:
     if os.getpid() == owner:
         process.kill()
         process.reap()
@@ -192,134 +194,136 @@ _starting = threading.Lock()
 _running: _LibraryProcess | None = None
 
 
-def _started() -> _LibraryProcess:
-    """Return the process; start it where there is none, or the last one has ended.
+def _start_process() -> _LibraryProcess:
+    """Return the process; start it if it does not run.
 
     Raises:
-        EvaluationError: it cannot be started (code `cannot_start`).
+        EvaluationError: the process cannot be started (code `cannot_start`).
     """
     global _running
     with _starting:
-        if _running is None or not _running.usable:
+        if _running is None or not _running.is_usable:
             try:
                 _running = _LibraryProcess(os.environ)
             except OSError as error:
                 raise EvaluationError(
-                    f"no process can be started for the libraries that grade: {error.strerror or error}",
+                    f"the process of the grading libraries cannot be started: {error.strerror or error}",
                     code="cannot_start",
                 ) from None
         return _running
 
 
-def begin(library: str) -> None:
-    """Start the process and have it import a library, without waiting for it; see `ready`."""
+def begin_import(library: str) -> None:
+    """Start the import of a library in the process without waiting for it; see `import_library`."""
     with suppress(EvaluationError, OSError):
-        process = _started()
+        process = _start_process()
         if library not in process.imported and library not in process.importing:
             process.importing[library] = connection = process.connect()
             connection.sendall(pack({"op": "import", "library": library}))
 
 
-async def ready(library: str) -> None:
-    """Start the process and import a library there, which takes seconds the first time.
+async def import_library(library: str) -> None:
+    """Import a library in the process, which takes seconds the first time.
 
-    What goes wrong is told by the evaluations that need it: nothing is raised.
+    Errors of the import are raised by evaluations with the library, not here.
     """
     with suppress(EvaluationError):
-        process = _started()
+        process = _start_process()
         if library not in process.imported:
-            await _asked(process, {"op": "import", "library": library}, None)
+            await _request_evaluation(process, {"op": "import", "library": library}, None)
             process.imported.add(library)
             if (connection := process.importing.pop(library, None)) is not None:
                 connection.close()
 
 
-async def evaluated(library: str, request: Mapping[str, Any], judge: JudgeModel) -> Any:
-    """Have a library evaluate; a judge answers its questions.
+async def evaluate_in_library(library: str, request: Mapping[str, Any], judge: JudgeModel) -> Any:
+    """Evaluate with a library, whose questions a judge answers.
 
-    Starting the process, importing the library and waiting for others are no time of the evaluation.
+    The time limit does not include starting the process, importing the library, and waiting for other evaluations.
 
     Args:
-        library: which one.
+        library: the library's name.
         request: JSON values; see `evaluate` in the module `measuring` of its extension.
-        judge: who is asked.
+        judge: the model to call.
 
     Returns:
-        What that function returns, as JSON.
+        The JSON value that this `evaluate` returns.
 
     Raises:
-        EvaluationError: it could not be evaluated (code `crashed` where the process ended).
-        LibraryError: the library raised something.
-        Exception: what the judge raised.
+        EvaluationError: the evaluation failed (code `crashed` if the process ended).
+        LibraryError: the library raised an exception.
+        Exception: the judge raised it.
     """
-    with uncharged():
-        await ready(library)
-        slots = _slots()
+    with pause_all_clocks():
+        await import_library(library)
+        slots = _evaluation_slots()
         await slots.acquire()
     try:
         known = {"judge": judge.label, "gives_probabilities": judge.gives_probabilities}
-        return await _asked(_started(), {"op": "evaluate", "library": library, **known, **request}, judge)
+        return await _request_evaluation(
+            _start_process(), {"op": "evaluate", "library": library, **known, **request}, judge
+        )
     finally:
         slots.release()
 
 
-def computed(library: str, request: Mapping[str, Any]) -> Any:
-    """Have a library compute what needs no judge; this thread waits.
+def compute_in_library(library: str, request: Mapping[str, Any]) -> Any:
+    """Compute a metric with a library that needs no judge; this blocks the thread.
 
     Raises:
-        EvaluationError: see `evaluated`.
-        LibraryError: the library raised something.
+        EvaluationError: see `evaluate_in_library`.
+        LibraryError: the library raised an exception.
     """
-    process = _started()
+    process = _start_process()
     received = bytearray()
-    with _connected(process) as connection:
+    with _connect(process) as connection:
         try:
             connection.sendall(pack({"op": "evaluate", "library": library, **request}))
             while len(received) <= HEADER + _MOST_MESSAGE and (part := connection.recv(1 << 16)):
                 received += part
         except OSError:
-            # It has ended: what is missing tells.
+            # The process has ended; an incomplete message is detected below.
             pass
     if len(received) < HEADER or len(received) != HEADER + int.from_bytes(received[:HEADER], "big"):
-        raise _crashed(process)
-    message = _message(bytes(received[HEADER:]))
+        raise _crash_error(process)
+    message = _parse_message(bytes(received[HEADER:]))
     if message is None:
-        raise _crashed(process)
-    return _value(message, {}, None)
+        raise _crash_error(process)
+    return _result_value(message, {}, None)
 
 
-def _connected(process: _LibraryProcess) -> socket.socket:
+def _connect(process: _LibraryProcess) -> socket.socket:
     try:
         return process.connect()
     except OSError:
-        raise _crashed(process) from None
+        raise _crash_error(process) from None
 
 
-def _crashed(process: _LibraryProcess) -> EvaluationError:
+def _crash_error(process: _LibraryProcess) -> EvaluationError:
     return EvaluationError(
-        f"the process of the libraries that grade {process.how_it_ended()} before it had finished", code="crashed"
+        f"the process of the grading libraries {process.kill_and_describe()} before it finished", code="crashed"
     )
 
 
 _by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
 
 
-def _slots() -> asyncio.Semaphore:
+def _evaluation_slots() -> asyncio.Semaphore:
     return _by_loop.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
 
 
-async def _asked(process: _LibraryProcess, request: Mapping[str, Any], judge: JudgeModel | None) -> Any:
+async def _request_evaluation(process: _LibraryProcess, request: Mapping[str, Any], judge: JudgeModel | None) -> Any:
     failed: dict[int, Exception] = {}
     frame = pack(dict(request))
-    reader, writer = await asyncio.open_connection(sock=_connected(process))
+    reader, writer = await asyncio.open_connection(sock=_connect(process))
     try:
         writer.write(frame)
-        # Answers are found in the context of this evaluation, several at once.
+        # Judges answer concurrently, in the context of this evaluation.
         async with asyncio.TaskGroup() as group:
             answers = set()
-            while (message := await _received(reader)) is not None and "ask" in message:
+            while (message := await _read_message(reader)) is not None and "ask" in message:
                 assert judge is not None
-                answers.add(group.create_task(_answer(message, judge, writer, failed)))
+                answers.add(group.create_task(_answer_question(message, judge, writer, failed)))
             for answer in answers:
                 answer.cancel()
     except asyncio.CancelledError:
@@ -329,21 +333,21 @@ async def _asked(process: _LibraryProcess, request: Mapping[str, Any], judge: Ju
     finally:
         writer.transport.abort()
     if message is None:
-        raise _crashed(process)
-    return _value(message, failed, judge)
+        raise _crash_error(process)
+    return _result_value(message, failed, judge)
 
 
-async def _received(reader: asyncio.StreamReader) -> dict[str, Any] | None:
-    """Return the next message; None when none will come."""
+async def _read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
+    """Return the next message; None if the process has ended."""
     try:
         size = int.from_bytes(await reader.readexactly(HEADER), "big")
-        return None if size > _MOST_MESSAGE else _message(await reader.readexactly(size))
+        return None if size > _MOST_MESSAGE else _parse_message(await reader.readexactly(size))
     except (asyncio.IncompleteReadError, ConnectionError):
         return None
 
 
-def _message(data: bytes) -> dict[str, Any] | None:
-    """Read a message; None if it is none, as of a process that is broken."""
+def _parse_message(data: bytes) -> dict[str, Any] | None:
+    """Parse a message; None if it is invalid, because the process is broken."""
     with suppress(ForeignError):
         found = Foreign(data).parse(unpack)
         if isinstance(found, dict):
@@ -351,7 +355,7 @@ def _message(data: bytes) -> dict[str, Any] | None:
     return None
 
 
-async def _answer(
+async def _answer_question(
     question: Mapping[str, Any], judge: JudgeModel, writer: asyncio.StreamWriter, failed: dict[int, Exception]
 ) -> None:
     number = question["ask"]
@@ -371,7 +375,7 @@ async def _answer(
     writer.write(pack({"ask": number, **reply}))
 
 
-def _value(message: Mapping[str, Any], failed: Mapping[int, Exception], judge: JudgeModel | None) -> Any:
+def _result_value(message: Mapping[str, Any], failed: Mapping[int, Exception], judge: JudgeModel | None) -> Any:
     error = message.get("error")
     if error is None:
         return message["value"]
@@ -380,5 +384,5 @@ def _value(message: Mapping[str, Any], failed: Mapping[int, Exception], judge: J
     if "code" in error:
         raise EvaluationError(error["message"], code=error["code"], context=error["context"])
     if judge is None:
-        raise LibraryError(whole(error["message"], SENT_WORDS - 1))
+        raise LibraryError(line_or_length(error["message"], SENT_WORDS - 1))
     raise LibraryError(Foreign.of_text(error["message"], SENT_WORDS).words(judge.redact, _LONGEST_ERROR))

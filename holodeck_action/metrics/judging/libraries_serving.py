@@ -1,7 +1,7 @@
-"""The side of `libraries` in the process of its own: evaluates, and asks back what judges shall say.
+"""The libraries' process, which evaluates and sends questions for judges to the main process (see `libraries`).
 
-Each evaluation comes as a connection of its own, sent over that of the process; when it closes, nobody waits for the
-evaluation any more.
+Each evaluation has its own connection, which is received over the connection of the process. If it is closed early, the
+evaluation was cancelled.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from holodeck_action.llm.messages import TokenProbability
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.libraries import NoProbabilitiesError
 from holodeck_action.seam import registry
-from holodeck_action.suite.yaml.garbage import without_collections
+from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collection
 from holodeck_action.workers.code_errors import SENT_WORDS
 from holodeck_action.workers.frames import HEADER, pack, unpack
 
 
 def serve(connection: int, folder: str) -> None:
-    """Evaluate until the connection ends."""
+    """Serve evaluations until the connection is closed."""
     asyncio.run(_accept(socket.socket(fileno=connection)))
-    # What the libraries do at the end of a program is of no use.
+    # Exit without the libraries' cleanup, which is not needed.
     os._exit(0)
 
 
@@ -54,12 +54,12 @@ async def _accept(connection: socket.socket) -> None:
 async def _converse(connection: socket.socket) -> None:
     reader, writer = await asyncio.open_connection(sock=connection)
     try:
-        request = await _received(reader)
+        request = await _read_message(reader)
         judge = RemoteJudge(request.get("judge", ""), request.get("gives_probabilities", False), writer)
-        work = asyncio.create_task(_work(request, judge, writer))
+        work = asyncio.create_task(_evaluate(request, judge, writer))
         try:
             while True:
-                judge.answered(await _received(reader))
+                judge.take_answer(await _read_message(reader))
         finally:
             work.cancel()
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -68,52 +68,56 @@ async def _converse(connection: socket.socket) -> None:
         writer.close()
 
 
-async def _received(reader: asyncio.StreamReader) -> Any:
+async def _read_message(reader: asyncio.StreamReader) -> Any:
     size = int.from_bytes(await reader.readexactly(HEADER), "big")
     return unpack(await reader.readexactly(size))
 
 
-async def _work(request: Mapping[str, Any], judge: RemoteJudge, writer: asyncio.StreamWriter) -> None:
+async def _evaluate(request: Mapping[str, Any], judge: RemoteJudge, writer: asyncio.StreamWriter) -> None:
     try:
-        measuring = _measuring(request["library"])
+        measuring = _load_measuring(request["library"])
         if isinstance(measuring, EvaluationError):
             raise measuring
         value = None if request["op"] == "import" else await measuring.evaluate(request, judge)
         reply = pack({"value": value})
     except Exception as error:  # noqa: BLE001 - it is told on the other side
-        reply = pack({"error": _told(error)})
+        reply = pack({"error": _error_data(error)})
     writer.write(reply)
     if writer.can_write_eof():
         writer.write_eof()
 
 
 @cache
-def _measuring(library: str) -> ModuleType | EvaluationError:
-    """Import what evaluates by a library; what went wrong once goes wrong for good."""
+def _load_measuring(library: str) -> ModuleType | EvaluationError:
+    """Import the module that evaluates with a library; an error is returned again by later calls."""
     try:
-        # Else up to a quarter of the import would be the search for garbage in what stays.
-        with without_collections(to_the_end=True):
+        # Without this up to a quarter of the import time would be garbage collection.
+        with pause_garbage_collection(to_the_end=True):
             return import_module(registry.libraries()[library].measuring)
     except EvaluationError as error:
         return error
 
 
-def _told(error: Exception) -> dict[str, Any]:
-    """Return an error as JSON: by the number of the question that failed, by code, or as text."""
-    # DeepEval wraps errors that hold certain words.
-    own = next((each for each in (error.__cause__, error) if isinstance(each, AskedError | EvaluationError)), error)
-    if isinstance(own, AskedError):
+def _error_data(error: Exception) -> dict[str, Any]:
+    """Return an error as a JSON object with the number of the failed question, or with code and message, or with a
+    message only.
+    """
+    # DeepEval wraps some errors.
+    own = next(
+        (each for each in (error.__cause__, error) if isinstance(each, UnansweredError | EvaluationError)), error
+    )
+    if isinstance(own, UnansweredError):
         return {"asked": own.number}
     if isinstance(own, EvaluationError):
         return {"message": own.message, "code": own.code, "context": dict(own.context)}
     return {"message": f"{type(error).__name__}: {error}"[:SENT_WORDS]}
 
 
-class AskedError(Exception):
-    """A judge gave no answer; why, is known on the other side.
+class UnansweredError(Exception):
+    """A judge gave no answer; the main process knows the reason.
 
     Attributes:
-        number: of the question.
+        number: number of the question.
     """
 
     def __init__(self, number: int, message: str) -> None:
@@ -122,7 +126,7 @@ class AskedError(Exception):
 
 
 class RemoteJudge:
-    """A judge on the other side of a connection, asked as a `JudgeModel` is."""
+    """Forwards questions to a judge in the main process; it has the interface of `LibraryJudge`."""
 
     def __init__(self, label: str, gives_probabilities: bool, writer: asyncio.StreamWriter) -> None:
         self.label = label
@@ -132,11 +136,11 @@ class RemoteJudge:
         self._asked = 0
 
     async def ask(self, prompt: str, **options: Any) -> JudgeAnswer:
-        """Ask one question; see `AskedJudge.ask`.
+        """Ask one question; see `LibraryJudge.ask`.
 
         Raises:
-            AskedError: there is no answer.
-            NoProbabilitiesError: see there.
+            UnansweredError: there is no answer.
+            NoProbabilitiesError: see `LibraryJudge.ask`.
         """
         self._asked += 1
         number = self._asked
@@ -146,23 +150,23 @@ class RemoteJudge:
         if "no_probabilities" in answer:
             raise NoProbabilitiesError
         if "failed" in answer:
-            raise AskedError(number, answer["failed"])
+            raise UnansweredError(number, answer["failed"])
         tokens = answer["tokens"]
         return JudgeAnswer(
             text=answer["text"],
             structured="schema" in options,
-            tokens=None if tokens is None else tuple(map(_token, tokens)),
+            tokens=None if tokens is None else tuple(map(_parse_token, tokens)),
             model="",
             truncated=answer["truncated"],
         )
 
-    def answered(self, message: Mapping[str, Any]) -> None:
-        """Take an answer; nobody may wait for it any more."""
+    def take_answer(self, message: Mapping[str, Any]) -> None:
+        """Return an answer to the caller of `ask`, if it still waits."""
         waiting = self._waiting.pop(message["ask"])
         if not waiting.done():
             waiting.set_result(message)
 
 
-def _token(listed: Any) -> TokenProbability:
+def _parse_token(listed: Any) -> TokenProbability:
     token, logprob, alternatives = listed
     return TokenProbability(token, logprob, tuple((other, each) for other, each in alternatives))

@@ -1,4 +1,4 @@
-"""Evaluators that a model grades: its configuration, or a judge on a shared wire, and an error without either."""
+"""Base class of evaluators with a judge, which is created from a model configuration or uses a shared wire."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class FollowsSteps(Protocol):
-    """An evaluator whose judge follows steps, which it may have written itself."""
+    """An evaluator whose judge follows evaluation steps, which it may write itself."""
 
     @property
     def steps(self) -> tuple[str, ...] | None:
-        """The steps; None as long as the judge has not written them."""
+        """The steps; None until the judge has written them."""
         ...
 
-    def follow(self, steps: Sequence[str]) -> None:
-        """Take up steps that the judge wrote before."""
+    def use_steps(self, steps: Sequence[str]) -> None:
+        """Use steps that the judge wrote earlier."""
         ...
 
 
 class ModelJudgedEvaluator(BaseEvaluator):
-    """An evaluator that asks one model; no model is the default."""
+    """An evaluator that calls one model; there is no default model."""
 
     def __init__(
         self,
@@ -45,40 +45,40 @@ class ModelJudgedEvaluator(BaseEvaluator):
 
     @property
     def model_config(self) -> JudgeModelConfig | None:
-        """The model that grades; None without one, and if a judge was given."""
+        """The configuration of the judge model; None if it is missing, or if a judge was given instead."""
         return self._model_config if self._judge is None else None
 
     @property
     def has_judge(self) -> bool:
-        """Whether it has a judge on a shared wire, which no other model replaces."""
+        """Whether the evaluator was given a judge on a shared wire, which must not be replaced."""
         return self._judge is not None
 
-    def graded_by(self, model_config: JudgeModelConfig, timeout: float | None) -> Self:
-        """Return a copy that another model grades, `timeout` seconds at most."""
+    def with_model(self, model_config: JudgeModelConfig, timeout: float | None) -> Self:
+        """Return a copy that uses another model and timeout."""
         found = copy(self)
         found._model_config = model_config
         found.timeout = timeout
         return found
 
     def check_judge(self) -> None:
-        """Refuse an evaluation for which nobody would be asked.
+        """Check that there is a judge.
 
         Raises:
-            EvaluationError: there is neither a model nor a judge (code `no_judge`).
+            EvaluationError: neither a judge model nor a judge was given (code `no_judge`).
         """
         if self._judge is None:
-            self._configured()
+            self._require_model_config()
 
     def _plan(self, environ: Mapping[str, str]) -> ModelPlan:
-        """Return how the model is reached.
+        """Return the resolved judge model.
 
         Raises:
-            EvaluationError: there is none (code `no_judge`).
+            EvaluationError: no judge model is configured (code `no_judge`).
             ModelConfigError: see `JudgeModelConfig.plan`.
         """
-        return self._configured().plan(environ)
+        return self._require_model_config().plan(environ)
 
-    def _configured(self) -> JudgeModelConfig:
+    def _require_model_config(self) -> JudgeModelConfig:
         if self._model_config is None:
             raise EvaluationError(
                 f"{self.name} has no model: give it a model_config, such as "

@@ -1,4 +1,4 @@
-"""A judge with a wire of its own, for an evaluator that is used by itself and not in a run."""
+"""A judge with its own wire, for an evaluator that is used outside a run."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from holodeck_action.llm.providers import ModelConfigError, ModelPlan
 from holodeck_action.metrics.errors import EvaluationError
 
 TRANSIENT = frozenset(("rate_limited", "overloaded", "server_error", "timeout", "connect", "disconnected", "bad_reply"))
-"""Codes of failed calls that a provider may get over."""
+"""Error codes of model calls for which a retry may help."""
 
 
 @asynccontextmanager
-async def own_judge(
+async def provide_judge(
     given: JudgeModel | None, planned: Callable[[Mapping[str, str]], ModelPlan]
 ) -> AsyncIterator[JudgeModel]:
-    """Give the judge of an evaluation; where none is given, one with a wire for this evaluation.
+    """Provide the judge of an evaluation: the given one, or a new one with its own wire.
 
-    A failed call is not tried again on that wire: the evaluator's own `retry_config` decides.
+    A new wire does not retry, because the evaluator retries according to its `retry_config`.
 
     Args:
-        given: a judge on a wire that somebody else holds.
-        planned: decides how another one is reached, from the environment.
+        given: a judge whose wire the caller closes; None to create a judge.
+        planned: called with the environment; returns the resolved model for a new judge.
 
     Raises:
-        EvaluationError: the model cannot be used as it is configured (code `no_judge`).
+        EvaluationError: the model's configuration is invalid (code `no_judge`).
     """
     if given is not None:
         yield given
         return
-    # With the HTTP library, which nobody else here needs.
+    # Imported here, because it imports the HTTP library.
     from holodeck_action.llm.wire import Wire, WireSettings
 
     try:

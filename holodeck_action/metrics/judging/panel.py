@@ -1,4 +1,4 @@
-"""A panel: several judges grade one answer by one metric, and their verdicts become one."""
+"""Panels of several judges, which grade an answer by one metric; their verdicts are combined."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from msgspec import Struct, structs
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.limits.pauses import Deadline, TimeLimit, stopped_by_calls
+from holodeck_action.llm.limits.pauses import Deadline, TimeLimit, stop_during_calls
 from holodeck_action.llm.spans import Scope, Span, span
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
-from holodeck_action.metrics.judging.voting import JudgeVerdict, combine, share_for, spread_of, told
+from holodeck_action.metrics.judging.voting import JudgeVerdict, agreement_share, combine, explain_vote, score_spread
 from holodeck_action.suite.model.judging import Aggregation
 from holodeck_action.text.plain import cut
 
 _OF_THE_RUN = frozenset(("budget_exhausted", "price_unknown"))
-"""Codes of model calls that no other judge could make either."""
+"""Codes of model call errors that every judge would get."""
 _OF_THE_INPUT = frozenset(
     ("missing_input", "ambiguous_input", "invalid_input", "unknown_parameter", "not_installed", "no_judge")
 )
-"""Codes of evaluations that would fail with every judge."""
+"""Codes of evaluation errors that occur with every judge."""
 _SHOWN = 300
 
 
 class Juror(Struct, frozen=True):
-    """A model with the evaluator that asks it; `sample` tells its answers to one question apart."""
+    """A judge model with its evaluator; `sample` distinguishes jurors with the same model, which answer the same
+    questions.
+    """
 
     label: str
     evaluator: BaseEvaluator
@@ -39,18 +41,19 @@ class Juror(Struct, frozen=True):
 
 
 Seat = tuple[Juror, ...]
-"""A judge, and those that stand in for it, in order."""
+"""A judge of the panel, followed by its fallbacks in order."""
 
 
 class PanelEvaluator(BaseEvaluator):
-    """Lets several judges grade by the same metric and makes one verdict of theirs.
+    """Grades by one metric with several judges, and combines their verdicts.
 
-    A judge that gives no verdict (its calls fail after all retries, it refuses, or its answer cannot be read) is
-    replaced by its fallbacks, one after the other; such a verdict is marked. All of it together takes no longer than
-    the timeout: an attempt gets an equal share of the time that is left among the attempts that may still follow it.
+    If a judge gives no verdict (its calls fail after all retries, it refuses, or its answer is invalid), its fallbacks
+    are called one after the other; their verdicts are marked. The timeout applies to the whole panel: the remaining
+    time is divided equally between an attempt and the attempts that may follow it.
 
-    The metadata holds `panel`: `aggregation`, `verdicts` (see `voting.JudgeVerdict`), `spread` of the scores,
-    `agreement` (share of judges whose verdict is the panel's) and `fallback_share` (of the verdicts that were given).
+    The metadata contains `panel`: `aggregation`, `verdicts` (see `voting.JudgeVerdict`), `spread` of the scores,
+    `agreement` (proportion of judges that agree with the panel) and `fallback_share` (proportion of verdicts from
+    fallbacks).
     """
 
     def __init__(
@@ -62,19 +65,19 @@ class PanelEvaluator(BaseEvaluator):
         max_concurrent: int | None = None,
         timeout: float | None = 60.0,
     ) -> None:
-        """Configure; nothing is asked.
+        """Create the evaluator; no model is called.
 
         Args:
-            seats: the judges; their evaluators are configured alike, and have no timeout of their own.
-            aggregation: how several verdicts become one.
-            min_successful: verdicts without which the evaluation has failed.
-            max_concurrent: judges asked at once; None for all.
-            timeout: seconds one evaluation may take; None for no limit.
+            seats: the judges; their evaluators have equal settings and no timeouts.
+            aggregation: how the verdicts are combined.
+            min_successful: minimum number of verdicts, without which the evaluation fails.
+            max_concurrent: maximum number of concurrent judges; None if all may be called concurrently.
+            timeout: maximum seconds of one evaluation; None if there is no limit.
 
         Raises:
-            ValueError: no judge, or more verdicts asked for than there are judges.
+            ValueError: there is no judge, or `min_successful` exceeds the number of judges.
         """
-        # Every attempt has its own limit; together they stay within the timeout.
+        # Each attempt has its own limit; together they stay within the timeout.
         super().__init__(timeout=None, retry_config=RetryConfig(max_retries=0))
         if not seats or not all(seats):
             raise ValueError("a panel needs at least one judge")
@@ -97,18 +100,18 @@ class PanelEvaluator(BaseEvaluator):
 
     @property
     def metric_name(self) -> str:
-        """The key under which results hold the score."""
+        """The key of the score in results."""
         return self._metric.metric_name
 
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         end = None if self._limit is None else Deadline(self._limit)
         gate = asyncio.Semaphore(self._at_once)
-        with stopped_by_calls(end):
+        with stop_during_calls(end):
             async with asyncio.TaskGroup() as group:
                 seated = [
                     group.create_task(
-                        self._verdict(seat, math.ceil((len(self._seats) - at) / self._at_once), gate, end, kwargs)
+                        self._ask_seat(seat, math.ceil((len(self._seats) - at) / self._at_once), gate, end, kwargs)
                     )
                     for at, seat in enumerate(self._seats)
                 ]
@@ -116,135 +119,139 @@ class PanelEvaluator(BaseEvaluator):
         for outcome in found:
             if isinstance(outcome, EvaluationError):
                 raise outcome
-        return self._result([outcome for outcome in found if isinstance(outcome, _Found)])
+        return self._result([outcome for outcome in found if isinstance(outcome, _SeatResult)])
 
-    async def _verdict(
+    async def _ask_seat(
         self, seat: Seat, rounds: int, gate: asyncio.Semaphore, end: Deadline | None, given: dict[str, Any]
-    ) -> _Found | EvaluationError:
-        """Ask a judge, then those that stand in for it; an error is one that every judge would meet."""
+    ) -> _SeatResult | EvaluationError:
+        """Ask a judge, then its fallbacks; return the error instead if every judge would fail with it."""
         async with gate:
             failures: list[tuple[Juror, Exception]] = []
             for at, juror in enumerate(seat):
                 limit = None if end is None else end.left() / (rounds * (len(seat) - at))
                 with judge_span(juror.label, self.name, fallback=at > 0) as traced:
                     try:
-                        found = _found(juror, await _asked(juror, limit, given), failures)
+                        found = _read_verdict(juror, await _evaluate_by(juror, limit, given), failures)
                     except (EvaluationError, TimeoutError) as error:
                         traced.fail(_code_of(error))
-                        if isinstance(error, EvaluationError) and _concerns_all(error):
+                        if isinstance(error, EvaluationError) and _affects_all_judges(error):
                             return error
                         failures.append((juror, error))
                     else:
-                        judged(traced, found.verdict)
+                        describe_verdict(traced, found.verdict)
                         return found
-            return _Found(JudgeVerdict(seat[0].label, error=_error_of(failures)), None)
+            return _SeatResult(JudgeVerdict(seat[0].label, error=_error_of(failures)), None)
 
-    def _result(self, found: Sequence[_Found]) -> EvaluationResult:
+    def _result(self, found: Sequence[_SeatResult]) -> EvaluationResult:
         verdicts = [each.verdict for each in found]
-        given = [verdict for verdict in verdicts if verdict.given]
+        given = [verdict for verdict in verdicts if verdict.has_verdict]
         if len(given) < self._min_successful:
-            raise self._too_few(verdicts, len(given))
+            raise self._too_few_error(verdicts, len(given))
         results = [each.result for each in found if each.result is not None]
         score, voted = combine(self._aggregation, given)
         threshold = results[0].threshold
-        # With a threshold the score decides; a majority's score is on the majority's side of it.
+        # With a threshold the score decides; the score of a majority vote agrees with the vote.
         result = EvaluationResult(
             score=score,
             passed=None if threshold is not None and score is not None else voted,
             metric_name=self.metric_name,
             threshold=threshold,
-            evaluation_steps=_common([each.evaluation_steps for each in results]),
+            evaluation_steps=_common_steps([each.evaluation_steps for each in results]),
             polarity=results[0].polarity,
         )
         panel = {
             "aggregation": self._aggregation,
             "verdicts": [verdict.data() for verdict in verdicts],
-            "spread": spread_of(given),
-            "agreement": share_for(result.passed, given),
+            "spread": score_spread(given),
+            "agreement": agreement_share(result.passed, given),
             "fallback_share": sum(verdict.fallback for verdict in given) / len(given),
         }
-        return replace(result, reasoning=told(self._aggregation, result.passed, verdicts), metadata={"panel": panel})
+        return replace(
+            result, reasoning=explain_vote(self._aggregation, result.passed, verdicts), metadata={"panel": panel}
+        )
 
-    def _too_few(self, verdicts: Sequence[JudgeVerdict], given: int) -> EvaluationError:
-        silent = "; ".join(verdict.error["message"] for verdict in verdicts if verdict.error and not verdict.given)
+    def _too_few_error(self, verdicts: Sequence[JudgeVerdict], given: int) -> EvaluationError:
+        silent = "; ".join(
+            verdict.error["message"] for verdict in verdicts if verdict.error and not verdict.has_verdict
+        )
         return EvaluationError(
-            f"{given} of {len(verdicts)} judges gave a verdict, {self._min_successful} needed: {silent}",
+            f"{given} of {len(verdicts)} judges gave a verdict; {self._min_successful} are needed: {silent}",
             code="too_few_judges",
             context={"verdicts": [verdict.data() for verdict in verdicts]},
         )
 
 
-class _Found(Struct, frozen=True):
+class _SeatResult(Struct, frozen=True):
     verdict: JudgeVerdict
     result: EvaluationResult | None
 
 
 class Labelled(Protocol):
-    """A model by the name that verdicts show."""
+    """A judge with the name that verdicts show."""
 
     @property
     def label(self) -> str:
-        """The name."""
+        """The model's name."""
 
 
 Judge = TypeVar("Judge", bound=Labelled)
 
 
-def seats_of(
+def build_seats(
     judges: Sequence[Judge], fallbacks: Sequence[Judge], build: Callable[[Judge], BaseEvaluator]
 ) -> tuple[Seat, ...]:
-    """Seat a panel.
+    """Build the seats of a panel.
 
-    Every answer of one model gets a number of its own, so that none is taken for another: its first is the one that it
-    gives without a panel. Nobody stands in for itself.
+    If a model has several seats, its jurors are numbered, so that their answers are requested separately; the first
+    answer is the same as without a panel. A model is never its own fallback.
 
     Args:
-        judges: one per seat; the same one may be there several times.
-        fallbacks: stand in for each of them, in this order.
-        build: makes the evaluator that asks a judge; once per model.
+        judges: one judge per seat; a judge may occur several times.
+        fallbacks: the fallbacks of every judge, in order.
+        build: creates the evaluator of a judge; called once per model.
     """
     evaluators: dict[int, BaseEvaluator] = {}
 
-    def juror(judge: Judge, sample: int) -> Juror:
+    def make_juror(judge: Judge, sample: int) -> Juror:
         if id(judge) not in evaluators:
             evaluators[id(judge)] = build(judge)
         return Juror(judge.label, evaluators[id(judge)], sample)
 
-    def chains() -> Iterator[Seat]:
+    def seats() -> Iterator[Seat]:
         times: Counter[int] = Counter()
         for at, judge in enumerate(judges):
             others = [other for other in fallbacks if other is not judge]
-            yield (juror(judge, times[id(judge)]), *(juror(other, len(judges) + at) for other in others))
+            yield (make_juror(judge, times[id(judge)]), *(make_juror(other, len(judges) + at) for other in others))
             times[id(judge)] += 1
 
-    return tuple(chains())
+    return tuple(seats())
 
 
-async def _asked(juror: Juror, limit: float | None, given: dict[str, Any]) -> EvaluationResult:
+async def _evaluate_by(juror: Juror, limit: float | None, given: dict[str, Any]) -> EvaluationResult:
     context = CALL.get(CallContext("judge", 0, None, Meter()))
     until = context.deadline if limit is None else Deadline(limit)
     token = CALL.set(structs.replace(context, sample=juror.sample, deadline=until))
     try:
-        with stopped_by_calls(until):
+        with stop_during_calls(until):
             async with TimeLimit(limit):
                 return await juror.evaluator.evaluate(**given)
     except TimeoutError:
-        # Without figures: its share of the time differs from run to run.
-        raise TimeoutError(f"{juror.label} gave no verdict in its share of the time") from None
+        # No number, because the share of the time differs from run to run.
+        raise TimeoutError(f"{juror.label} gave no verdict within its share of the time") from None
     finally:
         CALL.reset(token)
 
 
-def _found(juror: Juror, result: EvaluationResult, failures: Sequence[tuple[Juror, Exception]]) -> _Found:
-    """Return a verdict.
+def _read_verdict(juror: Juror, result: EvaluationResult, failures: Sequence[tuple[Juror, Exception]]) -> _SeatResult:
+    """Return a judge's verdict with its result.
 
     Raises:
-        EvaluationError: it is a category, or nothing at all (code `invalid_result`).
+        EvaluationError: the result is a category or empty (code `invalid_result`).
     """
     score = result.score
     if isinstance(score, str) or (score is None and result.passed is None):
         raise EvaluationError(
-            f"{juror.label} gave {cut(repr(score), 80)}, which cannot be put together", code="invalid_result"
+            f"{juror.label} gave {cut(repr(score), 80)}, which cannot be combined", code="invalid_result"
         )
     details = {name: value for name, value in result.metadata.items() if name != "judge"}
     if result.evaluation_steps is not None:
@@ -260,22 +267,22 @@ def _found(juror: Juror, result: EvaluationResult, failures: Sequence[tuple[Juro
         fallback=bool(failures),
         details=details,
     )
-    return _Found(verdict, result)
+    return _SeatResult(verdict, result)
 
 
-def _common(steps: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
-    """Return the steps that all judges followed; None where they followed different ones."""
+def _common_steps(steps: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    """Return the evaluation steps if all judges followed the same steps, otherwise None."""
     return steps[0] if all(other == steps[0] for other in steps) else None
 
 
-def _concerns_all(error: EvaluationError) -> bool:
-    call = _call_behind(error)
+def _affects_all_judges(error: EvaluationError) -> bool:
+    call = _causing_call(error)
     return error.code in _OF_THE_INPUT or (call is not None and call.code in _OF_THE_RUN)
 
 
-def _call_behind(error: BaseException | None) -> ModelCallError | None:
-    """Return the failed model call behind an evaluation's error."""
-    # Some libraries raise an error from itself again.
+def _causing_call(error: BaseException | None) -> ModelCallError | None:
+    """Return the error of the model call that caused an error; None if no model call did."""
+    # Some libraries raise an error from itself, which would be an endless chain.
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, ModelCallError):
@@ -295,24 +302,24 @@ def _error_of(failures: Sequence[tuple[Juror, Exception]]) -> dict[str, str] | N
 
 
 def _code_of(error: Exception) -> str:
-    call = _call_behind(error)
+    call = _causing_call(error)
     if call is not None:
         return call.code
     return error.code if isinstance(error, EvaluationError) else "timeout"
 
 
 def _message_of(error: Exception) -> str:
-    call = _call_behind(error)
+    call = _causing_call(error)
     return call.message if call is not None else str(error) or describe(error)
 
 
 def judge_span(judge: str, metric: str, *, fallback: bool) -> Scope:
-    """Start the span of one judge of a panel, so that its calls are below it.
+    """Start the span of one judge of a panel; its model calls are child spans.
 
     Args:
-        judge: its label, such as `openai/gpt-4o`.
-        metric: what it grades.
-        fallback: whether it stands in for another.
+        judge: the judge's name, such as `openai/gpt-4o`.
+        metric: the metric's name.
+        fallback: whether the judge is a fallback.
     """
     return span(
         f"judge {judge}",
@@ -324,10 +331,10 @@ def judge_span(judge: str, metric: str, *, fallback: bool) -> Scope:
     )
 
 
-def judged(found: Span, verdict: JudgeVerdict) -> None:
-    """Say what a judge of a panel found."""
+def describe_verdict(traced: Span, verdict: JudgeVerdict) -> None:
+    """Add a judge's verdict to its span."""
     label = None if verdict.passed is None else "pass" if verdict.passed else "fail"
-    found.set(
+    traced.set(
         {
             "gen_ai.evaluation.score.value": verdict.score,
             "gen_ai.evaluation.score.label": label,
@@ -335,4 +342,4 @@ def judged(found: Span, verdict: JudgeVerdict) -> None:
         }
     )
     if verdict.reason:
-        found.set_content("gen_ai.evaluation.explanation", verdict.reason)
+        traced.set_content("gen_ai.evaluation.explanation", verdict.reason)

@@ -57,7 +57,7 @@ class QualityVerdict(DimensionVerdict):
         return mean(self.dimensions.model_dump().values())
 
     def facts(self) -> dict[str, Any]:
-        """Return `dimensions`, each 0..1."""
+        """Return `dimensions`, a mapping from dimension to grade, each from 0 to 1."""
         return {"dimensions": self.dimensions.model_dump()}
 
 

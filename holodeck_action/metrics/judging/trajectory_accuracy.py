@@ -1,4 +1,4 @@
-"""`type: trajectory_accuracy`: whether the way to an answer makes sense, judged as a whole."""
+"""`type: trajectory_accuracy`: whether the sequence of tool calls makes sense, judged as a whole."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
-from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fenced
-from holodeck_action.metrics.tools.matchers import shown_entry
+from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fence_texts
+from holodeck_action.metrics.tools.matchers import format_entry
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import UnitInterval
 from holodeck_action.suite.model.metric_base import Role
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SCORES = {"yes": 1.0, "borderline": 0.5, "no": 0.0}
 _LONGEST_RESULT = 4_000
-"""Characters of a tool's result that the judge sees."""
+"""Maximum characters of a tool's result in the judge's prompt."""
 
 _QUESTION = """\
 Judge the way in which an assistant came to its answer: the tool calls it made, in the order it made them, with what
@@ -61,18 +61,18 @@ class TrajectoryAccuracyMetric(AskingMetric):
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """The judge; `evaluations.model` when absent."""
 
-    async def judged(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
-        """Return 1 for a sound way to the answer, 0.5 for one with a flaw that does no harm, else 0.
+    async def grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+        """Return 1 for a sound sequence of calls, 0.5 for a harmless flaw, otherwise 0.
 
-        With `expected_trajectory` the judge sees it as one good way among others.
+        If `expected_trajectory` is given, the prompt contains it as an example of a good sequence.
         """
-        texts = {"Request": str(given["input"]), "Tool calls": _calls(given["tool_invocations"])}
+        texts = {"Request": str(given["input"]), "Tool calls": _format_calls(given["tool_invocations"])}
         expected: Sequence[ExpectedTool] | ToolExpectation | None = given.get("expected_trajectory")
         if expected is not None:
             steps = expected.tools if isinstance(expected, ToolExpectation) else expected
-            texts["Reference"] = "\n".join(map(shown_entry, steps)) or "no call"
+            texts["Reference"] = "\n".join(map(format_entry, steps)) or "no call"
         texts["Answer"] = str(given["actual_output"])
-        prompt = _QUESTION.format(reference="" if expected is None else _REFERENCE, texts=fenced(texts))
+        prompt = _QUESTION.format(reference="" if expected is None else _REFERENCE, texts=fence_texts(texts))
         found = await ask_verdict(judge, prompt, Soundness)
         facts = {"judge": judge.label, "calls": len(given["tool_invocations"])}
         return self.result(_SCORES[found.verdict], found.reason, facts)
@@ -87,24 +87,24 @@ class Soundness(BaseModel):
     verdict: Literal["yes", "borderline", "no"]
 
 
-def _calls(calls: Sequence[ToolInvocation]) -> str:
-    """Return the calls as lines of JSON, long results cut."""
-    return "\n".join(_call(number, call) for number, call in enumerate(calls, 1)) or "no call"
+def _format_calls(calls: Sequence[ToolInvocation]) -> str:
+    """Return the calls as lines of JSON, with long results cut."""
+    return "\n".join(_format_call(number, call) for number, call in enumerate(calls, 1)) or "no call"
 
 
-def _call(number: int, call: ToolInvocation) -> str:
+def _format_call(number: int, call: ToolInvocation) -> str:
     shown: dict[str, Any] = {"call": number, "tool": call.name, "arguments": dict(call.args)}
     if call.error is not None:
         shown["error"] = call.error
     elif call.result is not None:
-        shown["result"] = _cut(call.result if isinstance(call.result, str) else _json(call.result))
-    return _json(shown)
+        shown["result"] = _shorten(call.result if isinstance(call.result, str) else _to_json(call.result))
+    return _to_json(shown)
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     left = len(text) - _LONGEST_RESULT
     return text if left <= 0 else f"{text[:_LONGEST_RESULT]} … ({left} characters more)"
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""Verdicts of judges: read permissively, held to what was offered, asked for once more."""
+"""Verdicts of judges: tolerant parsing, validation, and a second request if a verdict is invalid."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ R = TypeVar("R")
 _TRAILING_COMMA = re.compile(r",\s*([\]}])")
 _WORD = re.compile(r"[a-z]+")
 _LEADING = re.compile(r"\W*([a-z]+)\W*(?:$|[.,:;!(—–-])")
-"""A word that stands alone, or before what explains it: `Yes.`, `**no**`, `no, because …`."""
+"""Matches a word that is alone or followed by an explanation: `Yes.`, `**no**`, `no, because …`."""
 _OPTIONS = frozenset(("yes", "no", "borderline", "idk"))
-"""`idk` is what older prompts of DeepEval offered: its schemas, which say what is offered, refuse it."""
+"""The options of verdicts. Older prompts of DeepEval offered `idk`; its schemas refuse it."""
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _LONGEST = 200
 _ALONE = "Answer with the JSON object alone."
 
 
 class VerdictError(ValueError):
-    """An answer is no verdict; the message is one clause that tells the judge why."""
+    """An answer is not a valid verdict; the message is a clause with the reason, for the judge."""
 
 
-async def asked_for_verdict(
+async def request_verdict(
     judge: str, prompt: str, ask: Callable[[str], Awaitable[JudgeAnswer]], read: Callable[[str], R]
 ) -> tuple[JudgeAnswer, R]:
-    """Ask for a verdict, and once more, with the reason, where the answer is none.
+    """Ask for a verdict; an invalid answer is requested once more, with the reason.
 
     Args:
         judge: the judge's name, for the message.
-        prompt: what is asked.
-        ask: asks it.
-        read: reads an answer's text; it raises VerdictError where that is no verdict.
+        prompt: the question.
+        ask: called with a prompt; returns the judge's answer.
+        read: called with an answer's text; returns the parsed verdict, or raises VerdictError if it is invalid.
 
     Returns:
-        The answer and what was read from it.
+        The answer, and the verdict that `read` returned.
 
     Raises:
-        EvaluationError: two answers were no verdicts (code `bad_verdict`).
-        ModelCallError: no answer came.
+        EvaluationError: two answers were invalid (code `bad_verdict`).
+        ModelCallError: there is no answer.
     """
     wrong: VerdictError | None = None
     for _ in range(2):
@@ -73,14 +73,14 @@ def schema_of(verdict: type[BaseModel]) -> Mapping[str, Any]:
 
 
 def read_verdict(text: str, schema: type[T]) -> T:
-    """Read an answer as an instance of a schema.
+    """Parse an answer as an instance of a model class.
 
     Args:
-        text: what the judge wrote; see `verdict_object`.
-        schema: what was asked for.
+        text: the judge's answer; see `verdict_object`.
+        schema: model class of the verdict.
 
     Raises:
-        VerdictError: no JSON object, or not what the schema offers.
+        VerdictError: the answer is not a JSON object that fits the schema.
     """
     value = verdict_object(text)
     try:
@@ -92,17 +92,17 @@ def read_verdict(text: str, schema: type[T]) -> T:
 
 
 def verdict_object(text: str) -> dict[str, Any]:
-    """Return the JSON object in an answer, in the words of the question.
+    """Return the JSON object in an answer, with normalised values.
 
     Args:
-        text: JSON, alone, between other words or in a code fence, with trailing commas at worst. A `verdict` may be
-            written as `Yes.` or `no, because …`, a `score` as `"8"`; one that names several options, and a score that
-            is true or false, stay what they are or are refused.
+        text: the judge's answer: a JSON object alone, between other words or in a code fence, possibly with trailing
+            commas. A `verdict` such as `Yes.` or `no, because …` is replaced by the option that it names, and a `score`
+            such as `"8"` by a number. A verdict that names several options stays unchanged.
 
     Raises:
-        VerdictError: there is no such object, or it holds a key twice: which one counts, nobody knows.
+        VerdictError: the answer contains no JSON object, the object contains a key twice, or a score is not a number.
     """
-    found: dict[str, Any] = _in_words_offered(_json_object(text))
+    found: dict[str, Any] = _normalise_verdicts(_parse_object(text))
     score = found.get("score")
     if isinstance(score, bool):
         raise VerdictError("score: it must be a number")
@@ -114,7 +114,7 @@ def verdict_object(text: str) -> dict[str, Any]:
     return found
 
 
-def _json_object(text: str) -> Any:
+def _parse_object(text: str) -> Any:
     start, end = text.find("{"), text.rfind("}") + 1
     if start < 0 or end <= start:
         raise VerdictError("it holds no JSON object")
@@ -129,13 +129,13 @@ def _json_object(text: str) -> Any:
     raise VerdictError("it is not JSON")
 
 
-def _in_words_offered(value: Any) -> Any:
-    """Reduce every `verdict` to the option it names, in lower case."""
+def _normalise_verdicts(value: Any) -> Any:
+    """Replace every `verdict` by the option that it names, in lower case."""
     if isinstance(value, list):
-        return [_in_words_offered(item) for item in value]
+        return [_normalise_verdicts(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {key: _in_words_offered(item) for key, item in value.items()}
+    found = {key: _normalise_verdicts(item) for key, item in value.items()}
     verdict = found.get("verdict")
     if isinstance(verdict, str):
         said = verdict.lower()

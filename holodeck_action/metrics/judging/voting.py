@@ -1,4 +1,4 @@
-"""Verdicts of several judges as one: pure arithmetic."""
+"""Combination of the verdicts of several judges: pure arithmetic."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _SHOWN = 400
 
 
 class JudgeVerdict(Struct, frozen=True):
-    """What one judge of a panel found.
+    """The verdict of one judge of a panel.
 
     Attributes:
-        model: who gave the verdict, such as `openai/gpt-4o`; where nobody did, who should have.
-        score: 0..1; None where the verdict has no number, or there is no verdict.
-        passed: the judge's own verdict; None without one.
-        reason: the judge's words.
-        error: `{code, message}` of what kept the judge from a verdict; None where nothing did.
-        fallback: whether another model gave the verdict in the judge's place.
-        details: what the judge found besides.
+        model: name of the model that gave the verdict, or that failed to give one, such as `openai/gpt-4o`.
+        score: score from 0 to 1; None if the verdict has no score, or there is no verdict.
+        passed: whether the judge's verdict is that the answer passes; None if it gave no such verdict.
+        reason: the judge's reason.
+        error: `{code, message}` of the failure of the judge or its fallbacks; None if no model failed.
+        fallback: whether a fallback gave the verdict.
+        details: further data from the judge, as JSON values.
     """
 
     model: str
@@ -37,13 +37,13 @@ class JudgeVerdict(Struct, frozen=True):
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def given(self) -> bool:
+    def has_verdict(self) -> bool:
         """Whether there is a verdict."""
         return self.score is not None or self.passed is not None
 
     def data(self) -> dict[str, Any]:
-        """Return it as JSON values, as records keep it."""
-        told: dict[str, Any] = {
+        """Return the verdict as JSON values, in the form of records."""
+        found: dict[str, Any] = {
             "model": self.model,
             "score": self.score,
             "passed": self.passed,
@@ -51,23 +51,24 @@ class JudgeVerdict(Struct, frozen=True):
             "error": None if self.error is None else dict(self.error),
             "fallback": self.fallback,
         }
-        return told | ({"details": dict(self.details)} if self.details else {})
+        return found | ({"details": dict(self.details)} if self.details else {})
 
 
 def combine(aggregation: Aggregation, verdicts: Sequence[JudgeVerdict]) -> tuple[float | None, bool | None]:
     """Return score and verdict of a panel.
 
-    A majority vote counts the judges that pass the answer; a tie fails it, and the score is the mean over the judges
-    on the side that won. Without verdicts there is no vote: the score is the median then. The other aggregations take
-    the scores alone; verdicts, where judges have them, are counted all the same.
+    In a majority vote the answer passes if more than half of the verdicts are that it passes, and the score is the mean
+    score of the judges in the majority. If no judge has a verdict, the score is the median. The other aggregations
+    compute the score from all scores; the verdicts are still counted.
 
     Args:
-        aggregation: how.
-        verdicts: those that were given, at least one.
+        aggregation: how to combine the verdicts.
+        verdicts: the available verdicts, at least one.
 
     Returns:
-        The score, 0..1, None when no judge has a number; and the outcome of the vote, None without one. Where the
-        verdicts follow from a threshold, that of a score by median, mean, min or max does so too, and not from votes.
+        The score from 0 to 1, or None if no judge gave a score; and the outcome of the vote, or None if there are no
+        verdicts. If verdicts follow from a threshold, the caller derives the verdict for a median, mean, min or max
+        from the score instead of the vote.
     """
     votes = [verdict.passed for verdict in verdicts if verdict.passed is not None]
     passed = 2 * sum(votes) > len(votes) if votes else None
@@ -75,35 +76,35 @@ def combine(aggregation: Aggregation, verdicts: Sequence[JudgeVerdict]) -> tuple
         won = [verdict.score for verdict in verdicts if verdict.passed is passed and verdict.score is not None]
         return (_mean(won) if won else None), passed
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
-    return (_of_scores(aggregation, scores) if scores else None), passed
+    return (_aggregate(aggregation, scores) if scores else None), passed
 
 
-def spread_of(verdicts: Sequence[JudgeVerdict]) -> float | None:
-    """Return the distance between the highest and the lowest score; None with fewer than two."""
+def score_spread(verdicts: Sequence[JudgeVerdict]) -> float | None:
+    """Return the difference between the highest and the lowest score; None if there are fewer than two scores."""
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
     return max(scores) - min(scores) if len(scores) > 1 else None
 
 
-def share_for(passed: bool | None, verdicts: Sequence[JudgeVerdict]) -> float | None:
-    """Return the share of judges whose own verdict is the panel's; None where there are no verdicts."""
+def agreement_share(passed: bool | None, verdicts: Sequence[JudgeVerdict]) -> float | None:
+    """Return the proportion of judges whose verdict is the same as the panel's; None if there are no verdicts."""
     votes = [verdict.passed for verdict in verdicts if verdict.passed is not None]
     return sum(vote is passed for vote in votes) / len(votes) if votes and passed is not None else None
 
 
-def told(aggregation: Aggregation, passed: bool | None, verdicts: Sequence[JudgeVerdict]) -> str:
-    """Say what the panel found, then what every judge said."""
+def explain_vote(aggregation: Aggregation, passed: bool | None, verdicts: Sequence[JudgeVerdict]) -> str:
+    """Return a description of the panel's result, followed by the results of its judges."""
     votes = [verdict.passed for verdict in verdicts if verdict.passed is not None]
     if aggregation == "majority_vote" and votes:
         tie = ", a tie, which fails" if 2 * sum(votes) == len(votes) and not passed else ""
         head = f"{sum(votes)} of {len(votes)} judges pass it{tie}"
     else:
         name = "median" if aggregation == "majority_vote" else aggregation
-        head = f"{name} of {sum(verdict.given for verdict in verdicts)} judges"
-    return "; ".join([head, *map(_said, verdicts)])
+        head = f"{name} of {sum(verdict.has_verdict for verdict in verdicts)} judges"
+    return "; ".join([head, *map(_describe_verdict, verdicts)])
 
 
-def _said(verdict: JudgeVerdict) -> str:
-    if not verdict.given:
+def _describe_verdict(verdict: JudgeVerdict) -> str:
+    if not verdict.has_verdict:
         error = verdict.error or {}
         return f"no verdict of {cut(error.get('message', verdict.model), _SHOWN)}"
     who = f"{verdict.model} (fallback)" if verdict.fallback else verdict.model
@@ -111,7 +112,7 @@ def _said(verdict: JudgeVerdict) -> str:
     return f"{who} {found}: {cut(verdict.reason, _SHOWN)}"
 
 
-def _of_scores(aggregation: Aggregation, scores: Sequence[float]) -> float:
+def _aggregate(aggregation: Aggregation, scores: Sequence[float]) -> float:
     match aggregation:
         case "mean":
             return _mean(scores)
@@ -124,5 +125,5 @@ def _of_scores(aggregation: Aggregation, scores: Sequence[float]) -> float:
 
 
 def _mean(scores: Sequence[float]) -> float:
-    # Rounding must not push the mean of 0.7 and 0.7 below a threshold of 0.7.
+    # Limited to the range of the scores: rounding must not push the mean of 0.7 and 0.7 below a threshold of 0.7.
     return min(max(math.fsum(scores) / len(scores), min(scores)), max(scores))

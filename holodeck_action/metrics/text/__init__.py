@@ -1,1 +1,1 @@
-"""Text similarity against a reference, without a model: BLEU, ROUGE, METEOR and token F1 as pure functions."""
+"""Text similarity without a model, as pure functions: BLEU, ROUGE, METEOR and token F1."""

@@ -1,4 +1,4 @@
-"""METEOR, equal to NLTK's `meteor_score` with WordNet 3.0.
+"""METEOR, identical to NLTK's `meteor_score` with WordNet 3.0.
 
 Synonyms of single words are read from the table that `scripts/build_wordnet_table.py` builds.
 """
@@ -40,14 +40,20 @@ def _by_last_letter(rules: tuple[tuple[str, str], ...]) -> _Detachments:
 
 
 class _PartOfSpeech(NamedTuple):
-    """Words with their names, irregular forms with their base forms (space-separated), and the rules for the others."""
+    """WordNet's words of one part of speech.
+
+    Attributes:
+        names: names (synonyms) of each word, separated by spaces.
+        exceptions: base forms of each irregular form, separated by spaces.
+        detachments: rules by which endings of regular forms are replaced.
+    """
 
     names: dict[str, str]
     exceptions: dict[str, str]
     detachments: _Detachments
 
     def base_forms(self, word: str) -> Iterator[str]:
-        """`word` itself, then its irregular base forms or, when there are none, those by rule."""
+        """Yield `word` itself, then its irregular base forms or, if there are no such forms, its regular base forms."""
         yield word
         if word in self.exceptions:
             yield from self.exceptions[word].split(" ")
@@ -58,12 +64,12 @@ class _PartOfSpeech(NamedTuple):
 
 
 _MOST_TABLE = 64_000_000
-"""Bytes of the unpacked table."""
+"""Maximum bytes of the decompressed synonym table."""
 
 
 @cache
 def _wordnet() -> tuple[_PartOfSpeech, ...]:
-    table = read_file(Path(__file__).parents[1] / "data" / "wordnet30.txt.gz").unpacked(_MOST_TABLE).text()
+    table = read_file(Path(__file__).parents[1] / "data" / "wordnet30.txt.gz").unpack(_MOST_TABLE).text()
     lines = [line.split("\t") for line in table.split("\n")]
     return tuple(
         _PartOfSpeech(
@@ -75,7 +81,7 @@ def _wordnet() -> tuple[_PartOfSpeech, ...]:
     )
 
 
-def _find(word: str) -> frozenset[str]:
+def _find_synonyms(word: str) -> frozenset[str]:
     found: list[str] = []
     for part in _wordnet():
         for form in part.base_forms(word):
@@ -85,25 +91,26 @@ def _find(word: str) -> frozenset[str]:
     return frozenset(found)
 
 
-synonyms: Memo[frozenset[str]] = Memo(_find)
-"""`synonyms[word]`: the lower-case one-word names in all synsets of a lower-case word and its base forms, in any part
-of speech, remembered. Through these names NLTK's METEOR can match a word; it also offers names with capitals, which no
-lower-cased word equals."""
+synonyms: Memo[frozenset[str]] = Memo(_find_synonyms)
+"""`synonyms[word]` are the lower-case one-word names in all synsets of a lower-case word and its base forms, in any
+part of speech; cached. NLTK's METEOR matches words through these names. It also has names with capitals, but no
+lower-case word equals those.
+"""
 
 
 _ALPHA, _BETA, _GAMMA = 0.9, 3.0, 0.5
 
 
-def _free_places(words: list[str]) -> dict[str, list[int]]:
-    """The positions of each word, ascending."""
+def _positions_by_word(words: list[str]) -> dict[str, list[int]]:
+    """Return the ascending positions of each word."""
     places: dict[str, list[int]] = {}
     for position, word in enumerate(words):
         places.setdefault(word, []).append(position)
     return places
 
 
-def _free_places_by_stem(places: dict[str, list[int]]) -> dict[str, list[int]]:
-    """The positions still free, ascending, of each stem."""
+def _positions_by_stem(places: dict[str, list[int]]) -> dict[str, list[int]]:
+    """Return the ascending positions of each stem, for words that are not yet aligned."""
     by_stem: dict[str, list[int]] = {}
     for word, positions in places.items():
         if positions:
@@ -114,20 +121,21 @@ def _free_places_by_stem(places: dict[str, list[int]]) -> dict[str, list[int]]:
 
 
 def align(hypothesis: list[str], reference: list[str]) -> list[int]:
-    """For each word of `hypothesis` the position of its partner in `reference`, or -1.
+    """Return for each word of `hypothesis` the position of its partner in `reference`, or -1.
 
-    Three passes (same word, same stem, synonym), each from the last word to the first and taking the last free partner,
-    as NLTK does. Its third pass looks up the *stems* left over by the second; that is kept, scores depend on it.
+    Three passes (same word, same stem, synonym) go from the last word to the first and choose the last free partner, as
+    in NLTK. As in NLTK, the third pass looks up synonyms of the *stems* of words that the second pass left unaligned,
+    because scores depend on this.
     """
     partners = [-1] * len(hypothesis)
-    places = _free_places(reference)
+    places = _positions_by_word(reference)
     unmatched: list[int] = []
     for position in range(len(hypothesis) - 1, -1, -1):
         if free := places.get(hypothesis[position]):
             partners[position] = free.pop()
         else:
             unmatched.append(position)
-    places = _free_places_by_stem(places)
+    places = _positions_by_stem(places)
     without_stem: list[tuple[int, str]] = []
     for position in unmatched if places else ():
         stem = stems[hypothesis[position]]
@@ -137,7 +145,7 @@ def align(hypothesis: list[str], reference: list[str]) -> list[int]:
             without_stem.append((position, stem))
     places = {stem: free for stem, free in places.items() if free}
     for position, stem in without_stem:
-        # Asked first because it walks the smaller side, and most words share nothing.
+        # Checked first, because it iterates the smaller side, and most words share nothing.
         if places.keys().isdisjoint(synonyms[stem]):
             continue
         last, nearest = max((places[name][-1], name) for name in places.keys() & synonyms[stem])
@@ -148,8 +156,8 @@ def align(hypothesis: list[str], reference: list[str]) -> list[int]:
     return partners
 
 
-def _chunks(partners: list[int]) -> int:
-    """The number of runs of words whose partners are neighbours in the same order."""
+def _count_chunks(partners: list[int]) -> int:
+    """Return the number of chunks: runs of words whose partners are adjacent and in the same order."""
     chunks, expected = 0, -1
     for partner in partners:
         if partner not in (-1, expected):
@@ -159,12 +167,12 @@ def _chunks(partners: list[int]) -> int:
 
 
 def meteor(response: str, reference: str) -> float:
-    """METEOR of `response` against `reference`, in 0..1 (α = 0.9, β = 3, γ = 0.5).
+    """Return METEOR of `response` against `reference`, 0..1 (α = 0.9, β = 3, γ = 0.5).
 
-    NLTK's `meteor_score([tokens(reference)], tokens(response))` with WordNet 3.0, bit for bit (A. Lavie and A. Agarwal,
-    "METEOR: an automatic metric for MT evaluation with high levels of correlation with human judgments", 2007), where
-    `tokens` is NLTK's `word_tokenize(text, preserve_line=True)`: see `treebank_tokens`. Nothing in common, or an empty
-    response or reference, is 0.0.
+    It is bit-identical to NLTK's `meteor_score([tokens(reference)], tokens(response))` with WordNet 3.0 (A. Lavie and
+    A. Agarwal, "METEOR: an automatic metric for MT evaluation with high levels of correlation with human judgments",
+    2007), where `tokens` is NLTK's `word_tokenize(text, preserve_line=True)`: see `treebank_tokens`. Texts without a
+    common word score 0.0.
     """
     ours = [token.lower() for token in treebank_tokens(response)]
     theirs = [token.lower() for token in treebank_tokens(reference)]
@@ -174,5 +182,5 @@ def meteor(response: str, reference: str) -> float:
         return 0.0
     precision, recall = matched / len(ours), matched / len(theirs)
     f_mean = (precision * recall) / (_ALPHA * precision + (1 - _ALPHA) * recall)
-    penalty: float = _GAMMA * (_chunks(partners) / matched) ** _BETA
+    penalty: float = _GAMMA * (_count_chunks(partners) / matched) ** _BETA
     return (1 - penalty) * f_mean

@@ -1,7 +1,7 @@
 """Metrics of overlapping n-grams: BLEU, ROUGE and token F1.
 
-BLEU equals sacreBLEU's `sentence_bleu` with its default settings, ROUGE-1, ROUGE-2 and ROUGE-L F-measures those of
-rouge-score's `RougeScorer`; token F1 is in the style of SQuAD.
+BLEU equals sacreBLEU's `sentence_bleu` with default settings. ROUGE-1, ROUGE-2 and ROUGE-L F-measures equal the results
+of rouge-score's `RougeScorer`. Token F1 follows SQuAD.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _ngrams(tokens: list[str], order: int) -> Iterable[Hashable]:
 
 
 def overlap(ours: list[str], theirs: list[str], order: int = 1) -> int:
-    """The size of the multiset intersection of the n-grams of length `order` of two token lists."""
+    """Return the size of the multiset intersection of the n-grams of length `order` of two token lists."""
     distinct = set(_ngrams(ours, order))
     shared = distinct.intersection(_ngrams(theirs, order))
     if not shared or len(distinct) == len(ours) - order + 1:
@@ -31,7 +31,7 @@ def overlap(ours: list[str], theirs: list[str], order: int = 1) -> int:
 
 
 def f_measure(common: int, ours: int, theirs: int) -> float:
-    """The harmonic mean of precision `common / ours` and recall `common / theirs`; 0.0 when nothing is in common."""
+    """Return the harmonic mean of precision `common / ours` and recall `common / theirs`; 0.0 if nothing is common."""
     if not common:
         return 0.0
     precision, recall = common / ours, common / theirs
@@ -42,12 +42,12 @@ _MAX_ORDER = 4
 
 
 def bleu(response: str, reference: str) -> float:
-    """Sentence BLEU of `response` against one `reference`, in 0..1.
+    """Return sentence BLEU of `response` against one `reference`, 0..1.
 
-    sacreBLEU's `sentence_bleu(response, [reference]).score / 100`, bit for bit: tokeniser 13a, case-sensitive, n-grams
-    up to 4 with effective order, exponential smoothing (Chen and Cherry, WMT 2014, method 3), brevity penalty (Papineni
-    et al., ACL 2002). Its arithmetic gives 100.00000000000004 for a perfect match; that excess over 1 is cut off. No
-    token in common, or an empty response or reference, is 0.0.
+    It is bit-identical to sacreBLEU's `sentence_bleu(response, [reference]).score / 100`: tokeniser 13a,
+    case-sensitive, n-grams up to 4 with effective order, exponential smoothing (Chen and Cherry, WMT 2014, method 3),
+    brevity penalty (Papineni et al., ACL 2002). sacreBLEU returns 100.00000000000004 for a perfect match; here the
+    result is at most 1. Texts without a common token score 0.0.
     """
     ours, theirs = tokens_13a(response), tokens_13a(reference)
     matched = overlap(ours, theirs)
@@ -56,7 +56,7 @@ def bleu(response: str, reference: str) -> float:
     logs: list[float] = []
     smoothing = 1.0
     for order in range(1, min(_MAX_ORDER, len(ours)) + 1):
-        # Without a common n-gram there is no longer one either.
+        # Without a common n-gram there is no common longer one.
         if order > 1 and matched:
             matched = overlap(ours, theirs, order)
         total = len(ours) - order + 1
@@ -77,20 +77,20 @@ _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 
 
 def normalised_tokens(text: str) -> list[str]:
-    """The words of a text in lower case, without ASCII punctuation and without the articles a, an and the."""
+    """Return the lower-case words of a text, without ASCII punctuation and without the articles a, an and the."""
     text = text.lower().translate(_NO_PUNCTUATION)
     words = text.split()
     if "".join(words).isalnum():
         return [word for word in words if word not in _ARTICLES]
-    # Beside other symbols (a dash, a bullet) an article is one inside a piece too.
+    # Next to other symbols (a dash, a bullet) an article may be part of a piece.
     return _ARTICLE.sub(" ", text).split()
 
 
 def token_f1(response: str, reference: str) -> float:
-    """The F1 of the words that `response` and `reference` share, in 0..1.
+    """Return the F1 of the words that `response` and `reference` share, 0..1.
 
-    The answer F1 of SQuAD v1.1 (Rajpurkar et al., EMNLP 2016): multiset overlap of the normalised words. As in SQuAD
-    2.0, two texts of which nothing is left are equal (1.0), and one of which nothing is left shares nothing (0.0).
+    It is the answer F1 of SQuAD v1.1 (Rajpurkar et al., EMNLP 2016): multiset overlap of the normalised words. As in
+    SQuAD 2.0, two texts without words are equal (1.0), and a text without words scores 0.0 against any other text.
     """
     ours, theirs = normalised_tokens(response), normalised_tokens(reference)
     if not ours or not theirs:
@@ -103,7 +103,9 @@ _BLOCK_BITS = 1 << 13
 
 
 def rouge_tokens(text: str, *, use_stemmer: bool) -> list[str]:
-    """Runs of ASCII letters and digits of the lower-cased text; with `use_stemmer`, those above 3 letters stemmed."""
+    """Return the runs of ASCII letters and digits in the lower-case text; if `use_stemmer` is set, runs of more than 3
+    characters are stemmed.
+    """
     words: list[str] = _WORDS(text.lower())
     if use_stemmer:
         words = [stems[word] if len(word) > 3 else word for word in words]
@@ -111,17 +113,17 @@ def rouge_tokens(text: str, *, use_stemmer: bool) -> list[str]:
 
 
 def lcs_length(left: list[str], right: list[str]) -> int:
-    """The length of the longest common subsequence of two token lists.
+    """Return the length of the longest common subsequence of two token lists.
 
     Bit-parallel (H. Hyyrö, "Bit-parallel LCS-length computation revisited", 2004): a row of the usual table is one
-    integer in which a zero stands for each step. In blocks of 8,192 columns, each passing its carries to the next, so
-    that memory stays linear for texts of any length.
+    integer, in which a zero bit marks an increase of the length. Columns are processed in blocks of 8,192, and carries
+    are passed to the next block, so that memory stays linear for texts of any length.
     """
     if left == right:
         return len(left)
     if len(left) > len(right):
         left, right = right, left
-    # Only tokens of both lists can be part of it.
+    # Only tokens in both lists can be part of the subsequence.
     shared = set(left).intersection(right)
     columns = [token for token in left if token in shared]
     rows = [token for token in right if token in shared]
@@ -147,11 +149,11 @@ def lcs_length(left: list[str], right: list[str]) -> int:
 
 
 def rouge(response: str, reference: str, *, use_stemmer: bool = False) -> dict[str, float]:
-    """The F-measures `rouge1`, `rouge2` and `rougeL` of `response` against `reference`, each in 0..1.
+    """Return the F-measures `rouge1`, `rouge2` and `rougeL` of `response` against `reference`, each 0..1.
 
-    `RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer).score(reference, response)`, bit for bit (C.-Y. Lin,
-    "ROUGE: a package for automatic evaluation of summaries", 2004). Only ASCII letters and digits make words; a text
-    without any scores 0.0, against an equally empty one too.
+    They are bit-identical to `RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer).score(reference, response)`
+    (C.-Y. Lin, "ROUGE: a package for automatic evaluation of summaries", 2004). Words consist of ASCII letters and
+    digits; a text without words scores 0.0, even against another text without words.
     """
     ours = rouge_tokens(response, use_stemmer=use_stemmer)
     theirs = rouge_tokens(reference, use_stemmer=use_stemmer)

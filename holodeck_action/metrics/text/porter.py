@@ -1,9 +1,9 @@
 """The Porter stemmer with the extensions that NLTK's `PorterStemmer` applies by default.
 
 Source of the rules: M. F. Porter, "An algorithm for suffix stripping", Program 14.3 (1980), and the deviations
-documented for NLTK's `NLTK_EXTENSIONS` mode. Written anew because the library costs half a second to import and
-walks every word letter by letter; here a word travels with its shape, one `c` (consonant) or `v` (vowel) per
-letter, so that Porter's measure m is a substring count.
+documented for NLTK's `NLTK_EXTENSIONS` mode. Reimplemented because the library takes half a second to import and
+examines every word letter by letter. Here each word has a shape, one `c` (consonant) or `v` (vowel) per letter, so that
+Porter's measure m is a substring count.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _MAX_KEY_CHARS = 64
 
 
 class Memo(dict[str, V]):
-    """`memo[word]` is `function(word)`, computed once for words of ordinary length.
+    """A cache of a function of words: `memo[word]` is `function(word)`, cached for words of ordinary length.
 
-    Texts are hostile, so memory is bounded: keys longer than 64 characters are never kept, and at 65,536 entries the
-    memo starts afresh. Safe between threads: every operation is one atomic dict operation, and `function` is pure.
+    Because texts are untrusted, memory is bounded: keys longer than 64 characters are not cached, and at 65,536 entries
+    the cache is cleared. It is thread-safe: every operation is one atomic dict operation, and `function` is pure.
     """
 
     __slots__ = ("_function",)
@@ -87,18 +87,18 @@ _STEP_3 = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic
 
 
 class _Shapes(dict[int, str]):
-    """The translation table from letters to shapes; whatever is not a vowel is a consonant."""
+    """The translation table from letters to shapes; letters that are not vowels are consonants."""
 
     def __missing__(self, key: int) -> str:
         return "c"
 
 
-# All of ASCII is listed, so that only other letters pay for `__missing__`.
+# All of ASCII is listed, so that only other letters need the slower `__missing__`.
 _SHAPES = _Shapes({code: "v" if chr(code) in "aeiou" else "y" if chr(code) == "y" else "c" for code in range(128)})
 
 
 def _shape(word: str) -> str:
-    """One `c` or `v` per character: a `y` is a consonant at the start and after a vowel, else a vowel."""
+    """Return one `c` or `v` per character; a `y` is a consonant at the start and after a vowel, otherwise a vowel."""
     shape = word.translate(_SHAPES)
     if "y" not in shape:
         return shape
@@ -111,7 +111,7 @@ def _shape(word: str) -> str:
 
 
 def _ends_cvc(word: str, shape: str) -> bool:
-    """Porter's condition *o, and NLTK's extension of it to words of a vowel and a consonant."""
+    """Return whether a word meets Porter's condition *o, which NLTK extends to words of one vowel and one consonant."""
     return (shape.endswith("cvc") and word[-1] not in "wxy") or shape == "vc"
 
 
@@ -120,7 +120,7 @@ def _longest_first(rules: Iterable[str]) -> tuple[str, ...]:
 
 
 def _matching_suffix(word: str, suffixes: tuple[str, ...]) -> str:
-    """The first of `suffixes` that ends `word`, or the empty string."""
+    """Return the first of `suffixes` with which `word` ends, or an empty string."""
     if not word.endswith(suffixes):
         return ""
     return next(filter(word.endswith, suffixes))
@@ -172,7 +172,7 @@ def _step_2(word: str, shape: str) -> str:
     if not suffix:
         return word
     cut = len(word) - len(suffix)
-    # "logi" keeps its l with the stem, so that "geo" and "theo" are long enough.
+    # For "logi" the l counts as part of the stem, so that "geo" and "theo" are long enough.
     if "vc" not in shape[: cut + 1 if suffix == "logi" else cut]:
         return word
     shorter = word[:cut] + _STEP_2[suffix]
@@ -211,7 +211,7 @@ def _step_5(word: str) -> str:
 
 
 def stem(word: str) -> str:
-    """The stem of one token, equal to NLTK's `PorterStemmer().stem(word)` for tokens without an asterisk."""
+    """Return the stem of a token, equal to NLTK's `PorterStemmer().stem(word)` for tokens without an asterisk."""
     lower = word.lower()
     if lower in _IRREGULAR:
         return _IRREGULAR[lower]
@@ -226,4 +226,4 @@ def stem(word: str) -> str:
 
 
 stems: Memo[str] = Memo(stem)
-"""`stems[word]` is `stem(word)`, remembered."""
+"""`stems[word]` is `stem(word)`, cached."""

@@ -1,8 +1,8 @@
-"""The tokenisers behind BLEU and METEOR, token for token those of the prescribed libraries.
+"""The tokenisers of BLEU and METEOR, which return the same tokens as sacreBLEU and NLTK.
 
-Both tokenisers look at most one character to either side of a token boundary, so the pieces between white space can be
-treated one by one and remembered; words repeat, and no text is scanned by more than a handful of patterns. What depends
-on the whole text (its first quote, its final full stop) is treated apart.
+Both tokenisers look at most one character to either side of a token boundary, so that pieces between white space can be
+processed and cached separately, and few patterns scan the whole text. Rules that depend on the whole text (its first
+quote, its final full stop) are handled separately.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POINT_BEFORE_NON_DIGIT = re.compile(r"([.,])([^0-9])")
 _DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
 
 
-def _piece_13a(piece: str) -> tuple[str, ...]:
+def _split_13a(piece: str) -> tuple[str, ...]:
     if piece.isalnum():
         return (piece,)
     if piece[-1] in ".,;:?!" and piece[:-1].isalpha():
@@ -32,11 +32,11 @@ def _piece_13a(piece: str) -> tuple[str, ...]:
     return tuple(_DASH_AFTER_DIGIT.sub(r"\1 \2 ", spaced).split())
 
 
-_pieces_13a = Memo(_piece_13a)
+_pieces_13a = Memo(_split_13a)
 
 
 def tokens_13a(text: str) -> list[str]:
-    """The tokens of mteval-v13a, as sacreBLEU's tokeniser `13a` gives them (case kept)."""
+    """Return the case-sensitive tokens of mteval-v13a, like sacreBLEU's tokeniser `13a`."""
     text = text.rstrip().replace("<skipped>", "").replace("-\n", "")
     if "&" in text:
         for entity, character in (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")):
@@ -45,7 +45,7 @@ def tokens_13a(text: str) -> list[str]:
 
 
 class _Rule(NamedTuple):
-    """One substitution, to be tried where one of the `needed` strings occurs."""
+    """A substitution, which is applied only if the text contains one of the `needed` strings."""
 
     needed: tuple[str, ...]
     substitute: Callable[[str, str], str]
@@ -56,16 +56,16 @@ def _rule(needed: str, pattern: str, replacement: str, engine: Any = re) -> _Rul
     return _Rule(tuple(needed.split(" ")), engine.compile(pattern).sub, replacement)
 
 
-# Spelled out because `re` counts U+001C to U+001F as white space and NLTK's engine does not.
+# Listed explicitly, because `re` treats U+001C to U+001F as white space and NLTK's engine does not.
 _SPACE = "[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 
 
 @cache
 def _opening_rules(ascii_only: bool) -> tuple[_Rule, ...]:
-    """The first half of NLTK's `NLTKWordTokenizer`, in its order.
+    """Return the first half of the rules of NLTK's `NLTKWordTokenizer`, in order.
 
-    Two patterns read Unicode tables (word characters, digits); unless the text is ASCII they run on the `regex`
-    library as NLTK's do, because its tables are newer than the interpreter's.
+    Two patterns use Unicode tables (word characters, digits). Unless the text is ASCII, they run on the `regex` library
+    as in NLTK, because its tables are newer than Python's.
     """
     engine: Any = re
     if not ascii_only:
@@ -97,7 +97,7 @@ _CLOSING_RULES = (
     _rule("» ” ’", "([»”’])", r" \1 "),
     _rule("''", "''", " '' "),
     _rule('"', '"', " '' "),
-    # Only the rules with an apostrophe look at the kind of white space.
+    # Only the rules with an apostrophe depend on the kind of white space.
     _rule("'", f"{_SPACE}+", " "),
     _rule("'", "([^' ])('[sS]|'[mM]|'[dD]|') ", r"\1 \2 "),
     _rule("'", "([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r"\1 \2 "),
@@ -120,7 +120,7 @@ _CONTRACTIONS = tuple(
 )
 
 
-def _applied(rules: tuple[_Rule, ...], text: str) -> str:
+def _apply(rules: tuple[_Rule, ...], text: str) -> str:
     for needed, substitute, replacement in rules:
         for part in needed:
             if part in text:
@@ -129,13 +129,13 @@ def _applied(rules: tuple[_Rule, ...], text: str) -> str:
     return text
 
 
-def _treebank_whole(text: str) -> list[str]:
-    """The tokens of a whole text, by the library's sequence of substitutions."""
+def _split_text(text: str) -> list[str]:
+    """Return the tokens of a whole text, by applying NLTK's sequence of substitutions."""
     plain = text.isascii()
-    text = _applied(_CLOSING_RULES, f" {_applied(_opening_rules(plain), text)} ")
+    text = _apply(_CLOSING_RULES, f" {_apply(_opening_rules(plain), text)} ")
     lower = text.lower()
     for joined, substitute in _CONTRACTIONS:
-        # Outside ASCII other letters fold to these (a dotted I, a long s), so there the pattern decides.
+        # In other texts further letters fold to these (a dotted I, a long s), so the pattern is always applied.
         if joined in lower or not plain:
             text = substitute(r" \1 \2 ", text)
     return text.split()
@@ -144,27 +144,27 @@ def _treebank_whole(text: str) -> list[str]:
 _CONTRACTED = frozenset(joined for joined, _ in _CONTRACTIONS)
 
 
-def _treebank_piece(piece: str) -> tuple[str, ...]:
-    """The tokens of a piece that stands after a space and is not the end of its text."""
+def _split_piece(piece: str) -> tuple[str, ...]:
+    """Return the tokens of a piece that follows a space and does not end the text."""
     if piece.isascii() and piece.lower() not in _CONTRACTED:
         if piece.isalpha():
             return (piece,)
         if piece[-1] in ",;:?!" and piece[:-1].isalpha() and piece[:-1].lower() not in _CONTRACTED:
             return piece[:-1], piece[-1]
-    # The word after it keeps the rules for the end of a text away.
-    return tuple(_treebank_whole(f" {piece} x")[:-1])
+    # A word is appended, so that the rules for the end of a text do not apply.
+    return tuple(_split_text(f" {piece} x")[:-1])
 
 
-_treebank_pieces = Memo(_treebank_piece)
+_treebank_pieces = Memo(_split_piece)
 
-# A quote beside white space other than a space; separators on which the engines disagree.
+# A quote next to white space other than a space; separators that the engines treat differently.
 _NEEDS_WHOLE = re.compile("""[^\\S ](?:"|'')|'[^\\S ]|[\x1c-\x1f]""")
 
 
 def _end_length(pieces: list[str]) -> int:
-    """How many of the last pieces the rules for a final full stop or apostrophe can reach.
+    """Return the number of pieces at the end that the rules for a final full stop or apostrophe can affect.
 
-    None when there is neither; else back to the last piece that holds a letter or digit.
+    The number is 0 if these pieces contain neither; otherwise they include the last piece with a letter or digit.
     """
     sensitive = False
     for length, piece in enumerate(reversed(pieces), start=1):
@@ -175,14 +175,14 @@ def _end_length(pieces: list[str]) -> int:
 
 
 def treebank_tokens(text: str) -> list[str]:
-    """The tokens of NLTK's `word_tokenize(text, preserve_line=True)`.
+    """Return the tokens of NLTK's `word_tokenize(text, preserve_line=True)`.
 
-    That is `word_tokenize` without the sentence splitter, whose trained model is not part of any package: a full stop
-    inside the text stays with its word ("end. Next" gives `end.`), the last one is a token of its own.
+    This is `word_tokenize` without the sentence splitter, whose trained model is not part of any package. A full stop
+    inside the text stays with its word ("end. Next" gives `end.`); the last one is a separate token.
     """
-    # Printable text has no white space but spaces.
+    # Spaces are the only white space in printable text.
     if text[:1] in ("'", '"') or (not text.isprintable() and _NEEDS_WHOLE.search(text)):
-        return _treebank_whole(text)
+        return _split_text(text)
     pieces = text.split()
     end = _end_length(pieces)
     tokens = list(chain.from_iterable(map(_treebank_pieces.__getitem__, pieces[: len(pieces) - end])))
@@ -192,4 +192,4 @@ def treebank_tokens(text: str) -> list[str]:
     if end == 1 and word[-1] == "." and word[:-1].isalpha() and word.isascii():
         return [*tokens, *_treebank_pieces[word[:-1]], "."]
     head = text.rsplit(None, end)[0] if end < len(pieces) else ""
-    return tokens + _treebank_whole(f" {text[len(head) :].lstrip()}")
+    return tokens + _split_text(f" {text[len(head) :].lstrip()}")

@@ -1,1 +1,1 @@
-"""Metrics of tool calls: which were made, with what, in what order."""
+"""Metrics of tool calls: their names, arguments and order."""

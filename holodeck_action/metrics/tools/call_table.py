@@ -1,8 +1,8 @@
-"""The tool calls of a conversation, arranged so that many expectations can be compared with all of them at once.
+"""The tool calls of a conversation, indexed for the comparison with many expectations.
 
-Sets of calls are bit masks: bit `j` stands for call `j`. Two sequences are paired and aligned over a relation that is
-given as rows of bits: bit `j` of `rows[i]` is set when item `i` of the left sequence agrees with item `j` of the right
-one. A row is one integer, so that a step over a whole row is a single fast operation.
+A relation between two sequences is given as rows of bits: bit `j` of `rows[i]` is set if item `i` of the left sequence
+agrees with item `j` of the right sequence. A row is one integer, so that an operation on the whole row is fast. Sets of
+calls are such rows too (`CallSet`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from holodeck_action.metrics.tools.matchers import (
     compile_matcher,
     is_number,
     literal_equal,
-    quoted,
+    quote_name,
 )
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.metric_base import ArgumentMatching
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool
 
 
-def bits(mask: int) -> Iterator[int]:
+def bit_positions(mask: int) -> Iterator[int]:
     """Yield the positions of the set bits, lowest first."""
     while mask:
         low = mask & -mask
@@ -36,7 +36,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def lowest_bit(mask: int) -> int:
-    """Return the position of the lowest set bit, -1 when there is none."""
+    """Return the position of the lowest set bit; -1 if no bit is set."""
     return (mask & -mask).bit_length() - 1
 
 
@@ -44,8 +44,8 @@ def maximum_matching(rows: Sequence[int]) -> list[int | None]:
     """Pair as many left items as possible with distinct right items that they agree with.
 
     Returns:
-        for each left item the position of its partner, None without one. Left items are served in order, each with
-        the lowest free partner where there is one, so the answer is deterministic.
+        For each left item the position of its partner, or None if it has no partner. Left items are processed in order
+        and get the lowest free partner if possible, so that the result is deterministic.
 
     Source: augmenting paths, C. Berge, "Two theorems in graph theory", PNAS 43 (1957); breadth-first, O(n²) row steps.
     """
@@ -65,12 +65,12 @@ def maximum_matching(rows: Sequence[int]) -> list[int | None]:
                 end = lowest_bit(free)
                 reached_from[end] = left
             else:
-                for right in bits(reachable):
+                for right in bit_positions(reachable):
                     reached_from[right] = left
                     queue.append(owner[right])
                 unseen &= ~reachable
         if end is None:
-            # From what a failed search reached, no free item will be reachable later either.
+            # Items reached by a failed search can never lead to a free item later.
             exhausted = ~unseen
             continue
         taken |= 1 << end
@@ -94,80 +94,83 @@ def common_subsequence_length(rows: Iterable[int], width: int) -> int:
     return width - state.bit_count()
 
 
+CallSet = int
+"""A set of tool calls as a bit mask: bit `j` is set if the set contains call `j`."""
+
 _Key = TypeVar("_Key", bound=Hashable)
 _BUCKET_DEPTH = 4
 
 
 class CallTable:
-    """The calls with an index by name, by argument value and by set of argument names.
+    """Tool calls, indexed by name, by argument value and by set of argument names.
 
-    Equal values are compared once, literal arguments are looked up; so holding thousands of expectations against
-    thousands of calls stays a matter of seconds.
+    Equal values are compared only once, and literal arguments are looked up in the index, so that thousands of
+    expectations can be compared with thousands of calls in seconds.
     """
 
     def __init__(self, calls: Sequence[ToolInvocation]) -> None:
         self.calls = calls
         self._clock = PatternClock()
-        self._names: dict[str, int] = {}
-        self._unprefixed: dict[str, int] = {}
-        self._argument_names: dict[frozenset[str], int] = {}
+        self._names: dict[str, CallSet] = {}
+        self._unprefixed: dict[str, CallSet] = {}
+        self._argument_names: dict[frozenset[str], CallSet] = {}
         self._columns: dict[str, _Column] = {}
-        self._matched: dict[tuple[str, str, str, int], int] = {}
+        self._matched: dict[tuple[str, str, str, CallSet], CallSet] = {}
         for index, call in enumerate(calls):
             arguments = frozenset(call.args)
-            _add(self._names, call.name, index)
-            _add(self._argument_names, arguments, index)
-            tool = unprefixed(call.name)
+            _set_bit(self._names, call.name, index)
+            _set_bit(self._argument_names, arguments, index)
+            tool = strip_prefix(call.name)
             if tool != call.name:
-                _add(self._unprefixed, tool, index)
+                _set_bit(self._unprefixed, tool, index)
 
-    def containing(self, part: str) -> int:
+    def calls_containing(self, part: str) -> CallSet:
         """Return the calls whose name contains `part`, case-sensitively."""
-        # The masks of different names are disjoint: their sum is their union.
+        # The masks of different names are disjoint, so their sum is their union.
         return sum(mask for name, mask in self._names.items() if part in name)
 
-    def named(self, name: str) -> int:
-        """Return the calls of exactly this name."""
+    def calls_named(self, name: str) -> CallSet:
+        """Return the calls with exactly this name."""
         return self._names.get(name, 0)
 
-    def of_tool(self, name: str) -> int:
-        """Return the calls of this tool, where `mcp__server__tool` and `tool` are one tool.
+    def calls_of_tool(self, name: str) -> CallSet:
+        """Return the calls of a tool; `mcp__server__tool` and `tool` are the same tool.
 
-        Names with two different prefixes are two tools.
+        Names with two different prefixes are different tools.
         """
-        tool = unprefixed(name)
-        return self.named(name) | (self._unprefixed.get(name, 0) if tool == name else self.named(tool))
+        tool = strip_prefix(name)
+        return self.calls_named(name) | (self._unprefixed.get(name, 0) if tool == name else self.calls_named(tool))
 
-    def taking(self, arguments: frozenset[str]) -> int:
-        """Return the calls that pass exactly these arguments."""
+    def calls_with_arguments(self, arguments: frozenset[str]) -> CallSet:
+        """Return the calls with exactly these argument names."""
         return self._argument_names.get(arguments, 0)
 
-    def matching(self, argument: str, matcher: ArgumentMatcher, among: int) -> int:
-        """Return the calls among `among` that pass `argument` with a value that `matcher` accepts.
+    def calls_matching(self, argument: str, matcher: ArgumentMatcher, among: CallSet) -> CallSet:
+        """Return those calls in `among` whose value of `argument` the `matcher` accepts.
 
         Raises:
-            PatternError: a pattern does not compile or runs out of time; the message names the argument.
+            PatternError: a pattern does not compile or takes too long; the message names the argument.
         """
         column = self._columns.get(argument)
         if column is None:
             column = self._columns[argument] = _Column(argument, self.calls)
         if matcher.kind == "literal":
-            return column.equal_to(matcher.value) & among
+            return column.calls_equal_to(matcher.value) & among
         key = (argument, matcher.kind, matcher.value, among)
         if key not in self._matched:
             try:
-                self._matched[key] = column.accepted_by(matcher, self._clock, among)
+                self._matched[key] = column.calls_accepted_by(matcher, self._clock, among)
             except PatternError as error:
-                raise PatternError(f"argument {quoted(argument)}: {error}", code=error.code) from None
+                raise PatternError(f"argument {quote_name(argument)}: {error}", code=error.code) from None
         return self._matched[key]
 
 
 class _Column:
-    """The values that the calls pass for one argument, equal ones together."""
+    """The values of one argument in all calls, with equal values merged."""
 
     def __init__(self, argument: str, calls: Sequence[ToolInvocation]) -> None:
         self._values: list[ArgumentValue] = []
-        self._masks: list[int] = []
+        self._masks: list[CallSet] = []
         self._buckets: dict[Hashable, list[int]] = {}
         slots: dict[Hashable, int] = {}
         for index, call in enumerate(calls):
@@ -179,14 +182,14 @@ class _Column:
             if slot == len(self._values):
                 self._values.append(value)
                 self._masks.append(0)
-                self._buckets.setdefault(_bucket(value.value), []).append(slot)
+                self._buckets.setdefault(_bucket_key(value.value), []).append(slot)
             self._masks[slot] |= 1 << index
 
-    def equal_to(self, expected: Any) -> int:
-        slots = self._buckets.get(_bucket(expected), ())
+    def calls_equal_to(self, expected: Any) -> CallSet:
+        slots = self._buckets.get(_bucket_key(expected), ())
         return sum(self._masks[slot] for slot in slots if literal_equal(expected, self._values[slot].value))
 
-    def accepted_by(self, matcher: ArgumentMatcher, clock: PatternClock, among: int) -> int:
+    def calls_accepted_by(self, matcher: ArgumentMatcher, clock: PatternClock, among: CallSet) -> CallSet:
         accepts = compile_matcher(matcher, clock)
         accepted = 0
         for value, mask in zip(self._values, self._masks, strict=True):
@@ -195,47 +198,47 @@ class _Column:
         return accepted
 
 
-def _bucket(value: Any, depth: int = _BUCKET_DEPTH) -> Hashable:
-    """Return a key that is the same for literally equal values, and seldom for others."""
+def _bucket_key(value: Any, depth: int = _BUCKET_DEPTH) -> Hashable:
+    """Return a key that is equal for literally equal values, and rarely equal for other values."""
     if is_number(value):
         number = as_float(value)
         return ("number", None if math.isnan(number) else number)
     if isinstance(value, Mapping):
-        items = frozenset((key, _bucket(item, depth - 1)) for key, item in value.items()) if depth else len(value)
+        items = frozenset((key, _bucket_key(item, depth - 1)) for key, item in value.items()) if depth else len(value)
         return ("object", items)
     if isinstance(value, list | tuple):
-        return ("list", tuple(_bucket(item, depth - 1) for item in value) if depth else len(value))
+        return ("list", tuple(_bucket_key(item, depth - 1) for item in value) if depth else len(value))
     return (type(value), value)
 
 
-def _add(masks: dict[_Key, int], key: _Key, index: int) -> None:
+def _set_bit(masks: dict[_Key, CallSet], key: _Key, index: int) -> None:
     masks[key] = masks.get(key, 0) | 1 << index
 
 
-def unprefixed(name: str) -> str:
-    """Return the tool of `mcp__server__tool`, any other name unchanged."""
+def strip_prefix(name: str) -> str:
+    """Return the tool name of `mcp__server__tool`; any other name unchanged."""
     parts = name.split("__", 2)
     return parts[2] if len(parts) == 3 and parts[0] == "mcp" and parts[1] and parts[2] else name
 
 
-def agreeing(entry: ExpectedTool, table: CallTable, args: ArgumentMatching) -> int:
-    """Return the calls that agree with an expected call by tool and, as `args` says, by arguments.
+def agreeing_calls(entry: ExpectedTool, table: CallTable, args: ArgumentMatching) -> CallSet:
+    """Return the calls that agree with an expected call by tool and, according to `args`, by arguments.
 
-    The tool is compared as `CallTable.of_tool` does; `match` and `max_count` of the entry belong to assertions and
-    play no part. An entry without `args` (None) agrees by tool alone. Otherwise:
+    Tools are compared as in `CallTable.calls_of_tool`; `match` and `max_count` of the entry are only used by
+    assertions. If the entry's `args` is None, only the tool must agree. Otherwise `args` means:
 
-    * `ignore`: by tool alone;
-    * `subset`: every listed argument is passed and its matcher accepts the value, further arguments are free (the rule
-      of `expected_tools`);
-    * `exact`: the same, and no argument is passed that is not listed; `args: {}` then means a call without arguments.
+    * `ignore`: only the tool must agree;
+    * `subset`: every listed argument is present and its matcher accepts the value; further arguments are allowed (the
+      rule of `expected_tools`);
+    * `exact`: the same, without further arguments; `args: {}` then means a call without arguments.
 
     Raises:
-        PatternError: a pattern does not compile or runs out of time.
+        PatternError: a pattern does not compile or takes too long.
     """
-    calls = table.of_tool(entry.name)
+    calls = table.calls_of_tool(entry.name)
     if args == "ignore" or entry.args is None:
         return calls
-    agreed = calls & table.taking(frozenset(entry.args)) if args == "exact" else calls
+    agreed = calls & table.calls_with_arguments(frozenset(entry.args)) if args == "exact" else calls
     for argument, matcher in entry.args.items():
-        agreed &= table.matching(argument, matcher, calls)
+        agreed &= table.calls_matching(argument, matcher, calls)
     return agreed

@@ -1,4 +1,4 @@
-"""Argument matchers of expected tool calls (literal, fuzzy, regex), and how messages show calls."""
+"""Argument matchers of expected tool calls (literal, fuzzy, regex), and the text of calls in messages."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ if TYPE_CHECKING:
 
 
 EXCERPT = 80
-"""Characters of a name, value or pattern that a message shows."""
+"""Maximum characters of a name, value or pattern in a message."""
 LISTED = 10
-"""Items of a list that a message shows."""
+"""Maximum items of a list in a message."""
 
 
-def shown_matcher(matcher: ArgumentMatcher) -> str:
-    """Return a readable form of what a matcher expects: `60.94`, `"14%" (fuzzy)`, `/A-[0-9]+/`."""
+def format_matcher(matcher: ArgumentMatcher) -> str:
+    """Return a matcher as text: `60.94`, `"14%" (fuzzy)`, `/A-[0-9]+/`."""
     if matcher.kind == "regex":
-        return shown_pattern(matcher.value)
-    return shown_value(matcher.value) + (" (fuzzy)" if matcher.kind == "fuzzy" else "")
+        return format_pattern(matcher.value)
+    return format_value(matcher.value) + (" (fuzzy)" if matcher.kind == "fuzzy" else "")
 
 
-def shown_pattern(pattern: str) -> str:
-    """Return a pattern between slashes, bounded and on one line."""
-    return f"/{shown_text(pattern)}/"
+def format_pattern(pattern: str) -> str:
+    """Return a pattern between slashes, shortened and on one line."""
+    return f"/{format_text(pattern)}/"
 
 
-def shown_value(value: Any) -> str:
-    """Return a JSON value as bounded JSON text on one line."""
+def format_value(value: Any) -> str:
+    """Return a JSON value as shortened JSON text on one line."""
     if isinstance(value, str):
-        return f'"{shown_text(value)}"'
+        return f'"{format_text(value)}"'
     try:
         pieces = json.JSONEncoder(ensure_ascii=False, default=str).iterencode(value)
-        return shown_text("".join(islice(pieces, EXCERPT)))
+        return format_text("".join(islice(pieces, EXCERPT)))
     except (ValueError, RecursionError):
         return f"({type(value).__name__} too large to show)"
 
 
-def shown_text(text: str, limit: int = EXCERPT) -> str:
-    """Return at most `limit` characters of a text that may be hostile, everything unprintable escaped."""
+def format_text(text: str, limit: int = EXCERPT) -> str:
+    """Return at most `limit` characters of an untrusted text, with unprintable characters escaped."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[:limit])
     return shown + ("..." if len(text) > limit else "")
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Return a name in quotes."""
     return excerpt(name, EXCERPT)
 
 
-def shown_entry(entry: ExpectedTool, *, once: bool = False) -> str:
-    """Return an entry in readable form: `subtract(a=60.94)`, `search(q="x" (fuzzy)) at least 2 times`.
+def format_entry(entry: ExpectedTool, *, once: bool = False) -> str:
+    """Return an entry as text: `subtract(a=60.94)`, `search(q="x" (fuzzy)) at least 2 times`.
 
-    `once` leaves the counts out.
+    `once` omits the counts.
     """
-    arguments = [f"{shown_text(name)}={shown_matcher(matcher)}" for name, matcher in (entry.args or {}).items()]
-    call = shown_text(entry.name) + (f"({listed(arguments)})" if arguments else "")
+    arguments = [f"{format_text(name)}={format_matcher(matcher)}" for name, matcher in (entry.args or {}).items()]
+    call = format_text(entry.name) + (f"({join_first(arguments)})" if arguments else "")
     if once or (entry.count == 1 and entry.max_count is None):
         return call
     if entry.max_count is None:
@@ -74,83 +74,83 @@ def shown_entry(entry: ExpectedTool, *, once: bool = False) -> str:
     return f"{call} {times} time{'' if times == '1' else 's'}"
 
 
-def listed_calls(calls: Sequence[ToolInvocation]) -> str:
-    """Return the names of the calls, in the order they were made, with the errors in which they ended."""
-    return f"calls: {listed(map(_with_error, calls))}" if calls else "no tool was called"
+def format_calls(calls: Sequence[ToolInvocation]) -> str:
+    """Return the names of the calls in order, with their errors."""
+    return f"calls: {join_first(map(_name_with_error, calls))}" if calls else "no tool was called"
 
 
-def _with_error(call: ToolInvocation) -> str:
-    name = shown_text(call.name)
-    return name if call.error is None else f"{name} (ended in an error: {shown_text(call.error)})"
+def _name_with_error(call: ToolInvocation) -> str:
+    name = format_text(call.name)
+    return name if call.error is None else f"{name} (ended in an error: {format_text(call.error)})"
 
 
-def shown_error(index: int, calls: Sequence[ToolInvocation]) -> str:
-    """Say in which error a call ended."""
-    return f"call {index + 1} of {len(calls)} ended in an error: {shown_text(calls[index].error or '')}"
+def describe_error(index: int, calls: Sequence[ToolInvocation]) -> str:
+    """Return a sentence about the error of a call."""
+    return f"call {index + 1} of {len(calls)} ended in an error: {format_text(calls[index].error or '')}"
 
 
-def listed(texts: Iterable[str]) -> str:
-    """Return the first texts of a list and how many more there are."""
+def join_first(texts: Iterable[str]) -> str:
+    """Join the first few strings, and add the number of further strings."""
     shown = list(texts)
-    return ", ".join(shown[:LISTED]) + more(len(shown) - LISTED)
+    return ", ".join(shown[:LISTED]) + and_more(len(shown) - LISTED)
 
 
-def more(count: int) -> str:
-    """Return ` and n more`, nothing when nothing is left."""
-    return f" and {count} more" if count > 0 else ""
+def and_more(number: int) -> str:
+    """Return ` and n more`, or an empty string if `number` is not positive."""
+    return f" and {number} more" if number > 0 else ""
 
 
-def shown_call(call: ToolInvocation) -> str:
-    """Return an actual call in readable form: `subtract(a=60.94)`."""
-    arguments = [f"{shown_text(name)}={shown_value(value)}" for name, value in islice(call.args.items(), LISTED)]
-    rest = more(len(call.args) - LISTED)
-    return shown_text(call.name) + (f"({', '.join(arguments)}{rest})" if arguments else "")
+def format_call(call: ToolInvocation) -> str:
+    """Return a call as text: `subtract(a=60.94)`."""
+    arguments = [f"{format_text(name)}={format_value(value)}" for name, value in islice(call.args.items(), LISTED)]
+    rest = and_more(len(call.args) - LISTED)
+    return format_text(call.name) + (f"({', '.join(arguments)}{rest})" if arguments else "")
 
 
 def argument_mismatch(entry: ExpectedTool, argument: str, call: ToolInvocation) -> str:
-    """Say what a call passed for an argument, and what `entry` expects there."""
+    """Return a clause with an argument's value in a call, and with the value that `entry` expects."""
     assert entry.args is not None
     matcher = entry.args[argument]
     if argument not in call.args:
-        return f"{shown_text(argument)} is missing, expected {shown_matcher(matcher)}"
-    got, expected = shown_value(call.args[argument]), shown_matcher(matcher)
-    differs = " that goes on otherwise" if got == expected else ""
-    return f"{shown_text(argument)} is {got}, expected {expected}{differs}"
+        return f"{format_text(argument)} is missing, expected {format_matcher(matcher)}"
+    got, expected = format_value(call.args[argument]), format_matcher(matcher)
+    differs = " that continues differently" if got == expected else ""
+    return f"{format_text(argument)} is {got}, expected {expected}{differs}"
 
 
 FUZZY_TOLERANCE = 1e-9
-"""Absolute difference up to which two numbers are fuzzily equal."""
+"""Absolute difference up to which two numbers are equal for the fuzzy matcher."""
 PATTERN_SECONDS = 1.0
-"""Longest time one pattern may work on one value."""
+"""Maximum seconds for matching one pattern with one value."""
 CHECK_SECONDS = 10.0
-"""Longest time all patterns of one check may take together."""
+"""Maximum seconds for all patterns of one check together."""
 
 _DELETED_BY_FUZZY = str.maketrans("", "", ",_\u202f")
 
 
 class PatternError(EvaluationError):
-    """A pattern does not compile (code `pattern_invalid`) or took longer than it may (code `pattern_timeout`)."""
+    """A pattern does not compile (code `pattern_invalid`) or takes too long (code `pattern_timeout`)."""
 
 
 class FuzzyText(NamedTuple):
-    """A text as the fuzzy matcher sees it, and the number it stands for, if any."""
+    """A text normalised for the fuzzy matcher, and the number that it represents or None."""
 
     text: str
     number: float | None
 
 
 class ArgumentValue:
-    """A JSON value an agent passed; its text and its fuzzy form are made once, when a matcher first asks."""
+    """A JSON value in a call; its text and fuzzy form are computed when first needed."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
     @cached_property
     def text(self) -> str | None:
-        """`str(value)`, which patterns see.
+        """`str(value)`, which patterns are matched against.
 
-        None for the few values without a text, which match no pattern and no fuzzy text: whole numbers beyond Python's
-        limit of 4,300 digits, and nesting beyond its recursion limit.
+        None for the few values that Python cannot convert: integers with more than 4,300 digits, and nesting beyond the
+        recursion limit. They match no pattern and no fuzzy text.
         """
         try:
             return str(self.value)
@@ -159,15 +159,15 @@ class ArgumentValue:
 
     @cached_property
     def fuzzy(self) -> FuzzyText | None:
-        """The fuzzy form of `text`."""
+        """The normalised form of `text` for the fuzzy matcher; None if `text` is None."""
         return None if self.text is None else fuzzy_form(self.text)
 
 
 class PatternClock:
-    """The time that the patterns of one check may take together.
+    """Limits the time of all patterns of one check together.
 
     Args:
-        seconds: how long.
+        seconds: time limit for all patterns together.
     """
 
     def __init__(self, seconds: float = CHECK_SECONDS) -> None:
@@ -175,37 +175,51 @@ class PatternClock:
         self._left = seconds
 
     def fullmatch(self, pattern: str, text: str) -> bool:
-        """Tell whether the whole of `text` matches `pattern`, case-sensitively.
+        """Return whether the whole of `text` matches `pattern`, case-sensitively.
 
         Raises:
-            PatternError: the pattern does not compile, or time ran out.
+            PatternError: the pattern does not compile or takes too long.
         """
-        compiled = _compiled(pattern)
+        return self._match_in_time(pattern, lambda compiled, limit: compiled.fullmatch(text, timeout=limit)) is not None
+
+    def search(self, pattern: str, text: str) -> tuple[int, int] | None:
+        """Return (start, end) of the first match of `pattern` in `text`; None if nothing matches.
+
+        Raises:
+            PatternError: the pattern does not compile or takes too long.
+        """
+        found = self._match_in_time(pattern, lambda compiled, limit: compiled.search(text, timeout=limit))
+        return None if found is None else found.span()
+
+    def _match_in_time(
+        self, pattern: str, match: Callable[[regex.Pattern[str], float], regex.Match[str] | None]
+    ) -> regex.Match[str] | None:
+        compiled = _compile_pattern(pattern)
         if self._left <= 0.0:
-            raise self._too_slow(pattern)
+            raise self._timeout_error(pattern)
         start = perf_counter()
         try:
-            matched = compiled.fullmatch(text, timeout=min(PATTERN_SECONDS, self._left))
+            found = match(compiled, min(PATTERN_SECONDS, self._left))
         except TimeoutError:
             self._left -= perf_counter() - start
-            raise self._too_slow(pattern) from None
+            raise self._timeout_error(pattern) from None
         self._left -= perf_counter() - start
-        return matched is not None
+        return found
 
-    def _too_slow(self, pattern: str) -> PatternError:
+    def _timeout_error(self, pattern: str) -> PatternError:
         if self._left > 0.0:
             limit = f"it took longer than {PATTERN_SECONDS:g} s on one value"
         else:
-            limit = f"the patterns of this check took {self._seconds:g} s together"
+            limit = f"the patterns of this check took {self._seconds:g} s in total"
         return PatternError(
-            f"the pattern {shown_pattern(pattern)} was stopped because {limit}: make it simpler, for instance without "
+            f"the pattern {format_pattern(pattern)} was stopped because {limit}: make it simpler, for instance without "
             "one repetition inside another",
             code="pattern_timeout",
         )
 
 
 def compile_matcher(matcher: ArgumentMatcher, clock: PatternClock) -> Callable[[ArgumentValue], bool]:
-    """Make the test that `matcher` stands for; the test raises `PatternError` when a pattern cannot be decided."""
+    """Return a predicate that tests whether a matcher accepts a value; it raises `PatternError` if a pattern fails."""
     if matcher.kind == "literal":
         expected = matcher.value
         return lambda actual: literal_equal(expected, actual.value)
@@ -217,11 +231,11 @@ def compile_matcher(matcher: ArgumentMatcher, clock: PatternClock) -> Callable[[
 
 
 def literal_equal(expected: Any, actual: Any) -> bool:
-    """Compare two JSON values by the literal rule.
+    """Return whether two JSON values are equal by the literal rule.
 
-    Numbers are equal by value without tolerance (two integers exactly, otherwise as floats); a boolean equals only a
-    boolean, null only null, a string only the same string; lists element by element, objects key by key. NaN equals
-    nothing. Any size and depth is allowed.
+    Numbers are equal by value without tolerance (two integers exactly, otherwise as floats). A boolean equals only a
+    boolean, null only null, and a string only the same string; lists are compared element by element, objects key by
+    key. NaN equals no number. Size and depth are not limited.
     """
     pending = [(expected, actual)]
     while pending:
@@ -248,12 +262,12 @@ def _scalar_equal(left: Any, right: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether `value` is an integer or a float; booleans are neither."""
+    """Return whether `value` is an integer or a float; booleans are neither."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def as_float(number: float) -> float:
-    """Return the float value of a number; NaN for integers beyond the range of floats, which equal no float."""
+    """Return a number as a float, or NaN if it is an integer beyond the range of floats, since it equals no float."""
     try:
         return float(number)
     except OverflowError:
@@ -261,37 +275,37 @@ def as_float(number: float) -> float:
 
 
 def fuzzy_form(text: str) -> FuzzyText:
-    """Normalise a text for the fuzzy rule.
+    """Normalise a text for the fuzzy matcher.
 
-    Stripped, lower-cased, without `,`, `_` and U+202F, white space collapsed; as a number it is read without inner
-    spaces, a trailing `%` dividing by 100.
+    The text is stripped and lower-cased, `,`, `_` and U+202F are removed, and white space is collapsed. The number is
+    parsed without inner spaces; a trailing `%` divides it by 100.
     """
     normal = " ".join(text.lower().translate(_DELETED_BY_FUZZY).split())
-    return FuzzyText(normal, _number_in(normal))
+    return FuzzyText(normal, _parse_number(normal))
 
 
-def _number_in(normal: str) -> float | None:
+def _parse_number(normal: str) -> float | None:
     digits = normal.replace(" ", "")
     percent = digits.endswith("%")
     try:
         number = float(digits.removesuffix("%"))
     except ValueError:
         return None
-    # Two different numbers beyond the range of floats must not meet at infinity.
+    # Different numbers beyond the range of floats must not become equal as infinity.
     if math.isinf(number) and "inf" not in digits:
         return None
     return number / 100 if percent else number
 
 
 def fuzzy_equal(left: FuzzyText, right: FuzzyText) -> bool:
-    """Compare two normalised texts: as numbers within 1e-9 when both are numbers (NaN equals nothing), else exactly."""
+    """Return whether normalised texts are equal: numbers within 1e-9 (NaN equals no number), others exactly."""
     if left.number is None or right.number is None:
         return left.text == right.text
     return left.number == right.number or abs(left.number - right.number) <= FUZZY_TOLERANCE
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> regex.Pattern[str]:
+def _compile_pattern(pattern: str) -> regex.Pattern[str]:
     import regex
 
     try:
@@ -299,5 +313,5 @@ def _compiled(pattern: str) -> regex.Pattern[str]:
     except (regex.error, RecursionError, OverflowError) as error:
         reason = str(error).partition("\n")[0] or "it is too deeply nested"
         raise PatternError(
-            f"the pattern {shown_pattern(pattern)} does not compile: {reason}", code="pattern_invalid"
+            f"the pattern {format_pattern(pattern)} does not compile: {reason}", code="pattern_invalid"
         ) from None

@@ -1,4 +1,4 @@
-"""Tool correctness: which expected tool calls were made, and which calls were expected."""
+"""`type: tool_correctness`: precision and recall of tool calls."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from msgspec import Struct
 from holodeck_action.metrics.computed import ComputedMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
-from holodeck_action.metrics.result import EvaluationResult, count
-from holodeck_action.metrics.tools.call_table import CallTable, agreeing, bits, maximum_matching
+from holodeck_action.metrics.result import EvaluationResult, format_count
+from holodeck_action.metrics.tools.call_table import CallSet, CallTable, agreeing_calls, bit_positions, maximum_matching
 from holodeck_action.metrics.tools.matchers import (
     argument_mismatch,
-    listed,
-    quoted,
-    shown_call,
-    shown_entry,
-    shown_text,
+    format_call,
+    format_entry,
+    format_text,
+    join_first,
+    quote_name,
 )
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import UnitInterval
@@ -52,51 +52,53 @@ class ToolCorrectnessMetric(ComputedMetric):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The expected calls."""
+        """The inputs: the expected calls."""
         return TOOLS
 
     def compute(self, **given: Any) -> EvaluationResult:
         """Score `tool_invocations` (sequence of `ToolInvocation`) against the expected calls, in any order.
 
-        Expected calls and calls made are multisets (an expected entry stands for `count` calls). They are paired one to
-        one by a maximum matching: a pair counts 1 when both are calls of one tool and their arguments agree as `args`
-        says, else 0; no pairing has more agreeing pairs. With m of them,
+        Both are multisets of calls; an expected entry means `count` calls. They are paired one to one by a maximum
+        matching: a pair agrees if both are calls of the same tool and their arguments agree according to `args`. With m
+        agreeing pairs,
 
             precision = m / calls made,  recall = m / expected calls,  F1 = 2 m / (calls made + expected calls).
 
-        With neither expected calls nor calls made all three are 1.0; otherwise a share of nothing is 0.0.
+        If there are neither expected calls nor calls made, all three are 1.0; otherwise a ratio with denominator 0 is
+        0.0.
 
-        The tool's name is compared exactly, except that `mcp__server__tool` and `tool` are one tool; `match` and
-        `max_count` of an entry play no part. `call_table.agreeing` defines `args`.
+        Tool names are compared exactly, except that `mcp__server__tool` and `tool` are the same tool; `match` and
+        `max_count` of an entry are ignored. `call_table.agreeing_calls` defines `args`.
 
-        The expected calls are `expected_trajectory` (sequence of `ExpectedTool`) where given, else `expected_tools`
-        (the same, or a `ToolExpectation`, whose `order` plays no part).
+        The expected calls are `expected_trajectory` (sequence of `ExpectedTool`) if given, otherwise `expected_tools`
+        (the same, or a `ToolExpectation`, whose `order` is ignored).
 
         Raises:
-            EvaluationError: neither is given (code `missing_input`), or a pattern cannot be decided (codes
+            EvaluationError: neither parameter is given (code `missing_input`), or a pattern fails (codes
                 `pattern_invalid`, `pattern_timeout`).
         """
         pairing = pair_calls(expected_calls(self.evaluator_name, given), given["tool_invocations"], self.args)
         shares = {"precision": pairing.precision, "recall": pairing.recall, "f1": pairing.f1}
         return self.result(
             shares[self.score],
-            f"{pairing.matched} of {count(pairing.expected, 'expected calls')} and of {count(pairing.made, 'calls')} "
-            f"made agree: precision {pairing.precision:.4g}, recall {pairing.recall:.4g}, F1 {pairing.f1:.4g}"
+            f"{pairing.matched} of {format_count(pairing.expected, 'expected calls')} and of "
+            f"{format_count(pairing.made, 'calls')} made agree: "
+            f"precision {pairing.precision:.4g}, recall {pairing.recall:.4g}, F1 {pairing.f1:.4g}"
             f"{pairing.differences()}",
             {**shares, **pairing.facts()},
         )
 
 
 class Pairing(Struct, frozen=True):
-    """Expected calls and calls made, paired one to one so that as many as possible agree.
+    """Expected calls and calls made, paired one to one so that as many pairs as possible agree.
 
     Attributes:
-        expected: number of expected calls, an entry counting `count` times.
+        expected: number of expected calls; an entry counts `count` times.
         made: number of calls made.
-        matched: number of pairs that agree.
-        missing: readable expected calls without a partner; the first 50 entries.
-        unexpected: readable calls without a partner; the first 50.
-        wrong_arguments: how missing and unexpected calls of the same tool differ; the first 50.
+        matched: number of agreeing pairs.
+        missing: the first 50 expected calls without a partner, as text.
+        unexpected: the first 50 calls made without a partner, as text.
+        wrong_arguments: the first 50 differences between missing and unexpected calls of the same tool, as text.
     """
 
     expected: int
@@ -108,12 +110,12 @@ class Pairing(Struct, frozen=True):
 
     @property
     def precision(self) -> float:
-        """Matched calls as a share of the calls made; 1.0 when none was made and none expected."""
+        """Matched calls divided by the calls made; 1.0 if there are neither calls made nor expected calls."""
         return self._share(self.matched, self.made)
 
     @property
     def recall(self) -> float:
-        """Matched calls as a share of the expected calls; 1.0 when none was made and none expected."""
+        """Matched calls divided by the expected calls; 1.0 if there are neither calls made nor expected calls."""
         return self._share(self.matched, self.expected)
 
     @property
@@ -138,20 +140,22 @@ class Pairing(Struct, frozen=True):
         }
 
     def differences(self) -> str:
-        """Name what is missing, unexpected and wrong, as the end of a sentence; empty when nothing is."""
+        """Return missing calls, unexpected calls and wrong arguments as the end of a sentence; empty if there are no
+        differences.
+        """
         parts = (("missing", self.missing), ("unexpected", self.unexpected), ("wrong arguments", self.wrong_arguments))
-        return "".join(f"; {title}: {listed(items)}" for title, items in parts if items)
+        return "".join(f"; {title}: {join_first(items)}" for title, items in parts if items)
 
 
 def pair_calls(expected: Sequence[ExpectedTool], calls: Sequence[ToolInvocation], args: ArgumentMatching) -> Pairing:
-    """Pair expected calls with calls made by a maximum matching of those that agree (`call_table.agreeing`).
+    """Pair expected calls with calls made, so that as many pairs as possible agree (`call_table.agreeing_calls`).
 
     Raises:
-        PatternError: a pattern does not compile or runs out of time.
+        PatternError: a pattern does not compile or takes too long.
     """
     table = CallTable(calls)
-    agreed = [agreeing(entry, table, args) for entry in expected]
-    # Of an entry, no more copies than there are calls can ever find a partner.
+    agreed = [agreeing_calls(entry, table, args) for entry in expected]
+    # More copies of an entry than there are calls cannot find a partner.
     owners = [index for index, entry in enumerate(expected) for _ in range(min(entry.count, len(calls)))]
     partners = maximum_matching([agreed[owner] for owner in owners])
     found = Counter(owner for owner, partner in zip(owners, partners, strict=True) if partner is not None)
@@ -165,46 +169,48 @@ def pair_calls(expected: Sequence[ExpectedTool], calls: Sequence[ToolInvocation]
         expected=sum(entry.count for entry in expected),
         made=len(calls),
         matched=found.total(),
-        missing=tuple(_times(shown_entry(entry, once=True), number) for entry, number in lacking[:_LISTED]),
-        unexpected=tuple(shown_call(calls[index]) for index in islice(bits(free), _LISTED)),
+        missing=tuple(_repeat_text(format_entry(entry, once=True), number) for entry, number in lacking[:_LISTED]),
+        unexpected=tuple(format_call(calls[index]) for index in islice(bit_positions(free), _LISTED)),
         wrong_arguments=tuple(islice(wrong, _LISTED)),
     )
 
 
-def _times(text: str, number: int) -> str:
+def _repeat_text(text: str, number: int) -> str:
     return text if number == 1 else f"{text} {number} times"
 
 
 def _wrong_arguments(
-    lacking: Sequence[tuple[ExpectedTool, int]], free: int, table: CallTable, args: ArgumentMatching
+    lacking: Sequence[tuple[ExpectedTool, int]], free: CallSet, table: CallTable, args: ArgumentMatching
 ) -> Iterator[str]:
-    """Pair what is missing with what is left of the same tool, and say how each pair differs."""
+    """Pair missing expected calls with unexpected calls of the same tool, and yield how each pair differs."""
     owners = [entry for entry, number in lacking for _ in range(min(number, len(table.calls)))]
-    partners = maximum_matching([table.of_tool(entry.name) & free for entry in owners])
+    partners = maximum_matching([table.calls_of_tool(entry.name) & free for entry in owners])
     for entry, partner in zip(owners, partners, strict=True):
         if partner is not None:
-            # An entry without args agrees with every call of its tool: it would have been paired already.
+            # An entry without args agrees with every call of its tool, so it would have a partner.
             assert entry.args is not None
             call = table.calls[partner]
             wrong = [
                 argument_mismatch(entry, argument, call)
                 for argument, matcher in entry.args.items()
-                if not table.matching(argument, matcher, table.of_tool(entry.name)) >> partner & 1
+                if not table.calls_matching(argument, matcher, table.calls_of_tool(entry.name)) >> partner & 1
             ]
             if args == "exact":
-                wrong += [f"argument {quoted(name)} is not expected" for name in call.args if name not in entry.args]
-            yield f"{shown_text(call.name)}, call {partner + 1} of {len(table.calls)}: {listed(wrong)}"
+                wrong += [
+                    f"argument {quote_name(name)} is not expected" for name in call.args if name not in entry.args
+                ]
+            yield f"{format_text(call.name)}, call {partner + 1} of {len(table.calls)}: {join_first(wrong)}"
 
 
 def expected_calls(evaluator: str, given: Mapping[str, Any]) -> Sequence[ExpectedTool]:
-    """Return the expected calls among the parameters of an evaluator: `expected_trajectory`, else `expected_tools`.
+    """Return the expected calls from an evaluator's parameters: `expected_trajectory`, or else `expected_tools`.
 
     Args:
-        evaluator: its name, for the message.
+        evaluator: the evaluator's name, for the message.
         given: the parameters.
 
     Raises:
-        EvaluationError: neither is given (code `missing_input`).
+        EvaluationError: neither parameter is given (code `missing_input`).
     """
     for param in (EvalParam.EXPECTED_TRAJECTORY, EvalParam.EXPECTED_TOOLS):
         expected: Sequence[ExpectedTool] | ToolExpectation | None = given.get(param)

@@ -1,1 +1,1 @@
-"""The comment on a pull request, the summary of its check, and how both stay below GitHub's limits."""
+"""The comment on a pull request and the summary of its check run, both within GitHub's limits."""

@@ -1,6 +1,6 @@
-"""What a comment remembers of a run, hidden in its second line, and what has changed since.
+"""The state of a run, hidden in the second line of its comment, and the changes since the previous one.
 
-A comment is read by its own next version only: what is not exactly what this module writes counts as nothing.
+Only the next version of the same comment reads the state. Any line that this module would not write is ignored.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from holodeck_action.reports.report_views import MetricView, Report
 from holodeck_action.text.foreign import Foreign
 
 STATE_LIMIT = 6000
-"""Characters of the hidden line: what a comment of 65,000 can spare."""
+"""Maximum characters of the hidden line; a comment has 65,000."""
 MOST_METRICS = 60
-"""Metrics of a suite whose means are kept."""
+"""Maximum number of metrics per suite whose means are stored."""
 MOST_FAILING = 500
-"""Failing cases of a suite that are kept; of more nobody can say which ones are new."""
+"""Maximum number of failing cases per suite to store; if there are more, none are stored and none can be new."""
 
 _START, _END = "<!-- holodeck-action:state:", " -->"
-# Without `-`, two of which must not stand in an HTML comment.
+# Without `-`, since an HTML comment must not contain `--`.
 _ALTERNATIVES = b"._"
 _MOST_JSON = 64 * 1024
-"""Bytes before compression, so that no comment unpacks to more."""
+"""Maximum bytes before compression and after decompression."""
 _HASH = 8
 _SAME_DIGITS = 4
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
@@ -50,16 +50,16 @@ _Sha = Annotated[str, Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$(?!\n)")]
 
 
 class SuiteNumbers(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is kept of a suite.
+    """The stored state of a suite.
 
     Attributes:
-        key: hash of where the suite is; names of the suite may change.
-        outcome: its verdict.
+        key: hash of the suite's path, since its name may change.
+        outcome: outcome of the suite.
         failed: number of cases that failed.
         unknown: number of cases in error or not run.
-        pass_rate: 0 to 1; None when no case was decided.
-        metrics: hash of the name and mean of at most `MOST_METRICS` metrics.
-        failing: hashes of the failed cases, one behind the other in order; None where there are too many.
+        pass_rate: 0 to 1; None if no case was decided.
+        metrics: hash of the name and mean of each metric, at most `MOST_METRICS`.
+        failing: sorted hashes of the failed cases, concatenated; None if there are too many.
     """
 
     key: _Hash
@@ -72,23 +72,23 @@ class SuiteNumbers(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Numbers(Struct, frozen=True, forbid_unknown_fields=True):
-    """The suites as they were at a commit (None: unknown)."""
+    """The stored states of the suites at a commit; `sha` is None if the commit is unknown."""
 
     sha: _Sha | None
     suites: Annotated[tuple[SuiteNumbers, ...], Meta(max_length=1000)]
 
 
 class State(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a comment remembers.
+    """The state that a comment stores.
 
     Attributes:
-        version: of this form.
-        sha: the commit it is about; None where it is not known.
-        run: run and attempt of the workflow that wrote it, `ID/ATTEMPT`; empty for none.
-        exit_code: of the run.
-        result: hash of all that makes two results the same.
-        suites: what is kept of each suite; empty when nothing was evaluated.
-        before: the suites as they were at the commit before, which they are compared with; None for none.
+        version: version of this format.
+        sha: the evaluated commit; None if it is unknown.
+        run: run and attempt of the workflow, `ID/ATTEMPT`; empty outside a workflow.
+        exit_code: exit code of the run.
+        result: hash of verdict, counts, failing cases, gate states and metrics; equal for equal results.
+        suites: state of each suite; empty if nothing was evaluated.
+        before: the suites at the previous commit, for comparison; None if there is no previous commit.
     """
 
     version: Literal[1]
@@ -100,48 +100,48 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
     before: Numbers | None
 
     def encode(self) -> str:
-        """Return the state as an HTML comment of one line, at most `STATE_LIMIT` characters.
+        """Return the state as an HTML comment on one line, at most `STATE_LIMIT` characters.
 
-        What does not fit is left out: what it is compared with first, then which cases fail, then the means.
+        If it does not fit, parts are left out: first the previous commit's, then failing cases, then means.
         """
-        return _line(_fitting(self))
+        return _encode_line(_shrink_to_fit(self))
 
     @staticmethod
     def read(body: str) -> State | None:
-        """Return the state in the second line of a comment; None where there is none that we could have written."""
+        """Return the state in the second line of a comment; None if it contains no valid state."""
         lines = body[: 4 * STATE_LIMIT].replace("\r\n", "\n").split("\n", 2)
         line = lines[1].rstrip() if len(lines) > 1 else ""
         if len(line) > STATE_LIMIT or not (line.startswith(_START) and line.endswith(_END)):
             return None
         try:
             packed = base64.b64decode(line[len(_START) : -len(_END)], _ALTERNATIVES, validate=True)
-            return Foreign(packed).unpacked(_MOST_JSON).parse(partial(from_json, kind=State))
+            return Foreign(packed).unpack(_MOST_JSON).parse(partial(from_json, kind=State))
         except ValueError:
             return None
 
-    def following(self, previous: State | None) -> State:
-        """Return this state with what it is compared with: the results of the commit before.
+    def compared_with(self, previous: State | None) -> State:
+        """Return this state with `before` set to the results of the previous commit.
 
-        A second run of the same commit is compared with what the first one was, so that the same results give the same
-        comment; what nothing was evaluated in is passed over. It holds no more than can be encoded.
+        A second run of the same commit is compared with the same results as the first, so that equal results give equal
+        comments. Runs that evaluated nothing are skipped. The state is reduced to what can be encoded.
         """
         before = None
         if previous is not None:
             earlier = previous.suites and (previous.sha is None or previous.sha != self.sha)
             before = Numbers(previous.sha, previous.suites) if earlier else previous.before
-        return _fitting(replace(self, before=before))
+        return _shrink_to_fit(replace(self, before=before))
 
 
 class Change(Struct, frozen=True):
-    """What has changed in a suite.
+    """The changes of a suite since the previous commit.
 
     Attributes:
-        sha: the commit that it is compared with; None where it is not known.
-        outcome: the verdict there.
-        pass_rate: difference in percentage points; None where one of them is not known.
-        new: positions of the cases that fail now and did not; None where it cannot be told.
-        fixed: number of cases that failed and pass now; None where it cannot be told.
-        metrics: for each metric of the report, in its order, what has become of its mean, in a few words of ours.
+        sha: the previous commit; None if it is unknown.
+        outcome: the verdict at that commit.
+        pass_rate: difference in percentage points; None if one of the rates is unknown.
+        new: positions of the cases that fail now but did not before; None if unknown.
+        fixed: number of cases that failed before and pass now; None if unknown.
+        metrics: change of each metric's mean in a few words, in the order of the report.
     """
 
     sha: str | None
@@ -155,25 +155,25 @@ class Change(Struct, frozen=True):
 def state_of(
     reports: Sequence[Report], exit_code: int, sha: str | None, run: str, problems: Sequence[str] = ()
 ) -> State:
-    """Return what is to be remembered of a run, compared with nothing yet.
+    """Return the state of a run, not yet compared with a previous one.
 
-    `run` is run and attempt of the workflow, `ID/ATTEMPT`; `problems` say why there are no reports.
+    `run` is run and attempt of the workflow, `ID/ATTEMPT`; `problems` are the reasons if there are no reports.
     """
-    named = tuple(zip(reports, keys(reports), strict=True))
-    result = [exit_code, *problems, *(_result(report, key) for report, key in named)]
+    named = tuple(zip(reports, suite_keys(reports), strict=True))
+    result = [exit_code, *problems, *(_result_facts(report, key) for report, key in named)]
     return State(
         version=1,
         sha=sha if sha is not None and _COMMIT.fullmatch(sha) else None,
         run=run if _RUN.fullmatch(run) else "",
         exit_code=exit_code,
         result=_hash(json.dumps(result), 16),
-        suites=tuple(_numbers(report, key) for report, key in named),
+        suites=tuple(_suite_numbers(report, key) for report, key in named),
         before=None,
     )
 
 
 def compare(report: Report, key: str, before: Numbers | None) -> Change | None:
-    """Return what has changed in a suite; None where it was not there before."""
+    """Return the changes of the suite with this key; None if its earlier state is unknown."""
     old = next((suite for suite in before.suites if suite.key == key), None) if before is not None else None
     if old is None or before is None:
         return None
@@ -191,12 +191,12 @@ def compare(report: Report, key: str, before: Numbers | None) -> Change | None:
         pass_rate=None if rates[0] is None or rates[1] is None else 100 * (rates[0] - rates[1]),
         new=new,
         fixed=fixed,
-        metrics=tuple(_differences(report.metrics, dict(old.metrics))),
+        metrics=tuple(_difference_texts(report.metrics, dict(old.metrics))),
     )
 
 
-def keys(reports: Sequence[Report]) -> tuple[str, ...]:
-    """Return a key per suite: the same in every run, whatever machine it was on; no two are equal."""
+def suite_keys(reports: Sequence[Report]) -> tuple[str, ...]:
+    """Return a unique key for each suite, which stays the same in every run on every machine."""
     seen: Counter[str] = Counter()
     made: list[str] = []
     for report in reports:
@@ -207,40 +207,40 @@ def keys(reports: Sequence[Report]) -> tuple[str, ...]:
     return tuple(made)
 
 
-def same_result(previous: State | None, now: State) -> bool:
-    """Tell whether two runs found the same: verdict, counts, failing cases, states of the gates, metrics."""
+def is_same_result(previous: State | None, now: State) -> bool:
+    """Return whether two runs have equal verdicts, counts, failing cases, gate states and metrics."""
     return previous is not None and previous.result == now.result
 
 
-def clash(previous: State | None, now: State) -> bool:
-    """Tell whether a state was written by another step of the same run and attempt."""
+def is_same_run(previous: State | None, now: State) -> bool:
+    """Return whether both states are from the same run and attempt of a workflow."""
     return previous is not None and previous.run != "" and previous.run == now.run
 
 
-def worse(previous: State | None, now: State) -> bool:
-    """Tell whether a state's verdict is worse than ours, or of equal verdicts, has more failed or unknown cases."""
-    return previous is not None and _badness(previous) > _badness(now)
+def is_worse(previous: State | None, now: State) -> bool:
+    """Return whether the previous state is worse: by verdict, then by failed cases, then by unknown cases."""
+    return previous is not None and _severity_of(previous) > _severity_of(now)
 
 
-def _badness(of: State) -> tuple[int, int, int]:
+def _severity_of(of: State) -> tuple[int, int, int]:
     return severity(of.exit_code), sum(suite.failed for suite in of.suites), sum(suite.unknown for suite in of.suites)
 
 
-def _numbers(report: Report, key: str) -> SuiteNumbers:
+def _suite_numbers(report: Report, key: str) -> SuiteNumbers:
     failing = [case.id for case in report.attention if case.outcome == "failed"]
-    means = ((_hash(metric.name), _rounded(metric.mean)) for metric in report.metrics[:MOST_METRICS])
+    means = ((_hash(metric.name), _round(metric.mean)) for metric in report.metrics[:MOST_METRICS])
     return SuiteNumbers(
         key=key,
         outcome=report.outcome,
         failed=report.counts.failed,
         unknown=report.counts.error + report.counts.skipped,
-        pass_rate=_rounded(report.pass_rate),
+        pass_rate=_round(report.pass_rate),
         metrics=tuple((name, mean) for name, mean in means if mean is not None),
         failing="".join(sorted(map(_hash, failing))) if len(failing) <= MOST_FAILING else None,
     )
 
 
-def _result(report: Report, key: str) -> list[object]:
+def _result_facts(report: Report, key: str) -> list[object]:
     counts = report.counts
     return [
         key,
@@ -249,13 +249,13 @@ def _result(report: Report, key: str) -> list[object]:
         [[gate.name, gate.state] for gate in report.gates],
         sorted([case.id, case.judged] for case in report.attention),
         [
-            [metric.name, _rounded(metric.mean), metric.passed, metric.failed, metric.errors, metric.skipped]
+            [metric.name, _round(metric.mean), metric.passed, metric.failed, metric.errors, metric.skipped]
             for metric in report.metrics
         ],
     ]
 
 
-def _differences(metrics: Sequence[MetricView], before: dict[str, float]) -> Iterator[str]:
+def _difference_texts(metrics: Sequence[MetricView], before: dict[str, float]) -> Iterator[str]:
     for metric in metrics:
         old = before.get(_hash(metric.name))
         if metric.mean is None:
@@ -263,10 +263,10 @@ def _differences(metrics: Sequence[MetricView], before: dict[str, float]) -> Ite
         elif old is None:
             yield "new"
         else:
-            yield _difference(metric.mean - old, metric.polarity)
+            yield _difference_text(metric.mean - old, metric.polarity)
 
 
-def _difference(value: float, polarity: Polarity) -> str:
+def _difference_text(value: float, polarity: Polarity) -> str:
     if round(value, _SAME_DIGITS) == 0.0:
         return "="
     shown = f"{value:+.{_SAME_DIGITS}f}"
@@ -275,7 +275,7 @@ def _difference(value: float, polarity: Polarity) -> str:
     return f"{shown} {'better' if (value > 0.0) == (polarity == 'maximize') else 'worse'}"
 
 
-def _rounded(value: float | None) -> float | None:
+def _round(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(f"{value:.12g}")
 
 
@@ -283,16 +283,16 @@ def _hash(text: str, length: int = _HASH) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-def _fitting(whole: State) -> State:
-    """Return the state with as much as can be encoded; doing it twice changes nothing."""
-    return next(some for some in _smaller(whole) if _holds(some))
+def _shrink_to_fit(whole: State) -> State:
+    """Return the state with as many of its parts as fit into the limit; the function is idempotent."""
+    return next(some for some in _smaller_states(whole) if _fits(some))
 
 
-def _holds(some: State) -> bool:
-    return len(to_json(some)) <= _MOST_JSON and len(_line(some)) <= STATE_LIMIT
+def _fits(some: State) -> bool:
+    return len(to_json(some)) <= _MOST_JSON and len(_encode_line(some)) <= STATE_LIMIT
 
 
-def _smaller(whole: State) -> Iterator[State]:
+def _smaller_states(whole: State) -> Iterator[State]:
     yield whole
     if whole.before is not None:
         unnamed = tuple(replace(suite, failing=None) for suite in whole.before.suites)
@@ -309,6 +309,6 @@ def _smaller(whole: State) -> Iterator[State]:
     yield replace(whole, suites=())
 
 
-def _line(of: State) -> str:
+def _encode_line(of: State) -> str:
     packed = zlib.compress(to_json(of), 9)
     return f"{_START}{base64.b64encode(packed, _ALTERNATIVES).decode('ascii')}{_END}"

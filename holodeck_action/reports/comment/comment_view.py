@@ -1,24 +1,24 @@
-"""What the comment shows of a suite besides its report: causes, the cases that stand open, and sentences on all."""
+"""The comment's template variables besides the report: causes, example cases, and sentences on the suite."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
-from holodeck_action.decide.compare.comparison import Comparison, Difference, changed_ids, gating
-from holodeck_action.decide.figures import counted
+from holodeck_action.decide.compare.comparison import Comparison, Difference, changed_ids, count_gating
+from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.reports.causes import Cause, causes_of
 from holodeck_action.reports.comparison import cases_text, rate_text
 from holodeck_action.reports.exam import PULL_REQUEST
 from holodeck_action.reports.first_lines import comparison_notices
-from holodeck_action.reports.phrases import call_text, run_alone
+from holodeck_action.reports.phrases import call_text, run_command
 from holodeck_action.reports.report_views import CaseView, CaseViews, Report, ToolCallView, TurnView
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.code_spans import inline_code
-from holodeck_action.text.prose import compared, prose
+from holodeck_action.text.prose import mark_differences, prose
 
 MOST_OPEN = 3
-"""Cases that stand open."""
+"""Maximum number of cases that are shown unfolded."""
 _ANSWER = 500
 _CALLS = 3
 _NAMED = 5
@@ -27,73 +27,74 @@ ACTIONS: Mapping[str, str] = {
     "configuration": "**You must act:** change what the message names, in the suite or in the job's secrets.",
     "budget": "**You must act:** raise the budget, or run fewer cases.",
     "service": "**The model's provider must act:** run the job again later.",
-    "judge": "**The judge gave no usable verdict:** run the job again, or choose another model to judge.",
+    "judge": "**The judge gave no usable verdict:** run the job again, or choose another judge.",
     "agent": "**The agent must be repaired:** it gave no answer that could be graded.",
     "metric": "**The metric must be repaired:** its own code failed.",
 }
-"""Who has to act on an error, and how: Markdown of ours."""
+"""For each actor of an error, the required action as trusted Markdown."""
 
 
-def view_of(report: Report) -> dict[str, Any]:
-    """Return what the template of the comment takes besides the report: texts of the report as `Untrusted`."""
+def comment_variables(report: Report) -> dict[str, Any]:
+    """Return the variables of the comment's template except `report`; strings from the report are `Untrusted`."""
     causes = causes_of(report)
-    chosen = _examples(causes)
+    chosen = _choose_examples(causes)
     open_cases = {case.position for _, case in chosen}
     return {
         "causes": wrap(causes),
-        "examples": [_example(report, cause, case) for cause, case in chosen],
-        "others": wrap(_others(causes, open_cases)),
+        "examples": [_example_variables(report, cause, case) for cause, case in chosen],
+        "others": wrap(_folded_cases(causes, open_cases)),
         "grouped": sum(len(cause.cases) for cause in causes) > MOST_OPEN,
         "actions": ACTIONS,
-        "said": _said(report),
+        "said": _sentences(report),
         "differences": wrap(_differences(report)),
         "first": "<br>".join(comparison_notices(report.comparison, PULL_REQUEST)),
     }
 
 
-def _examples(causes: Sequence[Cause]) -> list[tuple[Cause, CaseView]]:
-    """Choose the cases that stand open: all of a few, else the first of each cause."""
-    # Of what did not run there is nothing to show.
+def _choose_examples(causes: Sequence[Cause]) -> list[tuple[Cause, CaseView]]:
+    """Return the cases to show unfolded, with their causes: all cases if there are few, else the first case of each
+    cause."""
+    # Cases that did not run have nothing to show.
     causes = [cause for cause in causes if cause.outcome != "skipped"]
     if sum(len(cause.cases) for cause in causes) <= MOST_OPEN:
         return [(cause, case) for cause in causes for case in cause.cases]
-    # What failed on the base, too, is no news where there is some.
+    # Leave out cases that already failed on the base if there are others.
     news = [cause for cause in causes if cause.standing != "before"] or causes
     return [(cause, cause.cases[0]) for cause in news[:MOST_OPEN]]
 
 
-def _others(causes: Sequence[Cause], open_cases: Container[int]) -> Sequence[CaseView]:
-    """Return the cases that do not stand open, in the order of their causes."""
+def _folded_cases(causes: Sequence[Cause], open_cases: Container[int]) -> Sequence[CaseView]:
+    """Return the cases to show folded, in the order of their causes."""
     if not causes:
         return ()
     positions = [place for cause in causes for place in cause.cases.positions if place not in open_cases]
     return CaseViews(positions, causes[0].cases.view)
 
 
-def _example(report: Report, cause: Cause, case: CaseView) -> dict[str, Any]:
+def _example_variables(report: Report, cause: Cause, case: CaseView) -> dict[str, Any]:
     turn = next((turn for turn in case.turns if turn.problems), next(iter(case.turns), None))
-    before = _before(case, report.comparison)
-    rows = [] if turn is None else list(_rows(case, turn, before))
+    before = _base_answer(case, report.comparison)
+    rows = [] if turn is None else list(_turn_rows(case, turn, before))
     problems = turn.problems if turn is not None and turn.problems else (case.reason,)
-    command = run_alone(report, case.id)
+    command = run_command(report, case.id)
     return {
         "case": wrap(case),
         "cause": wrap(cause),
         "problems": wrap([problem.removeprefix("error: ") for problem in problems]),
         "rows": rows,
-        # What a code span shows otherwise could not be typed.
+        # A command that a code span would change could not be typed.
         "command": None if command is None or "|" in command else inline_code(command, 2 * len(command)),
     }
 
 
-def _before(case: CaseView, comparison: Comparison | None) -> str | None:
-    """Return what the base answered to a case that got worse since."""
+def _base_answer(case: CaseView, comparison: Comparison | None) -> str | None:
+    """Return the base's answer in a case that got worse; None for other cases."""
     changed = () if comparison is None else comparison.regressed
     return next((changed[at].before for at, name in enumerate(changed_ids(changed)) if name == case.id), None)
 
 
-def _rows(case: CaseView, turn: TurnView, before: str | None) -> list[tuple[str, str]]:
-    """Return what was said in a turn, as names and Markdown."""
+def _turn_rows(case: CaseView, turn: TurnView, before: str | None) -> list[tuple[str, str]]:
+    """Return (label, value as Markdown) for the question, answers and tool calls of a turn."""
     several = f" (turn {turn.index} of {len(case.turns)}, counted from 0)" if len(case.turns) > 1 else ""
     rows = [("asked", prose(turn.input, 300) + several)]
     wanted, name = (turn.ground_truth, "expected") if turn.ground_truth is not None else (before, "before")
@@ -101,29 +102,29 @@ def _rows(case: CaseView, turn: TurnView, before: str | None) -> list[tuple[str,
     if wanted is not None and got is not None and wanted.strip() == got.strip():
         rows.append((f"{name} and got", prose(got, _ANSWER)))
     elif wanted is not None and got is not None:
-        left, right = compared(wanted, got, _ANSWER)
+        left, right = mark_differences(wanted, got, _ANSWER)
         rows += [(name, left), ("got", right)]
     elif wanted is not None:
         rows.append((name, prose(wanted, _ANSWER)))
     elif got is not None:
         rows.append(("got", prose(got, _ANSWER)))
     if turn.tool_calls:
-        calls = [_call(call) for call in turn.tool_calls[:_CALLS]]
+        calls = [_call_markdown(call) for call in turn.tool_calls[:_CALLS]]
         if len(turn.tool_calls) > _CALLS:
             calls.append(f"… and {len(turn.tool_calls) - _CALLS} more")
         rows.append(("tools", "<br>".join(calls)))
     return rows
 
 
-def _call(call: ToolCallView) -> str:
+def _call_markdown(call: ToolCallView) -> str:
     shown = inline_code(call_text(call, 200), 240)
     if call.error is not None:
         return f"{shown} → error: {prose(call.error, 160)}"
     return shown if call.result is None else f"{shown} → {prose(call.result, 120)}"
 
 
-def _said(report: Report) -> dict[str, Any]:
-    """Return sentences of ours on the whole suite."""
+def _sentences(report: Report) -> dict[str, Any]:
+    """Return trusted phrases and numbers about the whole suite, by the names that the template uses."""
     counts = report.counts
     judged = counts.passed + counts.failed
     total = judged + counts.error + counts.skipped
@@ -137,29 +138,30 @@ def _said(report: Report) -> dict[str, Any]:
     steady = " (no change beyond noise)" if comparison is not None and not moved else ""
     return {
         "passed": f"{counts.passed:,} of {total:,} passed" if total else "no case could pass or fail",
-        "failing": f"{counted(counts.failed, 'case')} failed" if counts.failed else "A gate is violated",
+        "failing": f"{count_phrase(counts.failed, 'case')} failed" if counts.failed else "A gate is violated",
         "unjudged": " and ".join(broken) or "a gate cannot be decided",
         "checked": f"Gates ({holding} of {len(report.gates)} hold) and metrics{steady}",
         "moved": moved,
-        "lost": "" if comparison is None else _lost(comparison),
+        "lost": "" if comparison is None else _regression_text(comparison),
         "unchanged": comparison is not None
         and comparison.complete
         and not (comparison.regressed or comparison.fixed or comparison.unpaired),
         "seen": comparison is not None and comparison.paired > 0 and comparison.complete,
-        "worse": 0 if comparison is None else gating(comparison.regressed),
-        "better": 0 if comparison is None else gating(comparison.fixed),
+        "worse": 0 if comparison is None else count_gating(comparison.regressed),
+        "better": 0 if comparison is None else count_gating(comparison.fixed),
     }
 
 
 def _differences(report: Report) -> list[Difference | None]:
-    """Return how each metric differs from the base; None where that is not known."""
+    """Return the difference of each metric from the base, in the report's order; None if it is unknown."""
     compared = () if report.comparison is None else report.comparison.metrics
     found = {metric.name: metric.change for metric in compared}
     return [found.get(metric.name) for metric in report.metrics]
 
 
-def _lost(comparison: Comparison) -> str:
-    """Say what got worse beyond chance: the pass rate with its numbers, else metrics by name; Markdown."""
+def _regression_text(comparison: Comparison) -> str:
+    """Return Markdown about regressions beyond chance: the pass rate with its numbers, else the names of the
+    metrics."""
     rate = comparison.pass_rate
     if rate is not None and rate.state == "regressed":
         return rate_text(comparison)

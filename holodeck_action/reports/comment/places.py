@@ -1,6 +1,6 @@
-"""Where a text is published, and the links that lead from it.
+"""The URLs of the repository and the run, and links to them in Markdown.
 
-Links lead only to the repository and the run that the caller names; the path in one is checked and percent-encoded.
+Links only lead to the caller's repository and run. Paths in links are checked and percent-encoded.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from holodeck_action.text.code_spans import inline_code
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
-def line_address(repository: str, commit: str, path: str, line: int) -> str:
-    """Return the address of a line of a file as it is at a commit.
+def line_url(repository: str, commit: str, path: str, line: int) -> str:
+    """Return the URL of a line of a file at a commit.
 
     Args:
-        repository: its address, without a slash at the end.
-        commit: its hash; what is none gives an address in the repository that leads nowhere.
-        path: of the file in the repository.
-        line: its number, from 1.
+        repository: URL of the repository, without a slash at the end.
+        commit: hash of the commit; any other string gives a URL within the repository that does not exist.
+        path: path of the file in the repository.
+        line: number of the line, from 1.
     """
     return f"{repository}/blob/{quote(commit, safe='')}/{quote(path, safe='/')}#L{line}"
 
 
 class Place(Struct, frozen=True):
-    """Where a text is published: trusted facts that its links are made of.
+    """Trusted data for the links in a published text.
 
     Attributes:
-        server: such as `https://github.com`, without a slash at the end.
+        server: URL of the server without a slash at the end, such as `https://github.com`.
         repository: `owner/name`.
-        sha: the commit it is about; None where it is not known, which leaves links to lines out.
-        run_url: the workflow's run; None outside of one.
-        pages: whether the run wrote the viewer's page, which its artifacts hold where the workflow uploads them.
+        sha: the evaluated commit; None if it is unknown, so that there are no links to lines.
+        run_url: URL of the workflow run; None outside a workflow.
+        pages: whether the run wrote the viewer's page, which workflows upload as an artifact.
     """
 
     server: str
@@ -48,40 +48,40 @@ class Place(Struct, frozen=True):
 
     @property
     def run(self) -> str:
-        """The run as a link, or in words."""
+        """A link to the run; plain text outside a workflow."""
         return f"[the run]({self.run_url})" if self.run_url else "the run"
 
     @property
     def more(self) -> str:
-        """The run, and where all of its cases can be read, as links."""
+        """Links to the run and, if the run wrote a page, to its artifacts."""
         return f"{self.run} · [all cases]({self.run_url}#artifacts)" if self.run_url and self.pages else self.run
 
     def commit(self, sha: str | None) -> str | None:
-        """Return a commit as a link; None for what is no commit."""
+        """Return a link to a commit; None if the hash is invalid."""
         if sha is None or not _COMMIT.fullmatch(sha):
             return None
         return f"[`{sha[:7]}`]({self.server}/{self.repository}/commit/{sha})"
 
     def line(self, path: str, line: int, shown: str) -> str:
-        """Return a link to a line of a file of the repository, or what would be shown where there can be none.
+        """Return a link to a line of a file in the repository, or only its text if the commit is unknown.
 
         Args:
-            path: of the file in the repository.
-            line: its number, from 1.
-            shown: trusted Markdown that is to be the link.
+            path: path of the file in the repository.
+            line: number of the line, from 1.
+            shown: trusted Markdown for the link's text.
         """
         if self.sha is None or not _COMMIT.fullmatch(self.sha):
             return shown
-        return f"[{shown}]({line_address(f'{self.server}/{self.repository}', self.sha, path, line)})"
+        return f"[{shown}]({line_url(f'{self.server}/{self.repository}', self.sha, path, line)})"
 
     def source(self, folder: str | None, mark: SourceMark, otherwise: str, shown: str | None = None) -> str:
-        """Return a position in a suite as a link to its line.
+        """Return a link to a position in a suite.
 
         Args:
-            folder: the suite's in its repository; it may be invented, as a fork's record is.
+            folder: folder of the suite in its repository; untrusted, since a fork writes the record.
             mark: the position.
-            otherwise: what to show of one that is not in the repository; untrusted.
-            shown: trusted Markdown that is to be the link; None for path and line.
+            otherwise: untrusted text for a position outside the repository.
+            shown: trusted Markdown for the link's text; None to show path and line.
         """
         path = repository_path(folder, mark)
         if path is None:

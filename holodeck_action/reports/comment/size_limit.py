@@ -1,4 +1,4 @@
-"""How much fits where, and what is dropped first when it does not (docs/github.md)."""
+"""Size limits of GitHub's texts, and how texts are shortened to fit (docs/github.md)."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from msgspec import Struct
 Detail = Literal["full", "counts", "reasons", "tables"]
 
 DETAILS: tuple[Detail, ...] = ("full", "counts", "reasons", "tables")
-"""From all to least: everything; passing cases only counted; failing cases without the model's output; tables only."""
+"""Levels of detail: everything; passing cases only as a count; failing cases without answers; tables only."""
 
 
 class SizeLimit(Struct, frozen=True):
-    """The most a text may hold: Unicode characters and UTF-8 bytes, both counted."""
+    """Maximum size of a text in Unicode characters and in UTF-8 bytes; both limits apply."""
 
     characters: int
     bytes: int
 
     def holds(self, characters: int, size: int) -> bool:
-        """Tell whether so many characters and bytes fit."""
+        """Return whether a text of this many characters and bytes is within the limits."""
         return characters <= self.characters and size <= self.bytes
 
     def without(self, text: str) -> SizeLimit:
-        """Return what is left beside a text."""
+        """Return the limits that remain after a text."""
         return SizeLimit(self.characters - len(text), self.bytes - len(text.encode()))
 
 
 COMMENT = SizeLimit(65_000, 65_000)
-"""A comment's body: GitHub refuses more than 65,536 characters; the rest is for a marker and a link."""
+"""The body of a comment: GitHub's limit is 65,536 characters, of which some are reserved for a marker and a link."""
 
 CHECK = SizeLimit(65_535, 65_535)
 """`output.summary` and `output.text` of a check run: `maxLength` of GitHub's OpenAPI description."""
 
 JOB_SUMMARY = SizeLimit(1024 * 1024, 1024 * 1024)
-"""A step's job summary: 1 MiB; the runner uploads nothing of a larger one."""
+"""A step's job summary: 1 MiB; the runner does not upload a larger one."""
 
 IN_THE_RECORD = "the whole record is in results.json"
-"""Where the rest of a cut report is, unless said otherwise."""
+"""Default clause that tells where to find the rest of a cut report."""
 
 _SHORTEST_ROW = 20
-"""Characters of a row with a title and a place, at the very least."""
+"""Minimum number of characters of a row with a title and a position."""
 _LINE = re.compile(r"[^\n]*\n")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
@@ -53,16 +53,16 @@ _DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
 
 
 def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, rest: str, listed: int = 0) -> str:
-    """Return the most detailed rendering that fits; when none does, the least detailed one, cut.
+    """Return the most detailed rendering that fits; if none does, cut the least detailed one.
 
     Args:
-        render: yields the text in pieces for a level of detail; it is asked no further once the limit is used up.
-        limit: what the text may hold.
-        rest: trusted Markdown saying where the whole report is, put behind a cut text.
-        listed: number of rows that only the first level has.
+        render: yields the text in pieces for a level of detail; iteration stops once the limit is exceeded.
+        limit: size limits of the text.
+        rest: trusted Markdown that tells where to find the whole report; appended to a cut text.
+        listed: number of rows that only the most detailed level has.
     """
     text = ""
-    # Rows that cannot fit are not even made.
+    # Skip a level whose rows cannot fit.
     for detail in DETAILS[listed * _SHORTEST_ROW > limit.characters :]:
         text, whole = gather(render(detail), limit)
         if whole:
@@ -71,10 +71,10 @@ def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, rest: str, 
 
 
 def gather(pieces: Iterable[str], limit: SizeLimit) -> tuple[str, bool]:
-    """Join pieces until the limit is used up.
+    """Join pieces until the limit is exceeded.
 
     Returns:
-        The text, and whether it is whole; if not, it is just longer than the limit.
+        The text, and whether it is complete; if not, it is slightly longer than the limit.
     """
     gathered: list[str] = []
     characters = size = 0
@@ -88,17 +88,17 @@ def gather(pieces: Iterable[str], limit: SizeLimit) -> tuple[str, bool]:
 
 
 def cut(text: str, limit: SizeLimit, rest: str) -> str:
-    """Cut Markdown at the end of a line, closing what is open there: a fence, `<details>`.
+    """Cut Markdown at the end of a line, and close an open fence and open `<details>` there.
 
     Args:
-        text: Markdown whose `<details>` tags stand outside HTML comments.
-        limit: what the result may hold.
-        rest: trusted Markdown put at the end.
+        text: Markdown without `<details>` tags in HTML comments.
+        limit: size limits of the result.
+        rest: trusted Markdown to append.
     """
     end = f"\n\n_The report was cut here: {rest}_\n"
     best = ""
     characters = size = 0
-    for line, closing in _lines(text):
+    for line, closing in _lines_with_closers(text):
         characters += len(line)
         size += len(line.encode())
         tail = closing + end
@@ -109,8 +109,8 @@ def cut(text: str, limit: SizeLimit, rest: str) -> str:
     return best or end.lstrip()
 
 
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    """Yield every whole line with what would close the text behind it."""
+def _lines_with_closers(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each complete line with the text that closes the fence and `<details>` elements that are open after it."""
     fence = ""
     html = False
     depth = 0
@@ -122,7 +122,7 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
         elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
             fence = mark[1]
         else:
-            # Until the next blank line everything is HTML, what looks like a fence or a code span, too.
+            # Everything up to the next blank line is HTML, including apparent fences and code spans.
             html = bool(line.strip()) and (html or bool(_HTML_BLOCK.match(line)))
             for slash in _DETAILS.findall(line if html else _CODE_SPAN.sub("", line)):
                 depth = max(0, depth - 1) if slash else depth + 1

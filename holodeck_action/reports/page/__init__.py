@@ -1,1 +1,1 @@
-"""The page of a run: what report.html holds."""
+"""The viewer's page of a run, report.html."""

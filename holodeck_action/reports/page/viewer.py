@@ -1,7 +1,7 @@
-"""The viewer's page: one file that holds a run as compressed data, and the script that shows it.
+"""The viewer's page: one file with the compressed data of a run and the script that shows it.
 
-The page asks for nothing: its content security policy allows the one script and the one style sheet that it holds, by
-hash, and no address. `viewer/` holds the sources of both.
+The page loads nothing: its content security policy only allows its inline script and style sheet, by their hashes, and
+no URLs. The sources of both are in `viewer/`.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from typing import Any
 
 from msgspec import Struct
 
-from holodeck_action.reports.page.viewer_cases import LONGEST_TEXT, shortened
-from holodeck_action.reports.page.viewer_columns import ColumnBuilder, bare, page_json
-from holodeck_action.reports.page.viewer_head import head_of, metric_columns
-from holodeck_action.reports.page.viewer_index import NO_LINKS, Links, ViewedSuite, rows_of
+from holodeck_action.reports.page.viewer_cases import LONGEST_TEXT, shorten
+from holodeck_action.reports.page.viewer_columns import ColumnBuilder, page_json, without_volatile
+from holodeck_action.reports.page.viewer_head import metric_columns, page_head
+from holodeck_action.reports.page.viewer_index import NO_LINKS, Links, ViewedSuite, page_rows
 from holodeck_action.reports.templating import shipped_template, template_folder
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.foreign import read_file
-from holodeck_action.text.kept_texts import KeptTexts
+from holodeck_action.text.text_store import TextStore
 
 PAGE_FILE = "report.html"
 CHUNK_CASES = 100
-"""Cases whose details are compressed together, and unpacked when one of them is shown; fewer where they are long."""
+"""Maximum number of cases per chunk: their details are compressed together, and decompressed if one is shown."""
 _CHUNK_BYTES = 4 * 1024 * 1024
-"""Bytes of details from which on they are compressed, so that few of them are in memory."""
+"""Size of details at which a chunk ends even with fewer cases, in bytes, to limit memory."""
 MOST_DETAILS = 40 * 1024 * 1024
-"""Bytes of details in a page, compressed: a browser opens a file of this size without trouble."""
+"""Maximum bytes of compressed details in a page, so that browsers can open the file."""
 _LEVEL = 6
 _PACKED_AHEAD = 3
-"""Chunks that are being compressed while the next one is made."""
+"""Maximum number of chunks that are being compressed while the next one is built."""
 
 
 class View(Struct, frozen=True):
-    """What a page shows.
+    """The content of a page.
 
     Attributes:
-        suites: at least one.
-        exit_code: of all of them.
-        results: how a command names the results that the page is made of.
-        links: where links lead.
-        chosen: tells by id and title of which cases the details are wanted; None for all.
-        canonical: whether what differs between runs is left out.
-        live: address that tells a page that is served how the run goes on; None for a file.
+        suites: the suites, at least one.
+        exit_code: exit code of all suites together.
+        results: path of the results, as a user types it in a command.
+        links: URLs for links.
+        chosen: called with a case's id and title, returns whether to include the case; None to include all cases.
+        canonical: whether to leave out times and other data that differ between runs.
+        live: path from which a served page gets the progress of the run; None if the page is a file.
     """
 
     suites: Sequence[ViewedSuite]
@@ -62,42 +62,42 @@ class View(Struct, frozen=True):
     live: str | None = None
 
 
-def page_of(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
-    """Yield the page piece by piece, so that it never is in the memory as a whole.
+def render_page(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
+    """Yield the page in pieces, so that it is never in memory as a whole.
 
     Args:
-        view: what it shows.
-        most_details: bytes of details that it may hold, compressed; those of cases that need attention come first.
+        view: the content.
+        most_details: maximum bytes of compressed details; cases that need attention have priority.
     """
     from markupsafe import Markup
 
-    packed = _packed_rows(view, most_details)
-    head = head_of(view.suites, view.exit_code, view.links)
+    packed = _pack_rows(view, most_details)
+    head = page_head(view.suites, view.exit_code, view.links)
     head["live"], head["omitted"] = view.live, packed.omitted
     script, style = asset("viewer.js"), asset("viewer.css")
     attention = sum(len(suite.concluded.report.attention) for suite in view.suites)
     given = {
-        "head": wrap(bare(head) if view.canonical else head),
+        "head": wrap(without_volatile(head) if view.canonical else head),
         "cases": wrap(packed.columns.first[:attention]),
         "attention": attention,
         "policy": Markup(page_policy(live=view.live is not None)),  # noqa: S704
         "style": style,
         "script": script,
-        "data": _data(view, packed, head),
+        "data": _data_elements(view, packed, head),
     }
     for piece in shipped_template("viewer.html.j2").generate(**given):
         yield piece.encode("utf-8", "replace")
 
 
 class _Chunks:
-    """Details of cases, compressed some at a time on another core: it takes as long as to make them.
+    """Chunks of cases' details, compressed in another thread, since compressing takes as long as building them.
 
     Attributes:
-        chunks: of how many cases each chunk is, and its place among the texts.
-        full: whether what came last would have made them larger than they may be; it and what follows is left out.
+        chunks: for each chunk, its number of cases and its index in the `TextStore`.
+        full: whether the size limit is exceeded; the chunk that exceeds it and all later ones are left out.
     """
 
-    def __init__(self, texts: KeptTexts, most: int, packer: Executor, *, canonical: bool) -> None:
+    def __init__(self, texts: TextStore, most: int, packer: Executor, *, canonical: bool) -> None:
         self.chunks: list[tuple[int, int]] = []
         self.full = False
         self._texts, self._left, self._packer, self._canonical = texts, most, packer, canonical
@@ -106,30 +106,30 @@ class _Chunks:
         self._packing: deque[tuple[int, Future[bytes]]] = deque()
 
     def add(self, detail: dict[str, Any]) -> None:
-        """Add those of the next case."""
+        """Add the details of the next case."""
         text = page_json(detail, self._canonical)
         if len(text) > LONGEST_TEXT:
-            text = page_json(shortened(detail), self._canonical)
+            text = page_json(shorten(detail), self._canonical)
         self._details.append(text)
         self._bytes += len(text)
         if len(self._details) == CHUNK_CASES or self._bytes >= _CHUNK_BYTES:
             self._pack()
             if len(self._packing) == _PACKED_AHEAD:
-                self._take()
+                self._store_chunk()
 
     def end(self) -> None:
-        """Compress what is left."""
+        """Compress the remaining details and wait for all chunks."""
         if self._details:
             self._pack()
         while self._packing:
-            self._take()
+            self._store_chunk()
 
     def _pack(self) -> None:
         packed = self._packer.submit(_gzip, b"[" + b",".join(self._details) + b"]")
         self._packing.append((len(self._details), packed))
         self._details, self._bytes = [], 0
 
-    def _take(self) -> None:
+    def _store_chunk(self) -> None:
         cases, packed = self._packing.popleft()
         chunk = packed.result()
         self._left -= 4 * ((len(chunk) + 2) // 3)
@@ -138,25 +138,27 @@ class _Chunks:
             self.chunks.append((cases, self._texts.add(chunk)))
 
 
-class _Packed(Struct, frozen=True):
-    """The rows of a page: what lists them, their details, and what is left out."""
+class _PackedRows(Struct, frozen=True):
+    """The rows of a page: columns, details in chunks, and a note about omitted details (None if none are omitted)."""
 
     columns: ColumnBuilder
-    texts: KeptTexts
+    texts: TextStore
     chunks: Sequence[tuple[int, int]]
     omitted: Mapping[str, Any] | None
 
 
-def _packed_rows(view: View, most: int) -> _Packed:
-    """Go through the rows once: making one takes longer than anything else."""
-    texts = KeptTexts()
+def _pack_rows(view: View, most: int) -> _PackedRows:
+    """Build columns and details in one pass over the rows, since building a row is the most expensive step."""
+    texts = TextStore()
     columns = ColumnBuilder(metric_columns(view.suites), view.links, texts, canonical=view.canonical)
     all_rows = 0
     with ThreadPoolExecutor(1) as packer:
         chunks = _Chunks(texts, most, packer, canonical=view.canonical)
-        for row in rows_of(view.suites):
+        for row in page_rows(view.suites):
             all_rows += 1
-            if view.chosen is not None and not view.chosen(row.asked.id, row.asked.name or row.asked.id):
+            if view.chosen is not None and not view.chosen(
+                row.latest_case.id, row.latest_case.name or row.latest_case.id
+            ):
                 continue
             columns.add(row)
             if not chunks.full:
@@ -166,20 +168,20 @@ def _packed_rows(view: View, most: int) -> _Packed:
     if chunks.full:
         omitted = {
             "cases": columns.rows - sum(cases for cases, _ in chunks.chunks),
-            "why": f"the details of all cases are more than the {most // 2**20} MB that a page should hold",
+            "why": f"the details of all cases exceed the {most // 2**20} MB that a page may have",
             "command": f"holodeck-action report {view.results} --format html --case ID -o case.html",
         }
     elif view.chosen is not None:
         omitted = {
             "cases": all_rows - columns.rows,
-            "why": "the page holds the cases that --case asks for",
+            "why": "the page holds the cases that --case selects",
             "command": f"holodeck-action report {view.results} --format html",
         }
-    return _Packed(columns, texts, chunks.chunks, omitted)
+    return _PackedRows(columns, texts, chunks.chunks, omitted)
 
 
 def page_policy(*, live: bool) -> str:
-    """Return the content security policy of the viewer's page; the script of a live one may ask its own server."""
+    """Return the content security policy of the viewer's page; a live page's script may also call its own server."""
     script, style = asset("viewer.js"), asset("viewer.css")
     parts = ["default-src 'none'", f"script-src '{_hash(script)}'", f"style-src '{_hash(style)}'", "img-src data:"]
     parts += ["connect-src 'self'"] if live else []
@@ -187,36 +189,40 @@ def page_policy(*, live: bool) -> str:
 
 
 def style_policy(style: str) -> str:
-    """Return the content security policy of a page with this style sheet and no script."""
+    """Return the content security policy of a page with this style sheet and without scripts."""
     return f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
 
 
-def _data(view: View, packed: _Packed, head: dict[str, Any]) -> Iterator[Any]:
-    """Yield the elements that hold the data, in pieces that end with a line each."""
+def _data_elements(view: View, packed: _PackedRows, head: dict[str, Any]) -> Iterator[Any]:
+    """Yield the HTML elements that contain the page's data, in pieces."""
     from markupsafe import Markup
 
     def element(attributes: str, pieces: Iterable[str]) -> Iterator[Any]:
-        # Base64, and JSON without `<`.
+        # Safe as markup: Base64, or JSON without `<`.
         for piece in chain([f"<script {attributes}>"], pieces, ["</script>\n"]):
             yield Markup(piece)  # noqa: S704
 
     of_data = 'type="application/octet-stream"'
-    yield from element(f'{of_data} id="index"', _base64(_compressed(packed.columns.pieces())))
+    yield from element(f'{of_data} id="index"', _base64(_compress(packed.columns.pieces())))
     first = 0
     for cases, chunk in packed.chunks:
         about = f'class="chunk" data-first="{first}" data-count="{cases}"'
         yield from element(f"{of_data} {about}", _base64([packed.texts.read(chunk)]))
         first += cases
-    text = _json(bare(head) if view.canonical else head).replace("<", "\\u003c").replace("##[", "\\u0023\\u0023[")
+    text = (
+        _json(without_volatile(head) if view.canonical else head)
+        .replace("<", "\\u003c")
+        .replace("##[", "\\u0023\\u0023[")
+    )
     yield from element('type="application/json" id="head"', [text])
 
 
 def _gzip(text: bytes) -> bytes:
-    return b"".join(_compressed([text]))
+    return b"".join(_compress([text]))
 
 
-def _compressed(texts: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield texts as gzip."""
+def _compress(texts: Iterable[bytes]) -> Iterator[bytes]:
+    """Compress texts as one gzip stream; yields it in pieces."""
     packer = zlib.compressobj(_LEVEL, wbits=31)
     for text in texts:
         yield packer.compress(text)
@@ -224,7 +230,7 @@ def _compressed(texts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _base64(pieces: Iterable[bytes]) -> Iterator[str]:
-    """Yield bytes as base64."""
+    """Encode pieces of bytes as one Base64 string; yields it in pieces."""
     left = b""
     for piece in pieces:
         left += piece
@@ -240,7 +246,7 @@ def _json(value: Any) -> str:
 
 @cache
 def asset(name: str) -> Any:
-    """Return a style sheet or script of ours, as markup."""
+    """Return a shipped style sheet or script as markup."""
     from markupsafe import Markup
 
     return Markup(read_file(template_folder() / name).text())  # noqa: S704 - ours

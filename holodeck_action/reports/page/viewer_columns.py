@@ -1,4 +1,4 @@
-"""The columns of the viewer's page, packed block by block while its rows are gone through."""
+"""Builds the columns of the viewer's page from its rows, block by block."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holodeck_action.decide.consumption import cost_of
+from holodeck_action.decide.consumption import turn_costs
 from holodeck_action.decide.summaries import case_means
 from holodeck_action.decide.verdict import Outcome
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.page.viewer_cases import tokens_of
 from holodeck_action.reports.page.viewer_index import Links, Row
-from holodeck_action.reports.phrases import place, run_alone
-from holodeck_action.text.kept_texts import KeptTexts
+from holodeck_action.reports.phrases import place, run_command
 from holodeck_action.text.plain import one_line
+from holodeck_action.text.text_store import TextStore
 
 SHOWN_CASES = 10
-"""Cases that are listed for readers without JavaScript."""
+"""Maximum number of cases to list for readers without JavaScript."""
 _BLOCK_ROWS = 500
 _LONGEST_TITLE = 300
 _LONGEST_REASON = 200
-_GONE = "the suite does not ask this case any more"
+_GONE = "the suite no longer has this case"
 _LETTERS: dict[Outcome, str] = {
     "failed": "f",
     "error": "e",
@@ -30,45 +30,47 @@ _LETTERS: dict[Outcome, str] = {
     "informational": "i",
     "skipped": "s",
 }
-"""By outcome of a metric."""
+"""Letter of each outcome of a metric."""
 _WORST_FIRST = "fepis-"
-"""The first one of these letters that a case has counts."""
+"""The letters by severity, worst first: a case gets the worst letter of its turns."""
 
 
 def page_json(value: Any, canonical: bool) -> bytes:
-    """Return data as JSON in one line, of a canonical page without what differs between runs and machines."""
-    return to_json(bare(value) if canonical else value)
+    """Return data as JSON on one line; with `canonical`, without data that differ between runs and machines."""
+    return to_json(without_volatile(value) if canonical else value)
 
 
-def bare(value: Any) -> Any:
-    """Return data of a page without what differs between runs and machines."""
+def without_volatile(value: Any) -> Any:
+    """Return page data without times and with rounded numbers, which differ between runs and machines."""
     if isinstance(value, float):
         return float(f"{value:.12g}")
     if isinstance(value, dict):
-        return {key: _timeless(item) if key.endswith("_ms") else bare(item) for key, item in value.items()}
-    return [bare(item) for item in value] if isinstance(value, list | tuple) else value
+        return {
+            key: _without_times(item) if key.endswith("_ms") else without_volatile(item) for key, item in value.items()
+        }
+    return [without_volatile(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _timeless(value: Any) -> Any:
+def _without_times(value: Any) -> Any:
     return [None] * len(value) if isinstance(value, list) else None
 
 
 class ColumnBuilder:
-    """Makes the columns of rows, one after the other, see `Index` in `data.ts`; blocks of them are kept as JSON.
+    """Builds the columns of rows, in the form of `Index` in `data.ts`, and stores blocks of them as JSON.
 
     Attributes:
-        rows: how many were added.
-        first: what readers without JavaScript see of the first `SHOWN_CASES` rows.
+        rows: number of rows added.
+        first: the first `SHOWN_CASES` rows, for readers without JavaScript.
     """
 
-    def __init__(self, metrics: Sequence[tuple[int, str]], links: Links, texts: KeptTexts, *, canonical: bool) -> None:
-        """Begin without rows.
+    def __init__(self, metrics: Sequence[tuple[int, str]], links: Links, texts: TextStore, *, canonical: bool) -> None:
+        """Start without rows.
 
         Args:
-            metrics: the metrics' columns: index of the suite, and name.
-            links: where links lead.
-            texts: keeps the blocks.
-            canonical: whether what differs between runs is left out.
+            metrics: for each metric's column, the index of its suite and its name.
+            links: URLs for links.
+            texts: stores the blocks.
+            canonical: whether to leave out times and other data that differ between runs.
         """
         self.rows = 0
         self.first: list[dict[str, object]] = []
@@ -78,33 +80,33 @@ class ColumnBuilder:
         self._blocks: list[int] = []
 
     def add(self, row: Row) -> None:
-        """Add a row behind the others."""
+        """Append a row."""
         if len(self._block["id"]) == _BLOCK_ROWS:
-            self._pack()
-        for name, value in {**self._asked(row), **self._found(row)}.items():
+            self._end_block()
+        for name, value in {**self._question_columns(row), **self._outcome_columns(row)}.items():
             self._block[name].append(value)
         self.rows += 1
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the JSON of all blocks, once all rows are added."""
-        self._pack()
+        """Yield the JSON list of all blocks in pieces; call it after all rows are added."""
+        self._end_block()
         before = b"["
         for block in self._blocks:
             yield before + self._texts.read(block)
             before = b","
         yield b"]"
 
-    def _pack(self) -> None:
-        """Keep the rows that are not yet, and begin another block."""
+    def _end_block(self) -> None:
+        """Store the current block and start the next one."""
         self._blocks.append(self._texts.add(page_json(self._block, self._canonical)))
         self._block = defaultdict(list)
 
-    def _found(self, row: Row) -> dict[str, object]:
-        """Return what came out."""
+    def _outcome_columns(self, row: Row) -> dict[str, object]:
+        """Return a row's values by column, for the columns about its outcome."""
         turns = [] if row.case is None else list(row.case.turns)
         took = None if row.case is None else value_or_none(row.case.took_ms)
         metrics = [] if row.verdict is None else [*row.verdict.metrics]
-        # What only quarantined cases have is no metric of the suite.
+        # A metric that only quarantined cases have is not a metric of the suite.
         means: list[float | None] = [None] * len(self._columns)
         for name, mean in case_means(metrics).items():
             if (at := self._columns.get((row.suite, name))) is not None:
@@ -118,14 +120,14 @@ class ColumnBuilder:
             "metric_outcomes": "".join(letters),
             "latency_ms": None if took is None else round(took, 1),
             "tokens": tokens_of(turns),
-            "cost_usd": cost_of(turns).whole,
+            "cost_usd": turn_costs(turns).whole,
             "trials": 0 if row.verdict is None else len(row.verdict.trials),
             "passed_trials": 0 if row.verdict is None else row.verdict.passes,
         }
 
-    def _asked(self, row: Row) -> dict[str, object]:
-        """Return what was asked, and its outcome."""
-        report, case, verdict = row.report, row.asked, row.verdict
+    def _question_columns(self, row: Row) -> dict[str, object]:
+        """Return a row's values by column, for the columns that identify and describe the case."""
+        report, case, verdict = row.report, row.latest_case, row.verdict
         provenance = report.provenance
         shown: dict[str, object] = {
             "title": one_line(case.name or case.id, _LONGEST_TITLE),
@@ -144,5 +146,5 @@ class ColumnBuilder:
             "change": row.change,
             "url": None if verdict is None else self._links.line(provenance.commit, provenance.folder, case.source),
             "tags": sorted({one_line(tag, _LONGEST_TITLE) for tag in case.tags}),
-            "command": "" if verdict is None else run_alone(report, case.id) or "",
+            "command": "" if verdict is None else run_command(report, case.id) or "",
         }

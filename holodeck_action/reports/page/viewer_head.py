@@ -1,4 +1,4 @@
-"""What the viewer's page says before any case: verdict, gates, metrics, what changed, and what earlier runs tell."""
+"""The head of the viewer's page: verdict, gates, metrics, changes, and the trend of earlier runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from holodeck_action.reports.comparison import (
     base_name,
     changed_text,
     consumed_lines,
-    outlook,
+    outlook_text,
     rate_text,
     state_text,
     unpaired_lines,
 )
 from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
-from holodeck_action.reports.history import CASES_SHOWN, flaky_text, remarks
+from holodeck_action.reports.history import CASES_SHOWN, flaky_text, history_remarks
 from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
 from holodeck_action.reports.phrases import (
     calls_text,
@@ -33,7 +33,7 @@ from holodeck_action.reports.phrases import (
     panel_text,
     price_text,
     suite_trials_text,
-    tally,
+    tally_text,
 )
 from holodeck_action.reports.report_views import Report
 
@@ -41,17 +41,17 @@ _VERSION = 1
 
 
 def metric_columns(suites: Sequence[ViewedSuite]) -> list[tuple[int, str]]:
-    """Return the metrics in the order of the page: index of the suite, and name."""
+    """Return (index of the suite, name) of each metric, in the order of the page."""
     return [(at, metric.name) for at, suite in enumerate(suites) for metric in suite.concluded.report.metrics]
 
 
-def head_of(suites: Sequence[ViewedSuite], exit_code: int, links: Links) -> dict[str, Any]:
-    """Return the head of a page of suites, see `Head` in `data.ts`; nothing is omitted, and it is not live.
+def page_head(suites: Sequence[ViewedSuite], exit_code: int, links: Links) -> dict[str, Any]:
+    """Return the head of a page, in the form of `Head` in `data.ts`, for a page that is complete and not live.
 
     Args:
-        suites: at least one.
-        exit_code: of all of them.
-        links: where links lead.
+        suites: the suites, at least one.
+        exit_code: exit code of all suites together.
+        links: URLs for links.
     """
     reports = [suite.concluded.report for suite in suites]
     columns = metric_columns(suites)
@@ -60,34 +60,34 @@ def head_of(suites: Sequence[ViewedSuite], exit_code: int, links: Links) -> dict
         "version": _VERSION,
         "title": ", ".join(report.suite for report in reports),
         "outcome": OUTCOMES.get(exit_code, "incomplete"),
-        "sentence": _sentence(reports),
+        "sentence": _verdict_sentence(reports),
         "exit_code": exit_code,
-        "suites": [_suite(report) for report in reports],
+        "suites": [_suite_head(report) for report in reports],
         "metrics": [
             {"suite": at, **to_plain(metric)} for at, report in enumerate(reports) for metric in report.metrics
         ],
-        "base": _base(compared) if compared else None,
-        "history": [past for at, report in enumerate(reports) for past in _past(at, report, columns)],
-        "run": _run(reports, links),
+        "base": _base_head(compared) if compared else None,
+        "history": [past for at, report in enumerate(reports) for past in _history_rows(at, report, columns)],
+        "run": _run_head(reports, links),
         "omitted": None,
         "live": None,
     }
 
 
-def _sentence(reports: Sequence[Report]) -> str:
+def _verdict_sentence(reports: Sequence[Report]) -> str:
     if len(reports) == 1:
-        return f"{tally(reports[0].outcome, reports[0].counts)}: {reports[0].reason}"
+        return f"{tally_text(reports[0].outcome, reports[0].counts)}: {reports[0].reason}"
     passed = sum(report.outcome == "passed" for report in reports)
     return f"{passed} of {len(reports)} suites passed"
 
 
-def _suite(report: Report) -> dict[str, Any]:
+def _suite_head(report: Report) -> dict[str, Any]:
     folder = report.provenance.folder or report.folder
     return {
         "name": report.suite,
         "folder": folder,
         "outcome": report.outcome,
-        "sentence": f"{tally(report.outcome, report.counts)}: {report.reason}",
+        "sentence": f"{tally_text(report.outcome, report.counts)}: {report.reason}",
         "target": report.target,
         "counts": to_plain(report.counts),
         "pass_rate": report.pass_rate,
@@ -99,19 +99,19 @@ def _suite(report: Report) -> dict[str, Any]:
 
 
 def _remarks(report: Report) -> Iterator[dict[str, Any]]:
-    """Yield what there is to know beside verdict, gates and metrics."""
+    """Yield the remarks on a suite, as groups of lines with a title."""
     found = report.comparison
     history = report.history
     told: dict[str, list[str]] = {
         "Not compared with a base": [report.base_missing] if found is None and report.base_missing else [],
-        "Asked for otherwise than on the base": exam_lines(found),
-        "Comparison": [] if found is None else list(_of_comparison(found)),
+        "Terms that differ from the base": exam_lines(found),
+        "Comparison": [] if found is None else list(_comparison_lines(found)),
         "Close to the threshold": [
             f"{metric.name}: {noise_text(metric)}" for metric in report.metrics if metric.within_noise
         ],
         "Panels of judges": [f"{panel.metric}: {panel_text(panel)}" for panel in report.panels],
         "Judge cards": [f"{card.metric}: {card_text(card)}" for card in report.cards],
-        "Trials": [] if report.trial_rates is None else list(_of_trials(report.trial_rates)),
+        "Trials": [] if report.trial_rates is None else list(_trial_lines(report.trial_rates)),
         "Metrics that do not apply": [
             f"{skipped.metric}, {skipped.count} times: {skipped.reason}" for skipped in report.skipped_metrics
         ],
@@ -120,7 +120,7 @@ def _remarks(report: Report) -> Iterator[dict[str, Any]]:
         ),
         "History": [] if history is None else [
             *(f"{case.id}: {flaky_text(case)}" for case in history.flaky[:CASES_SHOWN]),
-            *(f"{kind}: {sentence}" for kind, sentence in remarks(history)),
+            *(f"{kind}: {sentence}" for kind, sentence in history_remarks(history)),
         ],
     }  # fmt: skip
     for title, lines in told.items():
@@ -128,23 +128,23 @@ def _remarks(report: Report) -> Iterator[dict[str, Any]]:
             yield {"title": title, "lines": lines}
 
 
-def _of_trials(trials: SuiteTrials) -> Iterator[str]:
+def _trial_lines(trials: SuiteTrials) -> Iterator[str]:
     yield suite_trials_text(trials)
     for rate in trials.rates:
         yield f"k = {rate.k}: pass@k {ends_text(rate.pass_at_k)}, pass^k {ends_text(rate.pass_hat_k)}"
 
 
-def _of_comparison(comparison: Comparison) -> Iterator[str]:
+def _comparison_lines(comparison: Comparison) -> Iterator[str]:
     for what, before, now in consumed_lines(comparison.base_consumed, comparison.head_consumed):
         yield f"{what}: {before} → {now}"
     yield from unpaired_lines(comparison)
     yield from comparison.notices
-    if seen := outlook(comparison):
+    if seen := outlook_text(comparison):
         yield seen
 
 
-def _base(compared: Sequence[tuple[Report, Comparison]]) -> dict[str, Any]:
-    """Return what the suites are compared with: the first one's base names it."""
+def _base_head(compared: Sequence[tuple[Report, Comparison]]) -> dict[str, Any]:
+    """Return the page's data about the bases of the suites; name and commit are from the first comparison."""
     first = compared[0][1].base
     several = len(compared) > 1
     return {
@@ -152,20 +152,20 @@ def _base(compared: Sequence[tuple[Report, Comparison]]) -> dict[str, Any]:
         "sha": first.commit,
         "when": first.started_at or None,
         "sentence": "; ".join(
-            f"{report.suite}: {_changed(found)}" if several else _changed(found) for report, found in compared
+            f"{report.suite}: {_changed_text(found)}" if several else _changed_text(found) for report, found in compared
         ),
         "measures": [
-            measure for report, found in compared for measure in _measures(found, report.suite if several else "")
+            measure for report, found in compared for measure in _measure_rows(found, report.suite if several else "")
         ],
     }
 
 
-def _changed(comparison: Comparison) -> str:
+def _changed_text(comparison: Comparison) -> str:
     rate = "" if comparison.pass_rate is None else f"; {rate_text(comparison)}"
     return f"{changed_text(comparison)}{rate}"
 
 
-def _measures(comparison: Comparison, suite: str) -> Iterator[dict[str, Any]]:
+def _measure_rows(comparison: Comparison, suite: str) -> Iterator[dict[str, Any]]:
     for name, change in comparison.measures():
         yield {
             "name": f"{suite}: {name}" if suite else name,
@@ -177,7 +177,7 @@ def _measures(comparison: Comparison, suite: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def _past(suite: int, report: Report, columns: Sequence[tuple[int, str]]) -> Iterator[dict[str, Any]]:
+def _history_rows(suite: int, report: Report, columns: Sequence[tuple[int, str]]) -> Iterator[dict[str, Any]]:
     history = report.history
     if history is None:
         return
@@ -194,20 +194,20 @@ def _past(suite: int, report: Report, columns: Sequence[tuple[int, str]]) -> Ite
         }
 
 
-def _run(reports: Sequence[Report], links: Links) -> dict[str, Any]:
+def _run_head(reports: Sequence[Report], links: Links) -> dict[str, Any]:
     runs = [report.run for report in reports if report.run is not None]
     calls = [run.model_calls.calls for run in runs if run.model_calls is not None]
     spends = [report.spend for report in reports]
-    cost = _total(spend.cost_usd for spend in spends)
+    cost = _sum_known(spend.cost_usd for spend in spends)
     commit = next((report.provenance.commit for report in reports), None)
     known = links.repository is not None and commit is not None
     return {
         "started": min((run.started_at for run in runs), default=None),
-        "duration_ms": _total(run.duration_ms for run in runs),
+        "duration_ms": _sum_known(run.duration_ms for run in runs),
         "model_calls": sum(calls) if calls else None,
         "cost": None if cost is None else price_text(Total(cost, sum(spend.unpriced for spend in spends))),
-        "prompt_tokens": _count(spend.prompt_tokens for spend in spends),
-        "completion_tokens": _count(spend.completion_tokens for spend in spends),
+        "prompt_tokens": _count_known(spend.prompt_tokens for spend in spends),
+        "completion_tokens": _count_known(spend.completion_tokens for spend in spends),
         "tool_version": reports[0].provenance.tool_version,
         "commit": commit,
         "commit_url": f"{links.repository}/commit/{commit}" if known else None,
@@ -215,11 +215,11 @@ def _run(reports: Sequence[Report], links: Links) -> dict[str, Any]:
     }
 
 
-def _total(amounts: Iterable[float | None]) -> float | None:
+def _sum_known(amounts: Iterable[float | None]) -> float | None:
     known = [amount for amount in amounts if amount is not None]
     return math.fsum(known) if known else None
 
 
-def _count(amounts: Iterable[int | None]) -> int | None:
+def _count_known(amounts: Iterable[int | None]) -> int | None:
     known = [amount for amount in amounts if amount is not None]
     return sum(known) if known else None

@@ -1,4 +1,4 @@
-"""The rows of the viewer's page: which cases it lists, and in which order."""
+"""The rows of the viewer's page: one for each case, in the order of the page."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from holodeck_action.decide.survey import judge_cases
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.record.stored_cases import case_ids
-from holodeck_action.reports.comment.places import line_address
+from holodeck_action.reports.comment.places import line_url
 from holodeck_action.reports.comparison import step_text
 from holodeck_action.reports.conclusion import Conclusion
-from holodeck_action.reports.page.viewer_cases import detail_of
+from holodeck_action.reports.page.viewer_cases import case_detail
 from holodeck_action.reports.phrases import case_trials_text, repository_path
 from holodeck_action.reports.report_views import Report, positions_of, view_at
 from holodeck_action.suite.errors import SourceMark
 
 Change = Literal["regressed", "improved", "new", "gone", "changed", "same"]
-"""What became of a case since the base: `changed` asks or expects something else, `gone` is not asked any more."""
+"""Change of a case since the base: `changed` has other inputs or expectations, `gone` is no longer in the suite."""
 _KINDS: Mapping[CaseChangeKind, Change] = {"regressed": "regressed", "fixed": "improved"}
 _WHY: Mapping[str, Change | None] = {"added": "new", "changed": "changed", "not evaluated": None}
 
 
 class Links(Struct, frozen=True):
-    """Where the page's links lead: trusted addresses.
+    """Trusted URLs for links of the page.
 
     Attributes:
-        repository: such as `https://github.com/octo/shop`; None where it is not known.
-        run: the workflow's run; None outside of one.
+        repository: URL of the repository, such as `https://github.com/octo/shop`; None if it is unknown.
+        run: URL of the workflow run; None outside a workflow.
     """
 
     repository: str | None = None
     run: str | None = None
 
     def line(self, commit: str | None, folder: str | None, source: SourceMark) -> str | None:
-        """Return the address of a line as it is at a commit; None where it is not known."""
+        """Return the URL of a line at a commit; None if it cannot be determined."""
         if commit is None or self.repository is None:
             return None
         path = repository_path(folder, source)
-        return None if path is None else line_address(self.repository, commit, path, source.line)
+        return None if path is None else line_url(self.repository, commit, path, source.line)
 
 
 NO_LINKS = Links()
 
 
 class ViewedSuite(Struct, frozen=True):
-    """A suite of the page, and the record of what it is compared with (None: nothing)."""
+    """A suite of the page, and the record of its base; None if there is no base."""
 
     concluded: Conclusion
     base: Record | None = None
 
 
 class Row(Struct, frozen=True):
-    """A case of the page; `case` and `verdict` are None for one that only the base has.
+    """A case of the page; `case` and `verdict` are None if only the base has the case.
 
-    `position` is its place in the suite, behind the last one for a case of the base alone. `moved` says how it changed,
-    where it passes on one side and fails on the other. `trials` says how its trials did, where it has several.
+    `position` is its index in the suite; for a case that only the base has, the number of the suite's cases. `moved`
+    describes the change if the case passes on one side and fails on the other. `trials` describes repeated trials.
     """
 
     suite: int
@@ -74,15 +74,15 @@ class Row(Struct, frozen=True):
     trials: str | None = None
 
     @property
-    def asked(self) -> CaseRecord:
-        """The case as it was asked last."""
+    def latest_case(self) -> CaseRecord:
+        """The case in this run, or in the base if only the base has it."""
         case = self.base if self.case is None else self.case
         assert case is not None
         return case
 
     def detail(self) -> dict[str, Any]:
-        """Return everything about it."""
-        return detail_of(self.case, self.verdict, self.base, self.base_verdict, self._remarks())
+        """Return the details of the case in the form of `case_detail`."""
+        return case_detail(self.case, self.verdict, self.base, self.base_verdict, self._remarks())
 
     def _remarks(self) -> Iterator[str]:
         if self.trials is not None:
@@ -91,35 +91,35 @@ class Row(Struct, frozen=True):
             yield from (step_text(step, self.moved.turns, self.moved.trial) for step in self.moved.steps)
 
 
-def rows_of(suites: Sequence[ViewedSuite]) -> Iterator[Row]:
-    """Yield the rows, each made when it is asked for.
+def page_rows(suites: Sequence[ViewedSuite]) -> Iterator[Row]:
+    """Yield the rows of a page one by one.
 
-    What needs attention comes first, then the rest in the order of the suites, then what only the bases have.
+    Cases that need attention come first, then other cases in the order of the suites, then cases that only a base has.
     """
     rows = [_Rows(at, suite) for at, suite in enumerate(suites)]
     for each in rows:
-        yield from each.shown(positions_of(each.report.attention))
+        yield from each.report_rows(positions_of(each.report.attention))
     for each in rows:
         report = each.report
-        yield from each.shown(sorted([*positions_of(report.passing), *positions_of(report.informational)]))
+        yield from each.report_rows(sorted([*positions_of(report.passing), *positions_of(report.informational)]))
     for each in rows:
-        yield from each.gone()
+        yield from each.base_only_rows()
 
 
 class _Rows:
-    """The rows of a suite."""
+    """Creates the rows of a suite."""
 
     def __init__(self, at: int, suite: ViewedSuite) -> None:
         self.report = suite.concluded.report
         self._at, self._record, self._verdicts = at, suite.concluded.record, suite.concluded.verdict.cases
-        # Views are made of few cases: one costs as much as the rest of a row.
+        # Build views of few cases only: one costs as much as the rest of a row.
         self._view = view_at(self.report.attention, self.report.passing, self.report.informational)
         self._base = () if suite.base is None else suite.base.cases
         self._before = () if suite.base is None else judge_cases(suite.base)
-        # Places in the base by id; what is shown is taken out.
+        # Index in the base by id; cases that were yielded are removed.
         self._places = {case: at for at, case in enumerate(case_ids(self._base))}
         compared = self.report.comparison
-        # Where each change is found by its case's id: those of large runs are made when they are asked for.
+        # Sequence and index of each change by the case's id, since changes of large runs are built on demand.
         self._moved = {
             case: (changes, number)
             for changes in (() if compared is None else (compared.regressed, compared.fixed))
@@ -129,8 +129,8 @@ class _Rows:
             {} if compared is None else {one.id: _WHY[one.why] for one in compared.unpaired if one.why in _WHY}
         )
 
-    def shown(self, positions: Iterable[int]) -> Iterator[Row]:
-        """Yield the rows of cases of the report, by their places in the suite."""
+    def report_rows(self, positions: Iterable[int]) -> Iterator[Row]:
+        """Yield the rows of cases in the report, given by their positions in the suite."""
         for position in positions:
             case = self._record.cases[position]
             at, found = self._places.pop(case.id, None), self._moved.get(case.id)
@@ -151,11 +151,11 @@ class _Rows:
                 case_trials_text(self._view(position)) if case.repeat > 1 else None,
             )
 
-    def gone(self) -> Iterator[Row]:
-        """Yield the rows of cases that only the base has, once all others are shown."""
+    def base_only_rows(self) -> Iterator[Row]:
+        """Yield the rows of cases that only the base has; call it after `report_rows` has yielded all other cases."""
         if self.report.comparison is None or not self._places:
             return
-        # Cases that another shard runs are not shown, and are not gone.
+        # Cases that another shard runs are not listed, but they are not gone.
         own = set(case_ids(self._record.cases))
         report = self.report
         behind = len(report.attention) + len(report.passing) + len(report.informational)

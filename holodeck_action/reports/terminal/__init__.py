@@ -1,1 +1,1 @@
-"""What a person at a terminal sees while a run goes on and when it ends."""
+"""Terminal output during a run and at its end."""

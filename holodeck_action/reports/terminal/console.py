@@ -1,6 +1,6 @@
 """The report on standard output: verdict, gates, metrics, and every case that needs attention with its reason.
 
-A log gets plain text, a terminal the same in colours and tables.
+A log gets plain text; a terminal gets the same content with colours and tables.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TextIO
 
-from holodeck_action.decide.compare.comparison import gating
+from holodeck_action.decide.compare.comparison import count_gating
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.history import history_lines, runs_text
+from holodeck_action.reports.metric_rows import metric_rows, more_metrics
 from holodeck_action.reports.phrases import (
     VERDICTS,
     call_text,
@@ -29,7 +30,7 @@ from holodeck_action.reports.phrases import (
     threshold_text,
 )
 from holodeck_action.reports.report_views import CaseView, MetricView, Report, TurnView
-from holodeck_action.reports.terminal.drawing import console_on, wrapped
+from holodeck_action.reports.terminal.drawing import make_console, wrap_line
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import Terminal
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"}
 _FLAKY_NAMED = 20
 _CASES_SHOWN = 1000
-"""Cases that need attention and are shown: nobody reads more of them in a log."""
+"""Maximum number of cases that need attention to list in a log."""
 _COLOURS = {
     "passed": "green",
     "failed": "red",
@@ -54,21 +55,21 @@ _COLOURS = {
 
 
 def console_report(report: Report) -> Iterator[str]:
-    """Render a report as plain text, for logs."""
+    """Render a report as plain text for logs; yields lines."""
     return (f"{line}\n" for line in _lines(report))
 
 
-def show(report: Report, stream: TextIO, terminal: Terminal) -> None:
-    """Write a report to a stream, with what it can show; a log without colours gets it as `console_report`."""
+def print_report(report: Report, stream: TextIO, terminal: Terminal) -> None:
+    """Write a report to a stream: with colours and tables if the terminal has them, else as `console_report`."""
     if terminal.width is None and not terminal.colour:
         stream.writelines(console_report(report))
     else:
-        _draw(report, console_on(stream, terminal), terminal.width)
+        _draw(report, make_console(stream, terminal), terminal.width)
     stream.flush()
 
 
 def _head_lines(report: Report) -> Iterator[str]:
-    """Yield what is said before the cases: the suite, then its notices."""
+    """Yield the lines before the cases: the suite, then its notices."""
     file = one_line(f"{report.folder}/{report.file}" if report.folder else report.file)
     yield f"Suite {one_line(report.suite)} ({file}), target {one_line(report.target)}"
     yield from (f"warning: {said}" for said in first_sentences(report.comparison))
@@ -95,19 +96,20 @@ def _lines(report: Report) -> Iterator[str]:
         yield _informational_line(report)
     if report.metrics:
         yield ""
-        yield from _metrics(report.metrics)
-        yield from _below_metrics(report)
+        yield from _metric_lines([report.metrics[at] for at in metric_rows(report.metrics)])
+        yield from filter(None, [more_metrics(report.metrics)])
+        yield from _lines_below_metrics(report)
     yield from _history_lines(report)
     yield ""
     for gate in report.gates:
         yield gate_line(gate)
     yield ""
     yield from _calls_lines(report)
-    yield _conclusion(report)
+    yield _last_line(report)
 
 
-def _below_metrics(report: Report) -> Iterator[str]:
-    """Yield what is said below the table of metrics."""
+def _lines_below_metrics(report: Report) -> Iterator[str]:
+    """Yield the lines below the table of metrics."""
     for metric in report.metrics:
         if metric.within_noise:
             yield f"{one_line(metric.name, 60)}: {noise_text(metric)}"
@@ -122,7 +124,7 @@ def _below_metrics(report: Report) -> Iterator[str]:
 
 
 def _history_lines(report: Report) -> Iterator[str]:
-    """Yield what earlier runs and this one tell together."""
+    """Yield the lines about the trend of earlier runs and this one; none if there is no history."""
     if report.history is not None:
         yield ""
         yield f"history of {runs_text(len(report.history.runs))}, newest last"
@@ -130,41 +132,41 @@ def _history_lines(report: Report) -> Iterator[str]:
 
 
 def _panel_lines(report: Report) -> Iterator[str]:
-    """Yield a line on every panel of judges: how they agreed."""
+    """Yield a line for each panel of judges, about their agreement."""
     for panel in report.panels:
         yield f"{one_line(panel.metric, 60)}: {panel_text(panel)}"
 
 
 def _card_lines(report: Report) -> Iterator[str]:
-    """Yield a line on every judge card: what the judge was measured to be worth."""
+    """Yield a line for each judge card, about its measured agreement."""
     for card in report.cards:
         yield f"{one_line(card.metric, 60)}: {one_line(card_text(card), 1000)}"
 
 
 def _calls_lines(report: Report) -> Iterator[str]:
-    """Yield a line on the run's own model calls, where it made some."""
+    """Yield the line about the run's model calls, if there were any."""
     if report.run is not None and report.run.model_calls is not None:
         yield calls_text(report.run.model_calls, report.spend)
 
 
 def _omitted_line(report: Report) -> str:
     more = len(report.attention) - _CASES_SHOWN
-    return f"… and {more:,} more cases that need attention: `holodeck-action report --format csv` lists all"
+    return f"… and {more:,} more cases that need attention; `holodeck-action report --format csv` lists all"
 
 
 def _informational_line(report: Report) -> str:
-    """Return a line that names the cases in which nothing asserts, the first 20 of them."""
+    """Return a line with the first 20 cases without assertions."""
     titles = ", ".join(one_line(case.title, 60) for case in report.informational[:20])
-    return f"informational (nothing asserts): {titles}{' …' if len(report.informational) > 20 else ''}"
+    return f"informational (without an assertion): {titles}{' …' if len(report.informational) > 20 else ''}"
 
 
-def _conclusion(report: Report) -> str:
+def _last_line(report: Report) -> str:
     """Return the last line: the verdict, the counts and the reason."""
     return f"{VERDICTS[report.outcome]}: {counts_text(report.counts)}; {one_line(report.reason, 1000)}"
 
 
 def _case_lines(case: CaseView, folder: str) -> Iterator[str]:
-    """Yield the lines of a case that needs attention; the first names it."""
+    """Yield the lines of a case that needs attention; the first line names the case."""
     outcome = case.outcome if case.outcome != "quarantined" else f"quarantined ({case.judged})"
     yield f"{_CASE_SIGNS[case.outcome]} {one_line(case.title)}  [{outcome}]  {one_line(place(case.source, folder))}"
     if case.repeats:
@@ -173,10 +175,10 @@ def _case_lines(case: CaseView, folder: str) -> Iterator[str]:
     if not shown:
         yield f"    {one_line(case.reason, 1000)}"
     for turn in shown:
-        yield from _turn(turn, folder, numbered=len(case.turns) > 1)
+        yield from _turn_lines(turn, folder, numbered=len(case.turns) > 1)
 
 
-def _turn(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]:
+def _turn_lines(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]:
     if numbered:
         yield f"    turn {turn.index}  {one_line(place(turn.source, folder))}"
     for problem in turn.problems:
@@ -190,7 +192,7 @@ def _turn(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]:
         yield f"      tools:    {one_line('; '.join(call_text(call) for call in turn.tool_calls[:20]), 600)}"
 
 
-def _metrics(metrics: Sequence[MetricView]) -> Iterator[str]:
+def _metric_lines(metrics: Sequence[MetricView]) -> Iterator[str]:
     names = [one_line(metric.name, 60) for metric in metrics]
     width = max(len("metric"), *(len(name) for name in names))
     yield f"{'metric':<{width}}    mean  threshold   margin  passed  failed  error  skipped"
@@ -203,7 +205,7 @@ def _metrics(metrics: Sequence[MetricView]) -> Iterator[str]:
 
 
 def _metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
-    """Return a metric's mean, threshold, margin and number of passes as a reader wants them."""
+    """Return a metric's mean, threshold, margin and number of passes as strings."""
     mean = "–" if metric.mean is None else f"{metric.mean:.4f}"
     margin = "–" if metric.margin is None else f"{metric.margin:+.4f}"
     passed = "–" if metric.informational and not metric.passed + metric.failed else str(metric.passed)
@@ -211,11 +213,11 @@ def _metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
 
 
 def _draw(report: Report, console: Console, width: int | None) -> None:
-    """Draw a report on a terminal, or in a log that wants colours (`width` None: lines are not wrapped)."""
+    """Write a report to a terminal, or to a log with colours; if `width` is None, lines are not wrapped."""
     from rich.text import Text
 
     def say(text: str, style: str = "") -> None:
-        lines = text.split("\n") if width is None else [wrapped(line, width) for line in text.split("\n")]
+        lines = text.split("\n") if width is None else [wrap_line(line, width) for line in text.split("\n")]
         console.print(Text("\n".join(lines), style=style), soft_wrap=True)
 
     first, *notices = _head_lines(report)
@@ -224,7 +226,7 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
         say(notice, "dim")
     if report.comparison is not None:
         sentence, *lines = comparison_lines(report.comparison, report.folder)
-        worse = gating(report.comparison.regressed) > 0
+        worse = count_gating(report.comparison.regressed) > 0
         say(f"\n{sentence}", "bold red" if worse else "bold")
         say("\n".join(lines))
     elif report.base_missing is not None:
@@ -243,7 +245,7 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
         console.print(table)
         if left_out:
             say(f"not shown at this width: {', '.join(left_out)}", "dim")
-        for line in _below_metrics(report):
+        for line in _lines_below_metrics(report):
             say(line, "dim")
     for line in _history_lines(report):
         say(line, "dim")
@@ -253,24 +255,24 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
     say("")
     for line in _calls_lines(report):
         say(line, "dim")
-    say(_conclusion(report), f"bold {_COLOURS[report.outcome]}")
+    say(_last_line(report), f"bold {_COLOURS[report.outcome]}")
 
 
 _LEFT_OUT_FIRST = ("skipped", "margin", "error", "threshold")
-"""Columns that a narrow terminal does without, in this order."""
+"""Columns to leave out on a narrow terminal, the first one first."""
 _BETWEEN = 2
-"""Spaces before a column."""
+"""Number of spaces before a column."""
 
 
 def _metric_table(metrics: Sequence[MetricView], width: int) -> tuple[Table, list[str]]:
-    """Return the table of metrics for so many columns, and which columns of it are left out.
+    """Return the table of metrics for a terminal width, and the names of the columns left out.
 
-    Columns are left out until the longest word of the names fits: words stay whole.
+    Columns are left out until the longest word of a metric's name fits, since words are not broken.
     """
     from rich.table import Table
     from rich.text import Text
 
-    rows = [(one_line(metric.name, 60), metric, _cells(metric)) for metric in metrics]
+    rows = [(one_line(metric.name, 60), metric, _metric_cells(metric)) for metric in metrics]
     heads = list(rows[0][2])
     widths = {head: max(len(head), *(len(cells[head]) for _, _, cells in rows)) for head in heads}
     longest = max(len("metric"), *(len(word) for name, _, _ in rows for word in name.split()))
@@ -290,7 +292,7 @@ def _metric_table(metrics: Sequence[MetricView], width: int) -> tuple[Table, lis
     return table, left_out
 
 
-def _cells(metric: MetricView) -> dict[str, str]:
+def _metric_cells(metric: MetricView) -> dict[str, str]:
     mean, threshold, margin, passed = _metric_texts(metric)
     return {
         "mean": mean,

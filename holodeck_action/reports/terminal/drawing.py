@@ -1,4 +1,4 @@
-"""The console of rich as a stream can show it: nothing is read from the process."""
+"""Creates rich's console for a stream, without reading settings from the process."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LOG_WIDTH = 160
-"""Columns of a log that wants colours."""
+"""Width of a log with colours, in columns."""
 _HANGING = 2
 _LABEL = re.compile(r"\s+\w+:\s{2,}")
-"""What stands before a value below which the rest of it hangs."""
+"""Matches the label before a value; wrapped lines are indented to the value."""
 _KIND = re.compile("(?:error|note): ")
 
 
-def wrapped(line: str, width: int) -> str:
-    """Return a line as lines of at most so many columns: words stay whole, and lines hang below the first one."""
+def wrap_line(line: str, width: int) -> str:
+    """Wrap a line to a width without breaking words; continuation lines are indented."""
     if len(line) <= width:
         return line
     label = _LABEL.match(line) or _KIND.match(line)
@@ -29,9 +29,9 @@ def wrapped(line: str, width: int) -> str:
     return "\n".join(broken)
 
 
-def console_on(stream: TextIO, terminal: Terminal) -> Console:
-    """Return a console that writes to a stream what it can show."""
-    # rich takes 50 ms to import: only terminals pay.
+def make_console(stream: TextIO, terminal: Terminal) -> Console:
+    """Return a console that writes to a stream with the terminal's features."""
+    # rich takes 50 ms to import, so only import it for terminals.
     from rich.console import Console
 
     return Console(

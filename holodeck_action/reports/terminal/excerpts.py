@@ -1,4 +1,4 @@
-"""Problems with the lines of the files that they are about: a number, the line, and a caret below the place."""
+"""Shows problems with excerpts of their files: the line's number, its text, and a caret below the position."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from holodeck_action.reports.terminal.drawing import wrapped
+from holodeck_action.reports.terminal.drawing import wrap_line
 from holodeck_action.suite.configuration_errors import Excerpt, Located
-from holodeck_action.text.plain import one_line, visible
+from holodeck_action.text.plain import mark_hidden, one_line
 from holodeck_action.text.terminal import Terminal
 
 _LOG_WIDTH = 120
 _LONGEST_SENTENCE = 2000
 _SPAN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[\w.$*/@+-]+|.""")
-"""What a place is about: a quotation, a word or a sign."""
+"""Matches the text at a position: a quotation, a word or a single character."""
 _BOLD_RED, _DIM, _RED, _END = "\x1b[1;31m", "\x1b[2m", "\x1b[31m", "\x1b[0m"
 
 
 def error_lines(problems: Sequence[str | Located], terminal: Terminal) -> Iterator[str]:
-    """Yield what to print for problems; those at one place have its line in common.
+    """Yield the lines that show problems; problems at the same position share one excerpt.
 
     Args:
-        problems: in the order in which they are told.
-        terminal: what the stream can show.
+        problems: the problems, in the order of the output.
+        terminal: the features of the stream.
     """
-    for place, told in groupby(problems, key=_place):
+    for place, told in groupby(problems, key=_place_key):
         group = list(told)
         for problem in group:
             yield from sentence_lines(one_line(str(problem), _LONGEST_SENTENCE), terminal)
@@ -33,32 +33,32 @@ def error_lines(problems: Sequence[str | Located], terminal: Terminal) -> Iterat
             last = group[-1]
             assert isinstance(last, Located)
             if last.excerpt is not None:
-                yield from _excerpt(last.excerpt, last.mark.line, terminal)
+                yield from _excerpt_lines(last.excerpt, last.mark.line, terminal)
 
 
 def sentence_lines(sentence: str, terminal: Terminal) -> Iterator[str]:
-    """Yield the lines of an error: on a terminal words stay whole, and lines hang below the first one."""
+    """Yield the lines of an error; on a terminal, it is wrapped at words, and further lines are indented."""
     lines = [f"error: {sentence}"]
     if terminal.width is not None:
-        lines = wrapped(lines[0], terminal.width).split("\n")
+        lines = wrap_line(lines[0], terminal.width).split("\n")
     if terminal.colour:
         lines[0] = f"{_BOLD_RED}error:{_END}{lines[0].removeprefix('error:')}"
     yield from lines
 
 
-def _place(problem: str | Located) -> object:
+def _place_key(problem: str | Located) -> object:
     if isinstance(problem, str):
         return problem
     return problem.folder, problem.mark
 
 
-def _excerpt(excerpt: Excerpt, line: int, terminal: Terminal) -> Iterator[str]:
-    # A part of rich that imports nothing else of it.
+def _excerpt_lines(excerpt: Excerpt, line: int, terminal: Terminal) -> Iterator[str]:
+    # This module of rich imports no other part of it.
     from rich.cells import cell_len
 
     number = f"{line:>5}"
     room = max(20, (terminal.width or _LOG_WIDTH) - len(number) - 4)
-    before, rest = visible(excerpt.before), visible(excerpt.rest)
+    before, rest = mark_hidden(excerpt.before), mark_hidden(excerpt.rest)
     while before and cell_len(before) > room * 2 // 3:
         before = f"…{before[2 + len(before) // 8 :]}"
     whole = before + rest

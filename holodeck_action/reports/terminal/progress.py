@@ -1,4 +1,4 @@
-"""How far a run is, on standard error: bars on a terminal, and few whole lines in a log."""
+"""Shows the progress of a run on standard error: bars on a terminal, a few lines in a log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.record import CaseRecord
 from holodeck_action.reports.phrases import WORDS, duration_text, price_text
-from holodeck_action.reports.terminal.drawing import console_on, wrapped
+from holodeck_action.reports.terminal.drawing import make_console, wrap_line
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import Terminal
 
@@ -24,64 +24,64 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _QUIET = ("passed", "informational")
-"""Outcomes that nobody waits for."""
+"""Outcomes that are not reported as soon as a case is finished."""
 _PARTS = 10
-"""So many lines a log gets of a large suite."""
+"""Number of progress lines for a large suite in a log."""
 _LONGEST_SILENCE_S = 15.0
 _WIDE = 70
-"""Columns from which on a bar has room for rate and time."""
+"""Minimum width in columns of a terminal whose bars show rate and time."""
 
 Group = Callable[[str, str], str]
-"""Folds lines of a log, below a title."""
+"""Takes a title and lines of a log; returns text that shows the lines folded below the title."""
 
 
-class CasesShown(Protocol):
-    """Shows the cases of a run and, where there is one, of the run that it is compared with."""
+class CaseDisplay(Protocol):
+    """Shows the progress of the cases of a run and, if the base runs at the same time, of the base's cases."""
 
     def done(self, case: CaseRecord, *, beside: bool = False) -> None:
-        """Show that a case is done; with `beside` one of the other run."""
+        """Show a finished case; `beside` is true if it is from the base run."""
         ...
 
     def waiting(self) -> None:
-        """Show that the run goes on, every second."""
+        """Show that the run is still in progress; called every second."""
         ...
 
 
-class Following(Protocol):
-    """Shows how far a command is; what else is for the same stream goes to `stream`."""
+class ProgressDisplay(Protocol):
+    """Shows the progress of a command; other output to the same stream must be written to `stream`."""
 
     stream: TextIO
 
     def phase(self, what: str) -> AbstractContextManager[None]:
-        """Show what is being done while the context lasts."""
+        """Show the current activity while the context lasts."""
         ...
 
-    def cases(self, totals: Sequence[int], *, stop_when_decided: bool) -> AbstractContextManager[CasesShown]:
-        """Show cases while the context lasts.
+    def cases(self, totals: Sequence[int], *, stop_when_decided: bool) -> AbstractContextManager[CaseDisplay]:
+        """Show the progress of cases while the context lasts.
 
         Args:
-            totals: number of cases, then that of the run beside it, if there is one.
-            stop_when_decided: as the record has it.
+            totals: number of cases of the run and, if the base runs at the same time, of the base run.
+            stop_when_decided: whether the run stops repeating a case once it is decided.
         """
         ...
 
 
-def following(
+def progress_display(
     stream: TextIO, terminal: Terminal, group: Group | None, monotonic: Callable[[], float] = time.monotonic
-) -> Following:
-    """Return what shows on a stream how far a command is.
+) -> ProgressDisplay:
+    """Return the progress display of a stream.
 
     Args:
         stream: standard error.
-        terminal: what it can show.
-        group: folds lines; None where nothing does.
-        monotonic: a clock, in seconds.
+        terminal: the features of the stream.
+        group: folds lines; None if lines cannot be folded.
+        monotonic: a monotonic clock, in seconds.
     """
     return _Bars(stream, terminal, monotonic) if terminal.live else _Log(stream, group, monotonic)
 
 
 class _Tally:
-    """What is known of the cases that are done."""
+    """The totals of the finished cases."""
 
     def __init__(self, totals: Sequence[int], stop_when_decided: bool, monotonic: Callable[[], float]) -> None:
         self.total = sum(totals)
@@ -102,21 +102,22 @@ class _Tally:
 
     @property
     def counts(self) -> str:
-        """How many passed, and how many did not."""
-        return self._told(WORDS) or "nothing is done yet"
+        """The number of cases by outcome, in words."""
+        return self._counts_text(WORDS) or "no case is finished yet"
 
     @property
     def trouble(self) -> str:
-        """How many did not pass; empty for none."""
-        return self._told(outcome for outcome in WORDS if outcome not in _QUIET)
+        """The number of cases by outcome, except passing and informational ones; an empty string if there are no
+        others."""
+        return self._counts_text(outcome for outcome in WORDS if outcome not in _QUIET)
 
-    def _told(self, outcomes: Iterable[str]) -> str:
+    def _counts_text(self, outcomes: Iterable[str]) -> str:
         counted = ((outcome, self._outcomes[outcome]) for outcome in outcomes)
         return ", ".join(f"{number} {WORDS[outcome]}" for outcome, number in counted if number)
 
     @property
     def rate(self) -> str:
-        """How many cases a second, or a minute, are done."""
+        """The rate of finished cases per second or per minute; an empty string before the first case is finished."""
         passed = self._monotonic() - self._started
         if not self.done or passed <= 0:
             return ""
@@ -125,19 +126,19 @@ class _Tally:
 
     @property
     def spend(self) -> str:
-        """The list price so far, a lower bound if that of some answers is not known; empty if none is known."""
+        """The list price so far, a lower bound if some prices are unknown; an empty string if no price is known."""
         return "" if self._costs.known is None else price_text(self._costs.total)
 
 
-def _reason(verdict: CaseVerdict) -> str:
+def _reason_text(verdict: CaseVerdict) -> str:
     return one_line(verdict.reason, 300)
 
 
 class _Log:
-    """Whole lines: what does not pass at once, and how far the run is at each tenth and after 15 silent seconds.
+    """Writes lines to a log: failing cases at once, and the progress at each tenth and after 15 s of silence.
 
-    A suite of at most ten cases gets a line for each. Where lines can be folded, those of the other cases follow at the
-    end, folded.
+    A suite of at most ten cases gets a line for each case as soon as it is finished. In a larger suite, cases that did
+    not fail are listed at the end, folded, if the log can fold lines.
     """
 
     def __init__(self, stream: TextIO, group: Group | None, monotonic: Callable[[], float]) -> None:
@@ -149,7 +150,7 @@ class _Log:
         return nullcontext()
 
     @contextmanager
-    def cases(self, totals: Sequence[int], *, stop_when_decided: bool) -> Iterator[CasesShown]:
+    def cases(self, totals: Sequence[int], *, stop_when_decided: bool) -> Iterator[CaseDisplay]:
         shown = _LoggedCases(self.stream, _Tally(totals, stop_when_decided, self._monotonic), self._monotonic)
         try:
             yield shown
@@ -176,7 +177,7 @@ class _LoggedCases:
         line = f"[{tally.done}/{tally.total}] {base}{verdict.outcome:<13} {name}{took}\n"
         wrong = verdict.outcome not in _QUIET and not beside
         if wrong or tally.total <= _PARTS:
-            self._write(f"{line}    {_reason(verdict)}\n" if wrong else line)
+            self._write(f"{line}    {_reason_text(verdict)}\n" if wrong else line)
         else:
             self.others.append(line)
         part = tally.done * _PARTS // tally.total
@@ -199,10 +200,10 @@ class _LoggedCases:
 
 
 class _Bars:
-    """Bars that are written over; what does not pass, and all else that is told meanwhile, stands above them."""
+    """Shows progress bars; cases that did not pass and other output appear above them."""
 
     def __init__(self, stream: TextIO, terminal: Terminal, monotonic: Callable[[], float]) -> None:
-        self._console = console_on(stream, terminal)
+        self._console = make_console(stream, terminal)
         self._wide = (terminal.width or 0) >= _WIDE
         self._monotonic = monotonic
         self.stream = cast("TextIO", _Above(stream, self._console))
@@ -216,7 +217,7 @@ class _Bars:
             yield
 
     @contextmanager
-    def cases(self, totals: Sequence[int], *, stop_when_decided: bool) -> Iterator[CasesShown]:
+    def cases(self, totals: Sequence[int], *, stop_when_decided: bool) -> Iterator[CaseDisplay]:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = [TextColumn("{task.description}"), BarColumn(bar_width=20 if self._wide else 8), MofNCompleteColumn()]
@@ -229,7 +230,7 @@ class _Bars:
 
     @property
     def _options(self) -> dict[str, Any]:
-        # The streams of the process are not ours to redirect.
+        # rich must not redirect the streams of the process.
         return {"console": self._console, "transient": True, "redirect_stdout": False, "redirect_stderr": False}
 
 
@@ -247,7 +248,7 @@ class _CaseBars:
         if verdict.outcome not in _QUIET and not beside:
             name = one_line(case.name or case.id, 100)
             head = f"{WORDS[verdict.outcome]}: {name}"
-            text = Text(wrapped(f"{head}: {_reason(verdict)}", self._console.width))
+            text = Text(wrap_line(f"{head}: {_reason_text(verdict)}", self._console.width))
             text.stylize("red" if verdict.outcome == "failed" else "yellow", 0, len(head))
             self._console.print(text, soft_wrap=True)
         self._bar.advance(self._lanes[-1] if beside else self._lanes[0])
@@ -255,11 +256,11 @@ class _CaseBars:
         self._bar.update(self._lanes[0], said=", ".join(part for part in parts if part))
 
     def waiting(self) -> None:
-        """Do nothing: a bar moves by itself."""
+        """Do nothing: bars are updated by rich."""
 
 
 class _Above(io.TextIOBase):
-    """A stream whose lines stand above the bars of its terminal."""
+    """A stream whose lines appear above the progress bars."""
 
     def __init__(self, stream: TextIO, console: Console) -> None:
         self._stream, self._console = stream, console
@@ -276,7 +277,7 @@ class _Above(io.TextIOBase):
 
         *lines, self._begun = (self._begun + text).split("\n")
         for line in lines:
-            self._console.print(Text(wrapped(line, self._console.width)), soft_wrap=True)
+            self._console.print(Text(wrap_line(line, self._console.width)), soft_wrap=True)
         return len(text)
 
     def flush(self) -> None:

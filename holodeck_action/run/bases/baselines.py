@@ -1,4 +1,4 @@
-"""The results that each suite is compared with, found before anything runs."""
+"""Finds the stored results to compare each suite with, before anything runs."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.github.annotations import placed
-from holodeck_action.record.asker import asker_of
+from holodeck_action.github.annotations import locate_folder
 from holodeck_action.record.base_results import results_at, results_from
 from holodeck_action.record.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.record.result_files import BaseResults, results_place
 from holodeck_action.record.stored_cases import RecordError
+from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.run.loading import with_lines
-from holodeck_action.run.preflight import Prepared
+from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.seam import registry
 from holodeck_action.suite.checkout import head_commit
-from holodeck_action.suite.configuration_errors import ConfigurationError, Located, located, suite_problem
+from holodeck_action.suite.configuration_errors import ConfigurationError, Located, locate_problem, suite_problem
 from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.model.base_sources import MERGE_BASE, parse_source
-from holodeck_action.targets.factory import describe
+from holodeck_action.targets.factory import describe_target
 from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
@@ -34,126 +34,128 @@ _MOST_BYTES = 256 * 1024 * 1024
 
 
 class FoundBase(Struct, frozen=True):
-    """The results of a base, and what they are."""
+    """The results of a base, and its description for the record."""
 
     results: BaseResults
     run: BaseRun
 
 
 class MissingBase(Struct, frozen=True):
-    """Why there is no base and how to get one, in one sentence."""
+    """Stands in for a base that is missing: one sentence with the reason and the remedy."""
 
     reason: str
 
 
 Base = FoundBase | MissingBase | None
-"""What a suite is compared with; None where nothing is asked for."""
+"""The base of a suite; None if none is requested."""
 
 
-def find_bases(prepared: Sequence[Prepared], job: Job) -> tuple[Base, ...]:
-    """Find the stored results that each suite is compared with; None where there are to be none.
+def find_bases(prepared: Sequence[PreparedSuite], job: Job) -> tuple[Base, ...]:
+    """Return the stored results to compare each suite with, or None if no comparison is requested.
 
     Args:
         prepared: the suites.
-        job: GitHub, and what the event of the job is about.
+        job: the CI job, which gives access to GitHub and to the event.
 
     Raises:
-        ConfigurationError: a file that is named cannot be used.
+        ConfigurationError: a results file that the user names cannot be used.
     """
     problems: list[str | Located] = []
     found: list[Base] = []
     stores: dict[tuple[Api, str], ResultsSource] = {}
     for item in prepared:
         try:
-            found.append(_find(item, job, stores))
+            found.append(_find_base(item, job, stores))
         except RecordError as error:
-            problems.append(_problem(item, str(error)))
+            problems.append(_source_problem(item, str(error)))
     if problems:
         raise ConfigurationError(with_lines(problems, prepared))
     return tuple(found)
 
 
-def _problem(item: Prepared, message: str) -> str | Located:
-    """Say what is wrong at the line that names the source, or of the command line."""
+def _source_problem(item: PreparedSuite, message: str) -> str | Located:
+    """Return the problem with the line of the policy file that names the source, or else with `--baseline`."""
     suite, given = item.suite, item.base_files is not item.suite.checkout
     mark = None if given else suite.gate_marks.get("baseline.source")
     if mark is None:
         return suite_problem(suite, item.shown, None, "", f"--baseline: {message}")
-    return located(Problem(mark, "baseline.source", message), suite.folder, item.shown)
+    return locate_problem(Problem(mark, "baseline.source", message), suite.folder, item.shown)
 
 
-def _find(item: Prepared, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
+def _find_base(item: PreparedSuite, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
     source = item.settings.baseline.source
     if source is None or source == MERGE_BASE:
         return None
     kind, name = parse_source(source)
     if kind == "file":
-        return _from_file(item, name)
+        return _read_base_file(item, name)
     from holodeck_action.github.bases.stored_results import NoResultsError
     from holodeck_action.github.rest.objects import ApiError
 
     try:
-        return _from_github(item, job, stores)
+        return _find_on_github(item, job, stores)
     except NoResultsError as error:
         return MissingBase(str(error))
     except ApiError as error:
-        return MissingBase(error.needing("contents: read"))
+        return MissingBase(error.with_remedy("contents: read"))
 
 
-def _from_github(item: Prepared, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
-    """Return the results that an artifact or a branch has for the commit to compare with, or for one before it.
+def _find_on_github(item: PreparedSuite, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
+    """Return the results for the commit to compare with, or an earlier one, from an artifact or a branch.
 
     Raises:
-        NoResultsError: there are none.
-        ApiError: GitHub cannot be asked.
+        NoResultsError: there are no such results.
+        ApiError: a request to GitHub failed.
     """
     from holodeck_action.github.bases.artifacts import ArtifactResults
     from holodeck_action.github.bases.merge_base import NoCommit
 
     folder, source = item.suite.folder, item.settings.baseline.source or ""
     api = job.api(folder)
-    wanted = job.wanted(evaluated_commit(item), folder)
+    wanted = job.commit_to_compare(evaluated_commit(item), folder)
     if isinstance(wanted, NoCommit):
         return MissingBase(wanted.sentence)
     if (api, source) not in stores:
         kind, name = parse_source(source)
-        stores[api, source] = ArtifactResults(api, name, job.now) if kind == "artifact" else _on_branch(api, name, job)
-    found = stores[api, source].find(place_of(item), job.ancestry(api, wanted))
+        stores[api, source] = (
+            ArtifactResults(api, name, job.now) if kind == "artifact" else _branch_results(api, name, job)
+        )
+    found = stores[api, source].find(suite_key(item), job.ancestry(api, wanted))
     run = BaseRun(source, found.commit, wanted.commit, found.distance, found.notices, wanted.branch)
     return FoundBase(found.results, run)
 
 
-def _on_branch(api: Api, name: str, job: Job) -> ResultsSource:
+def _branch_results(api: Api, name: str, job: Job) -> ResultsSource:
     past = registry.past()
     if past is None:
-        raise RecordError(f"branch:{name} {registry.unknown()}")
+        raise RecordError(f"branch:{name} {registry.unknown_phrase()}")
     found: ResultsSource = registry.resolve(past.branch)(api, name, lambda: job.branch_entries(api, name), job.now)
     return found
 
 
-def evaluated_commit(item: Prepared) -> str | None:
-    """Return the commit that is evaluated, or that was when stored answers are judged again."""
+def evaluated_commit(item: PreparedSuite) -> str | None:
+    """Return the commit that is evaluated; if stored answers are graded, the commit in their record."""
     return head_commit(item.suite.folder) if item.stored is None else item.stored.record.provenance.commit
 
 
-def folder_of(item: Prepared) -> str | None:
-    """Return where a suite stands in its repository; None outside of one."""
-    return placed(item.suite.folder, item.environ).folder
+def folder_of(item: PreparedSuite) -> str | None:
+    """Return the path of a suite's folder in its repository; None if it is in no repository."""
+    return locate_folder(item.suite.folder, item.environ).folder
 
 
-def place_of(item: Prepared) -> SuitePlace:
-    """Return what tells a suite from the others of its repository."""
+def suite_key(item: PreparedSuite) -> SuitePlace:
+    """Return the key for looking up stored results of a suite."""
     from holodeck_action.github.bases.stored_results import SuitePlace
 
-    target = describe(item.target) if item.stored is None else item.stored.record.provenance.target
-    return SuitePlace(folder_of(item), item.suite.file, item.redactor.text(target), asker_of(item.environ))
+    target = describe_target(item.target) if item.stored is None else item.stored.record.provenance.target
+    return SuitePlace(folder_of(item), item.suite.file, item.redactor.text(target), workflow_job(item.environ))
 
 
-def _from_file(item: Prepared, name: str) -> FoundBase:
-    """Read a results file, or the one in a folder.
+def _read_base_file(item: PreparedSuite, name: str) -> FoundBase:
+    """Read a results file, or the one in a folder, as a base.
 
     Raises:
-        RecordError: it cannot be used.
+        RecordError: the file cannot be used.
     """
     files = item.base_files
     try:
@@ -168,8 +170,8 @@ def _from_file(item: Prepared, name: str) -> FoundBase:
     return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit))
 
 
-def compared(record: Record, item: Prepared, base: Base) -> tuple[Record, BaseResults | None]:
-    """Return the record of a suite with what it is compared with, and the results of its base; None for none."""
+def attach_base(record: Record, item: PreparedSuite, base: Base) -> tuple[Record, BaseResults | None]:
+    """Return a suite's record with the base's description, and the base's results or None if there are none."""
     if base is None:
         return record, None
     settings = item.settings.baseline

@@ -1,8 +1,8 @@
-"""The files of commits, written to temporary folders by the checkout's own Git.
+"""Writes the files of commits to temporary folders with Git.
 
-Git runs in a repository of its own that only borrows the objects of the checkout: no setting, hook or filter of the
-checkout or of its user applies, and nothing of the checkout changes. What it lacks of them comes from GitHub, so that
-the files are the same wherever their objects come from.
+Git runs in a separate repository that borrows the objects of the checkout: no setting, hook or filter of the checkout
+or of its user applies, and the checkout does not change. Missing objects are downloaded from GitHub; the files are the
+same in both cases.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _FETCH = "give actions/checkout `fetch-depth: 0`, and no `filter`"
 
 
 class TreeError(Exception):
-    """The files of a commit cannot be had; the message is one sentence with the way out."""
+    """The files of a commit cannot be written; the message is one sentence with the reason and a remedy."""
 
 
 class CommitTree(Struct, frozen=True):
-    """The files of a commit: their folder, links resolved, and what the reader should know, each one sentence."""
+    """A folder with the files of a commit (symbolic links in its path resolved), and notices of one sentence each."""
 
     folder: Path
     notices: tuple[str, ...]
 
 
 class CommitTrees:
-    """Writes the files of commits, each once; they are gone when the context ends."""
+    """Writes the files of each requested commit once, and removes them when the context ends."""
 
     def __init__(self, job: Job) -> None:
-        """Prepare; nothing is written.
+        """Create the object without writing anything yet.
 
         Args:
-            job: downloads what the checkout lacks.
+            job: the CI job, used to download Git objects that the checkout lacks.
         """
         self._job = job
         self._scope = ExitStack()
@@ -61,14 +61,14 @@ class CommitTrees:
         self._scope.close()
 
     def tree(self, root: Path, commit: str) -> CommitTree:
-        """Return the files of a commit.
+        """Return the folder with the files of a commit, which is written if necessary.
 
         Args:
             root: the checkout.
-            commit: its hash.
+            commit: hash of the commit.
 
         Raises:
-            TreeError: they cannot be had.
+            TreeError: the files cannot be written.
         """
         if (root, commit) not in self._found:
             try:
@@ -82,7 +82,7 @@ class CommitTrees:
 
     def _write(self, root: Path, commit: str) -> CommitTree:
         try:
-            # What code of the commit leaves there must not keep the run from ending.
+            # Files that the commit's code leaves there must not keep the run from ending.
             temporary = tempfile.TemporaryDirectory(prefix="holodeck-base-", ignore_cleanup_errors=True)
             outer = Path(os.path.realpath(self._scope.enter_context(temporary)))
             own = _Repository(outer, root, commit, self._job.environ)
@@ -96,9 +96,9 @@ class CommitTrees:
             raise TreeError(f"the files of commit {commit[:12]} cannot be written: {error.strerror}") from error
 
     def _fetch(self, root: Path, commit: str, own: _Repository) -> str:
-        """Return the tree of a commit, after what the checkout lacks of it was fetched."""
+        """Download a commit's objects that the checkout lacks; return the hash of the commit's tree."""
         try:
-            return fetch_objects(self._job.api(root), commit, own.known(), own.objects)
+            return fetch_objects(self._job.api(root), commit, own.known_objects(), own.objects)
         except (ApiError, ObjectsError) as error:
             raise TreeError(
                 f"the checkout does not have the files of commit {commit[:12]}, and they cannot be downloaded "
@@ -107,13 +107,13 @@ class CommitTrees:
 
 
 class _Repository:
-    """A repository in a folder, which borrows the objects of a checkout."""
+    """A temporary repository that borrows the objects of a checkout."""
 
     def __init__(self, outer: Path, root: Path, commit: str, environ: Mapping[str, str]) -> None:
-        """Make it.
+        """Create the repository.
 
         Raises:
-            TreeError: there is no Git that could.
+            TreeError: Git cannot be run.
         """
         self._outer, self._environ, self._git = outer, environ, outer / "git"
         kind = "sha256" if len(commit) == _SHA256 else "sha1"
@@ -127,20 +127,20 @@ class _Repository:
             place.mkdir(parents=True, exist_ok=True)
             write_new(place / "alternates", [os.fsencode(f"{root / borrowed}\n")], UNSYNCED_DISK)
 
-    def known(self) -> frozenset[str]:
-        """Return the names of all objects that are there."""
+    def known_objects(self) -> frozenset[str]:
+        """Return the hashes of all objects in the repository and the checkout."""
         options = ("--batch-all-objects", "--unordered", "--batch-check=%(objectname)")
-        return frozenset((self._ask(self._outer, "cat-file", *options) or "").split())
+        return frozenset((self._run_git(self._outer, "cat-file", *options) or "").split())
 
     def check_out(self, tree: str, name: str) -> Path | None:
-        """Write the files of a commit or a tree to a new folder of this name; None where objects are lacking."""
+        """Write the files of a commit or tree to a new folder and return it; None if objects are missing."""
         folder = self._outer / name
         folder.mkdir()
-        written = self._ask(folder, "read-tree", tree) is not None
-        written = written and self._ask(folder, "checkout-index", "--all", "--quiet") is not None
+        written = self._run_git(folder, "read-tree", tree) is not None
+        written = written and self._run_git(folder, "checkout-index", "--all", "--quiet") is not None
         return folder if written else None
 
-    def _ask(self, folder: Path, *arguments: str) -> str | None:
+    def _run_git(self, folder: Path, *arguments: str) -> str | None:
         own = {
             "GIT_DIR": str(self._git),
             "GIT_WORK_TREE": str(folder),
@@ -152,10 +152,10 @@ class _Repository:
 
 
 def _notices(tree: Path, commit: str) -> Iterator[str]:
-    """Remove links that lead out of the files of a commit, and yield what is not as it is in a checkout.
+    """Remove links out of a commit's folder, and yield notices of its differences from a normal checkout.
 
     Raises:
-        TreeError: something in it would be taken for data of Git.
+        TreeError: a file or folder is called `.git`.
     """
     pointers: list[str] = []
     for folder, folders, files in os.walk(tree):
@@ -169,8 +169,8 @@ def _notices(tree: Path, commit: str) -> Iterator[str]:
                 pointers.append(path.relative_to(tree).as_posix())
     if pointers:
         yield (
-            f"{len(pointers)} file(s) of commit {commit[:12]} are in Git LFS, such as {min(pointers)!r}: the base sees "
-            "their pointers"
+            f"{len(pointers)} file(s) of commit {commit[:12]} are in Git LFS, such as {min(pointers)!r}: the "
+            "base gets the pointers instead of the files"
         )
 
 

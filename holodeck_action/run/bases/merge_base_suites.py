@@ -1,4 +1,4 @@
-"""Suites as they were at the commit that they are compared with, which run beside what is checked out."""
+"""Base suites from the merge base, which run beside the checked-out suites."""
 
 from __future__ import annotations
 
@@ -12,58 +12,58 @@ from holodeck_action.github.bases.merge_base import NoCommit
 from holodeck_action.github.job import Job
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.record import BaseRun
-from holodeck_action.run.bases.base_suites import BaseSuite, beside
+from holodeck_action.run.bases.base_suites import BaseSuite, pair_suites
 from holodeck_action.run.bases.baselines import MissingBase, evaluated_commit, folder_of
 from holodeck_action.run.bases.commit_trees import CommitTree, CommitTrees, TreeError
-from holodeck_action.run.loading import Loaded, Surroundings, load_at, with_python
-from holodeck_action.run.preflight import Prepared, check_python_target, target_of
-from holodeck_action.run.settings import Flags
+from holodeck_action.run.loading import LoadedSuite, Surroundings, load_suite_at, with_python
+from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of
 from holodeck_action.suite.checkout import Checkout, repository_root
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.base_sources import MERGE_BASE
 from holodeck_action.suite.model.targets import AnyTarget, HttpTarget
-from holodeck_action.targets.factory import describe
+from holodeck_action.targets.factory import describe_target
 
 
 def suites_at_merge_base(
-    prepared: Sequence[Prepared], flags: Flags, around: Surroundings, job: Job, trees: CommitTrees
+    prepared: Sequence[PreparedSuite], flags: Flags, around: Surroundings, job: Job, trees: CommitTrees
 ) -> tuple[BaseSuite | MissingBase | None, ...]:
-    """Return what runs beside the suites that are compared with their merge base; None for the others.
+    """Return the base of each suite to compare with its merge base, and None for each other suite.
 
-    Whatever is wrong with it is the trouble of a base, which may be missing.
+    A base that cannot run gives a `MissingBase`, not an error.
 
     Args:
         prepared: the suites.
         flags: the command line.
         around: the outside world.
-        job: knows which commit it is.
-        trees: writes its files.
+        job: the CI job, used to find the merge base.
+        trees: writes the files of the commit.
     """
     return tuple(
-        _beside(item, flags, around, job, trees) if item.settings.baseline.source == MERGE_BASE else None
+        _prepare_base_suite(item, flags, around, job, trees) if item.settings.baseline.source == MERGE_BASE else None
         for item in prepared
     )
 
 
-def _beside(
-    item: Prepared, flags: Flags, around: Surroundings, job: Job, trees: CommitTrees
+def _prepare_base_suite(
+    item: PreparedSuite, flags: Flags, around: Surroundings, job: Job, trees: CommitTrees
 ) -> BaseSuite | MissingBase:
     folder, commit = item.suite.folder, evaluated_commit(item)
     if item.stored is not None:
-        return MissingBase("nothing runs beside answers that are graded again: compare them with a file")
-    wanted = job.wanted(commit, folder)
+        return MissingBase("stored answers that are graded again can only be compared with a file")
+    wanted = job.commit_to_compare(commit, folder)
     root = repository_root(folder)
     if isinstance(wanted, NoCommit):
         return MissingBase(wanted.sentence)
     if root is None:
-        return MissingBase("the suite is in no repository: run it in a checkout")
+        return MissingBase("the suite is not in a repository: run it in a checkout")
     short = wanted.commit[:12]
     if job.base.own and wanted.commit == commit:
-        return MissingBase(f"commit {short} is itself what it would be compared with")
+        return MissingBase(f"commit {short} would be compared with itself")
     try:
         tree = trees.tree(root, wanted.commit)
-        world = _at(tree.folder, root, item, around)
-        loaded = _loaded(item, tree.folder, root, world)
+        world = _surroundings_at(tree.folder, root, item, around)
+        loaded = _load_base(item, tree.folder, root, world)
         target, files = target_of(loaded.suite, flags, world)
         loaded = with_python(loaded, world, target)
         check_python_target(loaded, target)
@@ -84,15 +84,15 @@ def _beside(
         target_files=files,
         variant=f"base, commit {short}",
     )
-    notices = (*_notices(tree, target), *_of_itself(short, itself=wanted.commit == commit))
+    notices = (*_notices(tree, target), *_own_base_notice(short, itself=wanted.commit == commit))
     run = BaseRun(MERGE_BASE, wanted.commit, wanted.commit, 0, notices, wanted.branch)
-    return beside(item, changed, flags, run, folder_of(item), required=False)
+    return pair_suites(item, changed, flags, run, folder_of(item), required=False)
 
 
-def _at(tree: Path, root: Path, item: Prepared, around: Surroundings) -> Surroundings:
-    """Return the outside world as a suite sees it whose checkout is another folder.
+def _surroundings_at(tree: Path, root: Path, item: PreparedSuite, around: Surroundings) -> Surroundings:
+    """Return the surroundings of a suite in the folder of another commit.
 
-    Variables that a file which is not under version control gave to the checked-out suite are those of both.
+    It has the variables of the checked-out suite, including those of an env file outside of version control.
     """
     here = Path(os.path.realpath(around.cwd))
     inner = tree / here.relative_to(root) if here.is_relative_to(root) else tree
@@ -100,27 +100,28 @@ def _at(tree: Path, root: Path, item: Prepared, around: Surroundings) -> Surroun
     return replace(around, environ=item.environ, cwd=cwd, env_file=None, copy_of=(tree, root))
 
 
-def _loaded(item: Prepared, tree: Path, root: Path, world: Surroundings) -> Loaded:
-    """Load the suite that stands at the same place.
+def _load_base(item: PreparedSuite, tree: Path, root: Path, world: Surroundings) -> LoadedSuite:
+    """Load the suite at the same path in another commit.
 
     Raises:
-        FileNotFoundError: there is none.
-        ConfigurationError: it is not valid.
+        FileNotFoundError: the commit has no such file.
+        ConfigurationError: the suite is invalid.
     """
     place = item.suite.folder.relative_to(root) / item.suite.file
     path = tree / place
     if not path.is_file():
         raise FileNotFoundError(2, os.strerror(2), place.as_posix())
     allowed = (Path(os.path.realpath(folder)) for folder in world.allowed.paths)
-    return load_at(path, Checkout(path.parent, (tree, *allowed), world.cwd), world)
+    return load_suite_at(path, Checkout(path.parent, (tree, *allowed), world.cwd), world)
 
 
 def _notices(tree: CommitTree, target: AnyTarget) -> Iterator[str]:
     yield from tree.notices
     if isinstance(target, HttpTarget):
-        yield f"the same service answers for both commits, {describe(target)}: what differs is not due to the change"
+        service = describe_target(target)
+        yield f"the same service, {service}, answers for both commits, so differences are not due to the change"
 
 
-def _of_itself(short: str, *, itself: bool) -> Iterator[str]:
+def _own_base_notice(short: str, *, itself: bool) -> Iterator[str]:
     if itself:
-        yield f"commit {short} is its own merge base: only what is not committed differs"
+        yield f"commit {short} is its own merge base, so only uncommitted changes differ"

@@ -1,4 +1,4 @@
-"""Rows of cases that only a process with limits may read: Parquet files, and what functions of the checkout give."""
+"""Reads rows of cases in separate processes: from Parquet files, and from functions of the checkout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
-from holodeck_action.run.environments.environments import Installing, python_of
+from holodeck_action.run.environments.environments import PackageSetup, environment_python
 from holodeck_action.run.environments.packages import PackagesError
 from holodeck_action.seam.manifest import Table
 from holodeck_action.suite.cases.case_files import RowsError
@@ -25,34 +25,34 @@ from holodeck_action.workers.limited import limited_pool
 from holodeck_action.workers.pool import WorkerPool
 
 SECONDS = 60.0
-"""Longest time that it may take until all rows are there, the import of a function excluded."""
+"""Time limit in seconds for all rows, without the import of a function."""
 _BLOCK = 1 << 20
 
 
 class CaseRows:
-    """Reads rows for one suite; they pass through a temporary file, so that few are in memory at once."""
+    """Reads rows of cases for one suite through a temporary file, so that few rows are in memory at once."""
 
     def __init__(
-        self, checkout: Checkout, environ: Mapping[str, str], installing: Installing, seconds: float = SECONDS
+        self, checkout: Checkout, environ: Mapping[str, str], installing: PackageSetup, seconds: float = SECONDS
     ) -> None:
-        """Prepare.
+        """Create the reader.
 
         Args:
-            checkout: of the suite.
-            environ: the job's environment; functions see it without the job's tokens, Parquet files not at all.
-            installing: how the packages of functions come, with the permission to start them.
-            seconds: longest time that it may take.
+            checkout: the suite's checkout.
+            environ: the job's environment; functions get it without the job's tokens.
+            installing: how to install the packages that the functions need, with the permission to start code.
+            seconds: time limit for all rows.
         """
         self._checkout = checkout
         self._environ = environ
         self._installing = installing
         self._seconds = seconds
-        # Before the suite is read, no other secret is known.
+        # The suite is not read yet, so its other secrets are unknown.
         self._redact = Redactor(environment_secrets(environ)).text
 
     def table(self, kind: Table, file: BinaryIO) -> Iterator[bytes]:
         """Yield the rows of a file; see `RowSource.table`."""
-        if find_spec(kind.package) is None:
+        if kind.package and find_spec(kind.package) is None:
             raise RowsError(
                 f"{kind.suffix.removeprefix('.').capitalize()} needs the package {kind.package}, which is not "
                 f"installed; install it with: pip install 'holodeck-action[{kind.extra}]'"
@@ -61,13 +61,13 @@ class CaseRows:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder, f"cases{kind.suffix}")
             write_new(copy, iter(partial(file.read, _BLOCK), b""), UNSYNCED_DISK)
-            yield from self._rows(pool, kind.rows, {"path": str(copy)}, folder, named=False)
+            yield from self._read_rows(pool, kind.rows, {"path": str(copy)}, folder, named=False)
 
     def python(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
-        """Yield what a function gives; see `RowSource.python`."""
+        """Yield the rows of a function; see `RowSource.python`."""
         folder, cwd = self._checkout.folder, self._checkout.cwd
         try:
-            python = python_of(environment, self._checkout, self._environ, self._installing)
+            python = environment_python(environment, self._checkout, self._environ, self._installing)
         except PackagesError as error:
             raise RowsError(f"{reference}: its environment: {error}") from None
         interpreter = None if python is None else python.interpreter
@@ -81,24 +81,24 @@ class CaseRows:
             interpreter=interpreter,
         )
         with tempfile.TemporaryDirectory() as rows:
-            yield from self._rows(pool, reference, {}, rows)
+            yield from self._read_rows(pool, reference, {}, rows)
 
-    def _rows(
+    def _read_rows(
         self, pool: WorkerPool, reference: str, args: Mapping[str, Any], folder: str, *, named: bool = True
     ) -> Iterator[bytes]:
         path = Path(folder, "rows.jsonl")
         try:
-            asyncio.run(self._write(pool, reference, {"args": args, "rows": str(path)}))
+            asyncio.run(self._write_rows(pool, reference, {"args": args, "rows": str(path)}))
         except UserCodeError as error:
             message = error.message
             raise RowsError(message if named else message.removeprefix(f"{reference}: ")) from None
         try:
-            # Code of the suite has had the file in its hands.
+            # Code of the suite could have replaced the file by a link.
             with open_file(path, None, follow=False) as file:
                 yield from bounded_lines(file, MOST_YAML)
         except OSError as error:
             raise RowsError(f"{reference}: its rows cannot be read: {error.strerror}") from None
 
-    async def _write(self, pool: WorkerPool, reference: str, payload: Mapping[str, Any]) -> None:
+    async def _write_rows(self, pool: WorkerPool, reference: str, payload: Mapping[str, Any]) -> None:
         async with pool:
             await pool.call("rows", reference, payload, self._seconds, max_bytes=MOST_YAML)

@@ -1,4 +1,4 @@
-"""Packages installed by uv into an environment of their own, which later runs find again."""
+"""Installs packages with uv into separate environments, which later runs reuse."""
 
 from __future__ import annotations
 
@@ -27,45 +27,45 @@ from holodeck_action.workers.processes import KillableProcess
 from holodeck_action.workers.programs import program_outside
 
 LONGEST_S = 1800.0
-"""Seconds that an installation may take."""
+"""Time limit of an installation, in seconds."""
 _UNUSED_DAYS = 30
-"""Days after which an environment that no run has used is removed, when another one is installed."""
+"""Days after which an unused environment is removed, at the next installation."""
 _LAYOUT = 1
-"""Changed when environments of earlier versions are not to be used any more."""
+"""Version of the environments; a new number stops the use of older ones."""
 _DONE = "holodeck-action.json"
-"""Written last into an environment: one without it is not complete. Its time says when it was used last."""
+"""File that is written last into an environment and marks it as complete; its time is that of the last use."""
 _TAIL = 64 * 1024
 _UV = ("--quiet", "--no-progress", "--color", "never")
 _INSTALL = ("pip", "install", "--compile-bytecode")
 _BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
-"""Files of a local package by which uv, too, tells whether it has to be installed again."""
+"""Files of a local package by which uv decides whether to install it again."""
 
 
 class PackagesError(Exception):
-    """Packages that cannot be had; the message is one sentence, `words` is what uv says, which may hold secrets."""
+    """Packages cannot be installed: one sentence, and in `words` the output of uv, which may contain secrets."""
 
     def __init__(self, sentence: str, words: str = "") -> None:
         super().__init__(sentence)
         self.words = words
 
 
-class Base(Struct, frozen=True):
-    """The Python for which packages are installed: its path, and what tells it apart from others."""
+class BasePython(Struct, frozen=True):
+    """The Python for which packages are installed: its path, and a string that identifies its version and build."""
 
     interpreter: str
     identity: str
 
 
 class Recipe(Struct, frozen=True):
-    """What is installed.
+    """The packages to install.
 
     Attributes:
-        shown: it, as the reader wrote it.
-        folder: where uv starts, absolute: relative paths in requirements begin here.
-        arguments: of `uv pip install`; of `uv sync` where `locked`.
-        locked: whether a project is installed as its uv.lock says.
-        content: everything that decides what is installed, besides the interpreter.
-        in_place: whether packages are used where they stand, in `folder` or beside it.
+        shown: the packages as the user wrote them.
+        folder: absolute path of uv's working folder, from which relative paths in requirements start.
+        arguments: arguments of `uv pip install`, or of `uv sync` if `locked`.
+        locked: whether a project is installed from its uv.lock.
+        content: strings that, with the interpreter, determine what is installed, such as the texts of files.
+        in_place: whether local packages are used from their own folders.
     """
 
     shown: str
@@ -75,47 +75,47 @@ class Recipe(Struct, frozen=True):
     content: tuple[str, ...]
     in_place: bool = False
 
-    def digest(self, base: Base) -> str:
-        """Return what tells environments apart: sha256 hex over content, Python and machine."""
+    def digest(self, base: BasePython) -> str:
+        """Return the key of the environment that this recipe gives: hex SHA-256 over `content`, Python and machine."""
         machine = (platform.system(), platform.machine(), *platform.libc_ver())
         place = str(self.folder) if self.in_place else ""
         parts = [_LAYOUT, base.identity, *machine, self.locked, place, *self.arguments, *self.content]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def of_packages(packages: Sequence[str], folder: Path) -> Recipe:
-    """Return the recipe of a list of packages."""
+def packages_recipe(packages: Sequence[str], folder: Path) -> Recipe:
+    """Return the recipe for a list of packages."""
     return Recipe(", ".join(packages), folder, ("--", *packages), False, ())
 
 
-def of_requirements(name: str, files: Checkout) -> Recipe:
-    """Return the recipe of a requirements file, with the files that it includes.
+def requirements_recipe(name: str, files: Checkout) -> Recipe:
+    """Return the recipe for a requirements file and the files that it includes.
 
     Raises:
-        PackagesError: one of them cannot be read.
+        PackagesError: a file cannot be read.
     """
     content: list[str] = []
     folders: list[Path] = []
-    texts = _texts(name, files, content, folders)
+    texts = _read_texts(name, files, content, folders)
     path = Path(os.path.normpath(files.folder / name))
-    # As pip does: where one requirement has a hash, all need one.
+    # Like pip: if one requirement has a hash, all need one.
     hashes = ("--require-hashes",) if any("--hash" in text for text in texts) else ()
     return Recipe(name, path.parent, (*hashes, "-r", path.name), False, tuple(content), bool(folders))
 
 
-def of_project(name: str, files: Checkout) -> Recipe:
-    """Return the recipe of a project.
+def project_recipe(name: str, files: Checkout) -> Recipe:
+    """Return the recipe for a project with a pyproject.toml.
 
     Raises:
-        PackagesError: its pyproject.toml cannot be read.
+        PackagesError: the pyproject.toml cannot be read.
     """
-    text = _read(name, files)
+    text = _read_text(name, files)
     folder = Path(os.path.normpath(files.folder / name)).parent
-    lock = _lock_of(folder, files)
+    lock = _find_uv_lock(folder, files)
     content = [_hash(text)]
     if lock is not None:
-        locked = _read(lock, files)
-        content += [_hash(locked), *_of_local(folder / ".python-version")]
+        locked = _read_text(lock, files)
+        content += [_hash(locked), *_local_package_digests(folder / ".python-version")]
         in_place = re.search(r"source = \{ (editable|directory) =", locked) is not None
         return Recipe(name, folder, ("--locked", "--no-default-groups"), True, tuple(content), in_place)
     is_package = re.search(r"^\s*\[build-system\]", text, re.MULTILINE) is not None
@@ -123,8 +123,8 @@ def of_project(name: str, files: Checkout) -> Recipe:
     return Recipe(name, folder, arguments, False, tuple(content), is_package)
 
 
-def _lock_of(folder: Path, files: Checkout) -> Path | None:
-    """Return the uv.lock of a project: beside it, or that of the workspace that it is a member of."""
+def _find_uv_lock(folder: Path, files: Checkout) -> Path | None:
+    """Return the path of the uv.lock in a project's folder or in its workspace's; None if there is none."""
     for parent in (folder, *folder.parents):
         lock = parent / "uv.lock"
         if lock.is_file():
@@ -139,16 +139,16 @@ _LINKS = re.compile(r"(?:-f|--find-links)[\s=]*(\S.*)")
 _LOCAL = re.compile(r"(?:-e|--editable)[\s=]+(\S.*)|.*@\s*file://(/\S*).*|([^\s;\[@]*[/\\.][^\s;\[]*).*")
 
 
-def _texts(
+def _read_texts(
     name: str, files: Checkout, content: list[str], folders: list[Path], above: tuple[str, ...] = ()
 ) -> list[str]:
-    """Return the texts of a requirements file and of those it includes.
+    """Return the texts of a requirements file and of the files that it includes.
 
-    What decides what is installed is appended to `content`, folders of local packages to `folders`.
+    Appends texts and digests that determine the installation to `content`, and folders of local packages to `folders`.
     """
     if name in above:
         return []
-    text = _read(name, files)
+    text = _read_text(name, files)
     content.append(text)
     found = [text]
     folder = os.path.dirname(name)
@@ -156,32 +156,33 @@ def _texts(
         line = re.sub(r"(^|\s)#.*", "", line).strip()
         included, local = _INCLUDED.fullmatch(line), _LOCAL.fullmatch(line)
         if included is not None and "://" not in included[1]:
-            found += _texts(os.path.join(folder, included[1]), files, content, folders, (*above, name))
+            found += _read_texts(os.path.join(folder, included[1]), files, content, folders, (*above, name))
         elif (links := _LINKS.fullmatch(line)) is not None:
-            content += _listed(Path(os.path.normpath(files.folder / folder / links[1])))
+            content += _list_archives(Path(os.path.normpath(files.folder / folder / links[1])))
         elif local is not None and not line.startswith("--"):
             path = next(filter(None, local.groups()))
             place = Path(os.path.normpath(files.folder / folder / path.partition("[")[0]))
-            content += _of_local(place)
+            content += _local_package_digests(place)
             folders += [place] if place.is_dir() else []
     return found
 
 
-def _of_local(path: Path) -> Iterator[str]:
-    """Yield what decides whether a local package is installed again: an archive's content, or how a folder is built."""
+def _local_package_digests(path: Path) -> Iterator[str]:
+    """Yield the digest of a package archive, or of a package folder's build files: if one changes, it is
+    reinstalled."""
     paths = [path / name for name in _BUILD_FILES] if path.is_dir() else [path]
     for each in paths:
         with suppress(OSError):
             yield read_file(each, MOST_FILE).digest()
 
 
-def _listed(folder: Path) -> Iterator[str]:
-    """Yield what a folder of archives offers; nothing where it is none, such as a URL."""
+def _list_archives(folder: Path) -> Iterator[str]:
+    """Yield the name and size of each package archive in a folder; nothing if it is not a folder, such as a URL."""
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
         yield f"{entry.name} {entry.stat().st_size}"
 
 
-def _read(name: str | Path, files: Checkout) -> str:
+def _read_text(name: str | Path, files: Checkout) -> str:
     try:
         return files.read(name, MOST_TEXT).text()
     except FileNotFoundError:
@@ -197,62 +198,64 @@ def _hash(text: str) -> str:
 
 
 def environments_folder(environ: Mapping[str, str], home: Path | None) -> Path:
-    """Return where environments are kept: below the user's cache folder.
+    """Return the folder for all installed environments, in the user's cache folder.
 
     Raises:
-        PackagesError: there is none.
+        PackagesError: the user has no cache folder.
     """
     given = environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(given):
         return Path(given) / "holodeck-action" / "environments"
     if home is None or not home.is_absolute():
-        raise PackagesError("there is no folder to install packages in: set HOME, or XDG_CACHE_HOME to a folder")
+        raise PackagesError("no folder is known to install packages in: set HOME, or XDG_CACHE_HOME to a folder")
     cache = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
     return home.joinpath(*cache, "holodeck-action", "environments")
 
 
-def find(recipe: Recipe, base: Base, folder: Path) -> Path | None:
-    """Return the interpreter of an environment that is complete, and note its use; None where it is to be installed."""
+def find_environment(recipe: Recipe, base: BasePython, folder: Path) -> Path | None:
+    """Return the interpreter of an installed environment and update its time of use; None if it must be installed."""
     environment = folder / recipe.digest(base)[:32]
     try:
-        with _locked(_lock_file(environment), fcntl.LOCK_SH | fcntl.LOCK_NB):
-            return _used(environment)
+        with _hold_lock(_lock_file(environment), fcntl.LOCK_SH | fcntl.LOCK_NB):
+            return _mark_used(environment)
     except BlockingIOError:
-        # It is being installed or removed.
+        # Another process is installing or removing it.
         return None
     except OSError:
-        # The folder cannot be written, so that nothing is removed from it either.
-        return _complete(environment)
+        # The folder is not writable, so nothing is removed from it either.
+        return _complete_interpreter(environment)
 
 
-def _used(environment: Path) -> Path | None:
-    python = _complete(environment)
+def _mark_used(environment: Path) -> Path | None:
+    python = _complete_interpreter(environment)
     if python is not None:
         os.utime(environment / _DONE)
     return python
 
 
-def _complete(environment: Path) -> Path | None:
+def _complete_interpreter(environment: Path) -> Path | None:
     python = environment / "bin" / "python"
-    # The interpreter is a link, which may lead to one that is gone.
+    # The interpreter may be a dangling link.
     return python if (environment / _DONE).is_file() and python.exists() else None
 
 
-def install(recipe: Recipe, base: Base, folder: Path, environ: Mapping[str, str], code: CodeAllowed) -> Path:
-    """Make an environment, and return its interpreter; one that another process makes meanwhile is waited for.
+def install_environment(
+    recipe: Recipe, base: BasePython, folder: Path, environ: Mapping[str, str], code: CodeAllowed
+) -> Path:
+    """Install an environment, or wait until another process has installed it; return the path of its interpreter.
 
     Args:
-        recipe: what is installed.
-        base: for which Python; a locked project says itself which one it needs.
-        folder: where environments are kept.
-        environ: the job's environment; uv sees it without the job's tokens.
-        code: the permission: what a package is built with runs.
+        recipe: the packages to install.
+        base: the Python to install for; a locked project chooses its own.
+        folder: the folder of all environments.
+        environ: the job's environment; uv gets it without the job's tokens.
+        code: the permission to run code, such as build scripts of packages.
 
     Raises:
-        PackagesError: uv is missing, the folder cannot be written, or uv cannot install them.
+        PackagesError: uv is missing, the folder cannot be written, or uv cannot install the packages.
     """
     path, workspace = environ.get("PATH", os.defpath), environ.get("GITHUB_WORKSPACE")
-    # In a workflow that of the machine, before one that the project has as a dependency.
+    # In a workflow, prefer the machine's uv to one that the project installs.
     outside = program_outside("uv", path, Path(workspace)) if workspace else None
     uv = outside or shutil.which("uv", path=path)
     if uv is None:
@@ -263,11 +266,11 @@ def install(recipe: Recipe, base: Base, folder: Path, environ: Mapping[str, str]
     environment = folder / recipe.digest(base)[:32]
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _locked(_lock_file(environment), fcntl.LOCK_EX):
-            ready = _used(environment)
+        with _hold_lock(_lock_file(environment), fcntl.LOCK_EX):
+            ready = _mark_used(environment)
             if ready is None:
                 shutil.rmtree(environment, ignore_errors=True)
-                _fill(environment, recipe, base, uv, environ, code)
+                _build(environment, recipe, base, uv, environ, code)
                 done = json.dumps({"installed": recipe.shown}) + "\n"
                 write_atomically(environment / _DONE, [done.encode()], disk=UNSYNCED_DISK)
         _remove_unused(folder)
@@ -279,14 +282,14 @@ def install(recipe: Recipe, base: Base, folder: Path, environ: Mapping[str, str]
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove environments that were not used for long; one whose lock somebody else holds stays."""
+    """Remove environments that have been unused for long, except those that another process has locked."""
     limit = time.time() - _UNUSED_DAYS * 24 * 60 * 60
     for lock in folder.glob("*.lock"):
         environment = lock.with_suffix("")
         done = environment / _DONE
-        with suppress(OSError), _locked(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
+        with suppress(OSError), _hold_lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
             if (done if done.exists() else environment).stat().st_mtime < limit:
-                # First what makes it complete: nobody takes a part of it for the whole.
+                # First the file that marks it as complete, so that a rest is never used.
                 done.unlink(missing_ok=True)
                 shutil.rmtree(environment)
 
@@ -296,7 +299,7 @@ def _lock_file(environment: Path) -> Path:
 
 
 @contextmanager
-def _locked(path: Path, operation: int) -> Iterator[None]:
+def _hold_lock(path: Path, operation: int) -> Iterator[None]:
     handle = open_lock(path)
     try:
         fcntl.flock(handle, operation)
@@ -305,24 +308,24 @@ def _locked(path: Path, operation: int) -> Iterator[None]:
         os.close(handle)
 
 
-def _fill(
-    environment: Path, recipe: Recipe, base: Base, uv: str, environ: Mapping[str, str], code: CodeAllowed
+def _build(
+    environment: Path, recipe: Recipe, base: BasePython, uv: str, environ: Mapping[str, str], code: CodeAllowed
 ) -> None:
     seen = {name: value for name, value in job_environment(environ).items() if name != "VIRTUAL_ENV"}
     if recipe.locked:
         seen["UV_PROJECT_ENVIRONMENT"] = str(environment)
-        _run([uv, *_UV, "sync", "--compile-bytecode", *recipe.arguments], recipe, seen, code)
+        _run_uv([uv, *_UV, "sync", "--compile-bytecode", *recipe.arguments], recipe, seen, code)
         return
-    _run([uv, *_UV, "venv", "--no-project", "--python", base.interpreter, str(environment)], recipe, seen, code)
+    _run_uv([uv, *_UV, "venv", "--no-project", "--python", base.interpreter, str(environment)], recipe, seen, code)
     python = ("--python", str(environment / "bin" / "python"))
-    _run([uv, *_UV, *_INSTALL, *python, *recipe.arguments], recipe, seen, code)
+    _run_uv([uv, *_UV, *_INSTALL, *python, *recipe.arguments], recipe, seen, code)
 
 
-def _run(arguments: Sequence[str], recipe: Recipe, environ: Mapping[str, str], code: CodeAllowed) -> None:
-    """Run uv.
+def _run_uv(arguments: Sequence[str], recipe: Recipe, environ: Mapping[str, str], code: CodeAllowed) -> None:
+    """Run uv with the arguments in the recipe's folder.
 
     Raises:
-        PackagesError: with uv's own words.
+        PackagesError: uv failed; `words` is its output.
     """
     with tempfile.TemporaryFile() as said:
         out = said.fileno()

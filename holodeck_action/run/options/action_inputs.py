@@ -1,9 +1,9 @@
-"""Settings from outside: each is declared once, as an input of the Action and an option of the command line.
+"""The settings of a run and of publishing: each is declared once, as an input of the Action and an option.
 
 Inputs come as `INPUT_*` variables, which are read strictly (docs/action.md).
 
-The runner upper-cases an input's name, turns spaces to `_`, keeps hyphens, and sets inputs that were not given to the
-empty text (runner source, `Handler.cs`).
+The runner upper-cases an input's name, replaces spaces by `_`, keeps hyphens, and sets missing inputs to an empty
+string (runner source, `Handler.cs`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _SHOWN = 100
 
 
 class InputError(ConfigurationError):
-    """Inputs that cannot be used; `lines` name each input, its value and what is allowed."""
+    """Inputs have invalid values; `lines` name each such input, its value and the allowed values."""
 
 
 Group = Literal[
@@ -64,24 +64,24 @@ Group = Literal[
     "Output",
     "Other",
 ]
-"""Titles above options in the help of a command, in their order."""
+"""Titles of groups of options in the help of a command, in their order."""
 
 
 class Input(NamedTuple):
-    """One setting: an input of the Action and, where it has a help text, an option of the command line.
+    """One setting: an input of the Action and, if it has a help text, an option of the command line.
 
     Attributes:
-        name: as it is written under `with:`, and behind `--`.
-        kind: what values it takes.
-        help: of the option; empty where the command line has none.
-        key: of the policy file, whose value it replaces, such as `baseline.source`, or the section of a key that is
-            called like the setting; empty for none.
-        default: the text that stands for no text; empty for none.
-        called: the setting in the code; empty where it is called as it is written.
-        metavar: what stands for the value in the help; empty for the kind's own word.
-        short: one letter behind `-`.
-        secret: its value is shown nowhere.
-        group: title above the option.
+        name: name of the input under `with:`, and of the option after `--`.
+        kind: kind of the setting's values.
+        help: help text of the option; empty if the setting is an input only.
+        key: the policy file's key that the setting overrides, such as `baseline.source`, or only its section if the key
+            has the setting's name; empty if the setting overrides no key.
+        default: text that is used if the input is empty; empty if the setting has no default.
+        called: name of the setting in the code; empty if it equals `name`.
+        metavar: placeholder for the value in the help; empty to use the kind's placeholder.
+        short: letter of the short option; empty if there is no short option.
+        secret: whether the value must not be shown.
+        group: title of the group in the help that lists the option.
     """
 
     name: str
@@ -97,34 +97,34 @@ class Input(NamedTuple):
 
     @property
     def setting(self) -> str:
-        """What it is called in the code."""
+        """Name of the setting in the code."""
         return self.called or self.name.replace("-", "_")
 
     @property
-    def replaces(self) -> str:
-        """The key of the policy file, such as `gates.max_errors`; empty for none."""
+    def policy_key(self) -> str:
+        """Key that the setting overrides in the policy file, such as `gates.max_errors`; empty if it overrides none."""
         return self.key if "." in self.key or not self.key else f"{self.key}.{self.setting}"
 
     @property
     def variable(self) -> str:
-        """The environment variable that carries it."""
+        """Name of the environment variable that the runner sets to the input's value."""
         return f"INPUT_{self.name.replace(' ', '_').upper()}"
 
-    def given(self, environ: Mapping[str, str]) -> str:
-        """Return its text in the environment; empty if it is not given."""
+    def text_in(self, environ: Mapping[str, str]) -> str:
+        """Return the input's text in the environment; empty if the input is not set."""
         return environ.get(self.variable, "").strip()
 
 
 def read_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Read the inputs that are given: value by setting; what is empty or blank is not given.
+    """Return the values of inputs by setting name, without blank inputs.
 
     Raises:
-        InputError: values that are not allowed, all of them.
+        InputError: inputs have values that are not allowed.
     """
     given: dict[str, Any] = {}
     problems: list[str] = []
     for item in INPUTS:
-        text = item.given(environ)
+        text = item.text_in(environ)
         if not text:
             continue
         try:
@@ -137,54 +137,54 @@ def read_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
     return given
 
 
-def anchored(settings: Mapping[str, Any], start: Path) -> dict[str, Any]:
-    """Return settings whose paths begin in a folder, where relative."""
+def anchor_paths(settings: Mapping[str, Any], start: Path) -> dict[str, Any]:
+    """Return settings in which relative paths are resolved against the folder `start`."""
 
-    def of(value: Any) -> Any:
+    def anchor(value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(map(of, value))
+            return tuple(map(anchor, value))
         return GivenPath(value, start) if isinstance(value, Path) else value
 
-    return {setting: of(value) for setting, value in settings.items()}
+    return {setting: anchor(value) for setting, value in settings.items()}
 
 
 def output_dir_of(environ: Mapping[str, str], start: Path, *, default: bool = False) -> GivenPath | None:
-    """Return the output folder that is given, with or without its default, also where other inputs are of no use."""
-    item = _called("output_dir")
-    text = item.given(environ) or (item.default if default else "")
+    """Return the input `output-dir`, or its default if `default` is true, even if other inputs are invalid."""
+    item = _find_input("output_dir")
+    text = item.text_in(environ) or (item.default if default else "")
     return GivenPath(item.kind.read(text), start) if text else None
 
 
-def given_token(environ: Mapping[str, str]) -> str:
-    """Return the token to ask GitHub with: the input's, else the one of the environment; empty for none."""
-    return _called("github_token").given(environ) or environ.get("GITHUB_TOKEN", "").strip()
+def github_token(environ: Mapping[str, str]) -> str:
+    """Return the GitHub token from the input, or else from `GITHUB_TOKEN`; empty if there is no token."""
+    return _find_input("github_token").text_in(environ) or environ.get("GITHUB_TOKEN", "").strip()
 
 
 def accepts_forks(environ: Mapping[str, str]) -> bool:
-    """Tell whether the workflow's author takes the responsibility for code of forks (input `allow-unsafe-forks`)."""
-    item = _called("allow_unsafe_forks")
-    return read_inputs({item.variable: item.given(environ)}).get(item.setting, False) is True
+    """Return whether the workflow's author accepts the risk of running code of forks (input `allow-unsafe-forks`)."""
+    item = _find_input("allow_unsafe_forks")
+    return read_inputs({item.variable: item.text_in(environ)}).get(item.setting, False) is True
 
 
-def _called(setting: str) -> Input:
+def _find_input(setting: str) -> Input:
     return next(item for item in INPUTS if item.setting == setting)
 
 
 def policy_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what settings replace in the policy file: value by key, such as `gates.max_errors`."""
-    return {item.replaces: value for item in INPUTS if item.key and (value := given.get(item.setting)) is not None}
+    """Return the given values that override the policy file, by its key, such as `gates.max_errors`."""
+    return {item.policy_key: value for item in INPUTS if item.key and (value := given.get(item.setting)) is not None}
 
 
 def read_action_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Read the inputs of a step: as `read_inputs`, with the defaults of action.yml, and misspelt names refused.
+    """Return the values of a step's inputs by setting name, with the defaults of action.yml.
 
-    The runner only warns of an unknown name, and a gate that nobody reads would make the step green. A name that is
-    like no input's is left alone: the job may have variables of its own.
+    Misspelt names are refused: the runner only warns about them, and the step could pass without the intended gate.
+    Variables whose names are not similar to an input's are ignored, since the job may define its own.
 
     Raises:
-        InputError: misspelt names and values that are not allowed.
+        InputError: inputs have misspelt names or values that are not allowed.
     """
-    problems = (*_misspelt(environ), *_without_run(environ))
+    problems = (*_misspelt_inputs(environ), *_inputs_without_effect(environ))
     given = {name: value for name, value in environ.items() if value.strip()}
     try:
         settings = read_inputs({**{item.variable: item.default for item in INPUTS}, **given})
@@ -195,7 +195,7 @@ def read_action_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
     return settings
 
 
-def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
+def _misspelt_inputs(environ: Mapping[str, str]) -> Iterator[str]:
     from difflib import get_close_matches
 
     names = [item.name for item in INPUTS]
@@ -207,57 +207,60 @@ def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
             yield f"input {name}: there is no such input; did you mean {close[0]}?"
 
 
-def _without_run(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for every input that only a run has a use for, where nothing is to be run."""
+def _inputs_without_effect(environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield an error sentence for each set input that only a run uses, if the step runs nothing."""
     for instead, names in _INSTEAD_OF_RUN.items():
         if not environ.get(f"INPUT_{instead.upper()}", "").strip():
             continue
         for item in INPUTS:
-            if item.name not in names and item.given(environ) not in ("", item.default):
-                yield f"input {item.name}: does not go with {instead}, which runs nothing; leave one of them out"
+            if item.name not in names and item.text_in(environ) not in ("", item.default):
+                yield f"input {item.name}: cannot be combined with {instead}, which runs nothing; leave out one of them"
         return
 
 
 def _switch(name: str, help: str = "", *, on: bool = False) -> Input:
-    """Return an input that is true or false, and false unless it is `on`."""
+    """Return a boolean input, whose default is `on`."""
     return Input(name, FLAG, help, default="true" if on else "false")
 
 
-def _under(group: Group, *items: Input) -> tuple[Input, ...]:
-    """Return inputs whose options stand under a title."""
+def _in_group(group: Group, *items: Input) -> tuple[Input, ...]:
+    """Return the inputs with their `group` set."""
     return tuple(item._replace(group=group) for item in items)
 
 
 RUN_INPUTS: tuple[Input, ...] = (
     Input("suite", SUITES, default="agent.yaml", called="suites"),
-    *_under(
+    *_in_group(
         "Agent and limits",
         Input(
             "target",
             TARGET,
-            "What answers: recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model (the suite's own).",
+            "The target: recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model (the suite's own).",
         ),
-        Input("concurrency", AT_LEAST_ONE, "Number of conversations at the same time [default: 10].", "limits"),
+        Input("concurrency", AT_LEAST_ONE, "Maximum number of concurrent conversations [default: 10].", "limits"),
         Input(
             "turn-timeout",
             SECONDS,
-            "Seconds that the agent may take for a turn [default: 60].",
+            "Time limit for a turn of the agent, in seconds [default: 60].",
             "limits.turn_timeout_s",
         ),
         Input(
             "case-timeout",
             SECONDS,
-            "Seconds that the agent may take for a case [default: 600].",
+            "Time limit for a case of the agent, in seconds [default: 600].",
             "limits.case_timeout_s",
         ),
         Input(
-            "run-timeout", SECONDS, "Seconds that the whole run may take [default: no limit].", called="run_timeout_s"
+            "run-timeout",
+            SECONDS,
+            "Time limit for the run, in seconds [default: no limit].",
+            called="run_timeout_s",
         ),
         Input("max-response-bytes", AT_LEAST_ONE, "Size limit of one answer, in bytes [default: 1000000].", "limits"),
-        Input("max-cost-usd", DOLLARS, "US dollars that the model calls may cost [default: no limit]."),
-        Input("max-tokens", COUNT, "Tokens that the model calls may use [default: no limit]."),
+        Input("max-cost-usd", DOLLARS, "Maximum cost of the model calls, in US dollars [default: no limit]."),
+        Input("max-tokens", COUNT, "Maximum number of tokens that the model calls use [default: no limit]."),
     ),
-    *_under(
+    *_in_group(
         "Cases",
         Input("repeat", AT_LEAST_ONE, "Trials of each case."),
         Input("min-pass", AT_LEAST_ONE, "Trials of each case that must pass [default: all]."),
@@ -277,15 +280,15 @@ RUN_INPUTS: tuple[Input, ...] = (
         _switch("resume", "Continue an interrupted run from the journal in the output directory."),
         _switch("allow-empty", "Accept a suite without cases."),
     ),
-    *_under(
+    *_in_group(
         "Gates",
         Input("min-pass-rate", RATE, "Share of cases that must pass [default: 1.0].", "gates"),
         Input(
             "min-pass-rate-lower-bound", RATE, "Lowest accepted lower end of the pass rate's 95 % interval.", "gates"
         ),
-        Input("min-completeness", RATE, "Share of planned evaluations that must happen [default: 1.0].", "gates"),
-        Input("max-errors", COUNT, "Cases that may end in error.", "gates"),
-        Input("max-flaky", COUNT, "Cases that may have both passing and failing trials.", "gates"),
+        Input("min-completeness", RATE, "Share of planned evaluations that must be completed [default: 1.0].", "gates"),
+        Input("max-errors", COUNT, "Maximum number of cases that end in error.", "gates"),
+        Input("max-flaky", COUNT, "Maximum number of cases with both passing and failing trials.", "gates"),
         Input(
             "fail-on",
             one_of("violation", "never"),
@@ -293,18 +296,18 @@ RUN_INPUTS: tuple[Input, ...] = (
             default="violation",
         ),
     ),
-    *_under(
+    *_in_group(
         "Comparison and history",
         Input(
             "max-regressions",
             COUNT,
-            "Cases that may fail though they passed on the base [default: 0, where there is a base].",
+            "Maximum number of cases that fail but passed on the base [default: 0 if there is a base].",
             "gates",
         ),
         Input(
             "baseline",
             BASE,
-            "What results are compared with: file:PATH, artifact, branch:NAME, or merge-base.",
+            "The base that results are compared with: file:PATH, artifact, branch:NAME, or merge-base.",
             "baseline.source",
         ),
         Input(
@@ -316,7 +319,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         Input(
             "baseline-margin",
             MARGIN,
-            "The largest loss of pass rate or mean score that counts as none [default: 0.1].",
+            "The largest loss of pass rate or mean score that is tolerated [default: 0.1].",
             "baseline.margin",
         ),
         Input(
@@ -328,7 +331,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         Input(
             "on-inconclusive",
             REACTION,
-            "What happens when a loss above the margin can neither be shown nor ruled out [default: warn].",
+            "What happens when there are too few cases to rule out a loss above the margin [default: warn].",
             "baseline",
         ),
         Input(
@@ -347,20 +350,20 @@ RUN_INPUTS: tuple[Input, ...] = (
         Input(
             "history",
             HISTORY,
-            "Add the run to the history in this folder or branch:NAME, and show what its runs tell together.",
+            "Add the run to the history in this folder or branch:NAME, and report the trend of its runs.",
         ),
         Input("against", SUITE, "Also run this suite, and compare with it."),
-        Input("against-target", TARGET, "Also ask this target, and compare with its answers.", metavar="TARGET"),
+        Input("against-target", TARGET, "Also run this target, and compare with its answers.", metavar="TARGET"),
         Input(
             "against-model",
             TEXT,
-            "Also ask the suite's own model under this name, and compare with its answers.",
+            "Also run the suite's own model under this name, and compare with its answers.",
             metavar="NAME",
         ),
         Input(
             "against-prompt",
             FILE,
-            "Also ask the suite's own model with these instructions, and compare with its answers.",
+            "Also run the suite's own model with these instructions, and compare with its answers.",
             metavar="FILE",
         ),
         Input(
@@ -370,32 +373,32 @@ RUN_INPUTS: tuple[Input, ...] = (
             metavar="FILE",
         ),
     ),
-    *_under(
+    *_in_group(
         "Other",
         *(
             Input(option.name, kind_of(option), option.help, default="false" if option.flag else "")
             for option in registry.options("run")
         ),
     ),
-    *_under(
+    *_in_group(
         "Model calls",
-        Input("record", FOLDER, "Record every model call here.", metavar="DIR"),
-        Input("replay", FOLDER, "Answer model calls from here; no key is needed.", metavar="DIR"),
-        Input("cache", FOLDER, "Keep model answers between runs.", metavar="DIR"),
+        Input("record", FOLDER, "Record every model call in this folder.", metavar="DIR"),
+        Input("replay", FOLDER, "Answer model calls from recordings in this folder; no key is needed.", metavar="DIR"),
+        Input("cache", FOLDER, "Cache model answers in this folder between runs.", metavar="DIR"),
         _switch("dry-run", "Only print the planned calls and their price."),
     ),
-    *_under(
+    *_in_group(
         "Files and packages",
         Input("env-file", FILE, "Read variables from this file."),
         Input(
             "requirements",
             PACKAGES,
-            "Run code of suites with these packages: a requirements.txt, a pyproject.toml, a Python, or a package.",
+            "Packages for code of suites: requirements.txt, pyproject.toml, a Python interpreter, or a package.",
         ),
-        Input("allow-path", FOLDERS, "Let suites also read files below this folder.", called="allow_paths"),
+        Input("allow-path", FOLDERS, "Also let suites read files below this folder.", called="allow_paths"),
         _switch("allow-plain-http", "Allow keys to be sent to other machines over http://, unencrypted."),
     ),
-    *_under(
+    *_in_group(
         "Output",
         Input(
             "output-dir",
@@ -410,9 +413,9 @@ RUN_INPUTS: tuple[Input, ...] = (
         ),
     ),
 )
-"""What a run takes: each with a help text is an option of `run`."""
+"""Inputs of a run: each with a help text is an option of `run`."""
 
-PUBLISH_INPUTS: tuple[Input, ...] = _under(
+PUBLISH_INPUTS: tuple[Input, ...] = _in_group(
     "Publishing",
     _switch("summary", on=True),
     Input(
@@ -437,16 +440,16 @@ PUBLISH_INPUTS: tuple[Input, ...] = _under(
     Input("merge", FOLDERS),
     Input("github-token", TOKEN, secret=True),
 )
-"""What publishing takes: each with a help text is an option of `publish`."""
+"""Inputs of publishing: each with a help text is an option of `publish`."""
 
 INPUTS = (*RUN_INPUTS, *PUBLISH_INPUTS)
 """All settings that an input or an option gives, in the order of action.yml."""
 
 BOTH = ("template", "fail-on")
-"""Inputs of a run that `publish` takes, too."""
+"""Inputs of a run that `publish` also takes."""
 _SHOWING = {*BOTH, *(item.name for item in PUBLISH_INPUTS)} - {"allow-unsafe-forks"}
 _INSTEAD_OF_RUN = {
     "publish": _SHOWING - {"merge"},
     "merge": _SHOWING | {"output-dir", "html"} - {"publish"},
 }
-"""Inputs by which a step runs nothing, and those that go with them."""
+"""Inputs with which a step runs nothing, each with the inputs that can be combined with it."""

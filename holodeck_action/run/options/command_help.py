@@ -1,4 +1,4 @@
-"""Commands whose help goes to the caller, in groups, and which suggest the name that was meant."""
+"""Click commands that write grouped help to the caller's standard output, and suggest similar command names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MORE = {
     "Publishing": ("repository", "pull_request", "sha"),
     "Output": ("form", "format", "file", "help"),
 }
-"""Options that are no inputs."""
+"""Options that are not inputs, by group."""
 OTHERS = "Other"
 OPTION_GROUPS = {
     title: (*_MORE.get(title, ()), *(item.setting for item in INPUTS if item.help and item.group == title))
@@ -26,7 +26,7 @@ OPTION_GROUPS = {
     if title != OTHERS
 }
 _FEW = 12
-"""Options that need no groups."""
+"""Maximum number of options that are listed without groups."""
 
 
 def show_help(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -37,49 +37,49 @@ def show_help(context: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 class HelpfulCommand(click.Command):
-    """A command whose `--help` goes to the caller's standard output; click's own goes to that of the process."""
+    """A command whose `--help` goes to the caller's standard output instead of the process's."""
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
-        """Return the option; see `click.Command.get_help_option`."""
+        """Return the help option; see `click.Command.get_help_option`."""
         option = super().get_help_option(ctx)
         if option is not None:
             option.callback = show_help
         return option
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options; many of them in groups."""
+        """Write the options to the help, in groups if there are many."""
         records = [(parameter.name or "", parameter.get_help_record(ctx)) for parameter in self.get_params(ctx)]
         shown = [(name, record) for name, record in records if record is not None]
         if len(shown) <= _FEW:
             super().format_options(ctx, formatter)
             return
-        for title, names in grouped([name for name, _ in shown], OPTION_GROUPS):
+        for title, names in group_names([name for name, _ in shown], OPTION_GROUPS):
             with formatter.section(f"{title} options" if title == OTHERS else title):
                 formatter.write_dl([record for name, record in shown if name in names])
 
 
-class Door(HelpfulCommand, click.Group):
-    """The program, or a group of commands."""
+class CommandGroup(HelpfulCommand, click.Group):
+    """A group of commands, such as the program itself."""
 
     command_class = HelpfulCommand
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, then the commands."""
+        """Write the options, then the commands, to the help."""
         click.Group.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands in groups, each with the whole first sentence of its help."""
-        texts = self.texts(ctx)
-        groups = grouped(list(texts), self.groups())
+        texts = self.summaries(ctx)
+        groups = group_names(list(texts), self.groups())
         for title, names in groups:
             with formatter.section(title if len(groups) > 1 else "Commands"):
                 formatter.write_dl([(name, texts[name]) for name in names])
 
     def groups(self) -> dict[str, list[str]]:
-        """Return the names of commands by the title above them."""
+        """Return the names of commands by the title of their group in the help."""
         return {}
 
-    def texts(self, ctx: click.Context) -> dict[str, str]:
+    def summaries(self, ctx: click.Context) -> dict[str, str]:
         """Return the first sentence of each command's help."""
         return {
             name: command.get_short_help_str(limit=1000)
@@ -90,7 +90,7 @@ class Door(HelpfulCommand, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; an error names the one that was probably meant."""
+        """Find a command; an error suggests a similar name."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchOption:
@@ -104,16 +104,16 @@ class Door(HelpfulCommand, click.Group):
             raise
 
 
-def grouped(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
-    """Return the names by title, in the order of the groups; what no group has comes last."""
+def group_names(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
+    """Return the names by group, in the order of the groups; names without a group come last."""
     found = [(title, [name for name in members if name in names]) for title, members in groups.items()]
     known = {name for members in groups.values() for name in members}
     found.append((OTHERS, [name for name in names if name not in known]))
     return [(title, members) for title, members in found if members]
 
 
-def completed_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete the path of a file."""
+def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return a completion by which the shell completes the path of a file."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their exit codes mean. Imported first: nothing heavy stands here."""
+"""Options that several commands share, and the meaning of exit codes; imports no heavy modules, as it loads first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from holodeck_action import __version__
 from holodeck_action.run.options.action_inputs import BOTH, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, Input
-from holodeck_action.run.options.command_help import completed_files
+from holodeck_action.run.options.command_help import complete_file
 from holodeck_action.run.options.input_kinds import FILE, FLAG, FOLDER, FOLDERS, HISTORY, RESULTS, Kind
 from holodeck_action.text.given_paths import GivenPath
 
@@ -32,45 +32,45 @@ Exit codes:
 PUBLISH_EPILOG = f"{EPILOG}  5  passed, but --require-publish, and something could not be published\n"
 
 
-SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...", shell_complete=completed_files)
+SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...", shell_complete=complete_file)
 
 
 LAST_RESULTS = Path(".holodeck/last/results.json")
 """Where a run without an output folder keeps its results."""
 
 
-class Finite(click.FloatRange):
-    """A range that holds neither NaN, which passes every comparison of the base class, nor infinity."""
+class FiniteRange(click.FloatRange):
+    """A range of finite numbers: it also refuses NaN, which the base class accepts."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Return the number that a text is; see `click.ParamType.convert`."""
+        """Convert a string to a number; see `click.ParamType.convert`."""
         number: float = super().convert(value, param, ctx)
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
         return number
 
 
-class Written(click.ParamType):
-    """A text that has a form."""
+class KindText(click.ParamType):
+    """A string that a `Kind` can parse; it is passed on as a string."""
 
     def __init__(self, kind: Kind) -> None:
         self.name, self._kind = kind.word.lower(), kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the text; see `click.ParamType.convert`."""
+        """Check a string and return it; see `click.ParamType.convert`."""
         try:
             return str(self._kind.read(value))
         except ValueError:
             self.fail(f"{value!r} is not allowed (allowed: {self._kind.allowed}).", param, ctx)
 
 
-class Given(click.ParamType):
-    """A path, which starts where the caller is; click's own looks for it where the process is."""
+class PathType(click.ParamType):
+    """A path relative to the caller's folder (click's own type uses the folder of the process)."""
 
     name = "path"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> GivenPath:
-        """Return the path that a text is; see `click.ParamType.convert`."""
+        """Convert a string to a path; see `click.ParamType.convert`."""
         if isinstance(value, GivenPath):
             return value
         assert ctx is not None
@@ -81,19 +81,19 @@ class Given(click.ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Let the shell complete the path."""
-        return completed_files(ctx, param, incomplete)
+        return complete_file(ctx, param, incomplete)
 
 
-PATH = Given()
+PATH = PathType()
 
 
 class HistoryPlace(click.ParamType):
-    """A folder, or a branch of GitHub."""
+    """The location of a history: a folder, or `branch:NAME` on GitHub."""
 
     name = "dir"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> GivenPath | str:
-        """Return the folder, or the branch as it is written; see `click.ParamType.convert`."""
+        """Convert a string to a folder's path, or return `branch:NAME` unchanged; see `click.ParamType.convert`."""
         try:
             read = HISTORY.read(value)
         except ValueError:
@@ -121,17 +121,17 @@ VERSION = click.option(
 
 
 def type_of(kind: Kind) -> click.ParamType | None:
-    """Return what click makes of the values of a kind; None for any text."""
+    """Return the click type for a kind's values; None if any string is accepted."""
     if kind.choices:
         return click.Choice(kind.choices)
     if kind.span is not None:
         least, most, above, whole = kind.span
-        return click.IntRange(int(least)) if whole else Finite(least, most, min_open=above)
+        return click.IntRange(int(least)) if whole else FiniteRange(least, most, min_open=above)
     if kind is HISTORY:
         return HistoryPlace()
     if kind in (FOLDER, FOLDERS, FILE, RESULTS):
         return PATH
-    return Written(kind) if kind.word and not kind.many else None
+    return KindText(kind) if kind.word and not kind.many else None
 
 
 _SETTINGS = {item.name: item for item in INPUTS}
@@ -145,34 +145,34 @@ CHANGES = tuple(
     for item in INPUTS
     if item.group == "Comparison and history" and item.key and item.name not in ("baseline", "on-missing-baseline")
 )
-"""Gates on what changed since the base, and what they do."""
+"""Settings of the comparison with the base."""
 REACH = ("allow-path", "allow-plain-http")
-"""By which suites may do more than what lies in their checkout."""
+"""Options that give suites access beyond their checkout."""
 CALLS = ("env-file", "requirements", *REACH, "record", "replay", "cache", "dry-run")
-"""Of a command that asks models."""
+"""Options of commands that call models."""
 JUDGES_ONLY = {
-    "max-cost-usd": "US dollars that the judges may cost [default: no limit].",
-    "max-tokens": "Tokens that the judges may use [default: no limit].",
-    "cache": "Keep verdicts of judges between runs.",
+    "max-cost-usd": "Maximum cost of the judges, in US dollars [default: no limit].",
+    "max-tokens": "Maximum number of tokens that the judges use [default: no limit].",
+    "cache": "Cache verdicts of judges in this folder between runs.",
     "dry-run": "Only print the planned calls of judges.",
 }
-"""What options say where only judges are asked."""
+"""Help texts of options if only judges are called."""
 
 
 def settings(*names: str, helps: Mapping[str, str] = MappingProxyType({})) -> Callable[[Command], Command]:
-    """Return a decorator that adds options to a command, in the order of its help.
+    """Return a decorator that adds options to a command; the help lists them in this order.
 
     Args:
-        names: of `INPUTS`.
-        helps: what some of them say here, by name.
+        names: names of inputs in `INPUTS`.
+        helps: help texts that replace the usual ones, by name of the input.
     """
 
-    def added(command: Command) -> Command:
+    def add_options(command: Command) -> Command:
         for name in reversed(names):
             command = _option(_SETTINGS[name], helps.get(name))(command)
         return command
 
-    return added
+    return add_options
 
 
 def _option(item: Input, text: str | None) -> Callable[[Command], Command]:
@@ -180,12 +180,12 @@ def _option(item: Input, text: str | None) -> Callable[[Command], Command]:
     names = (f"-{item.short}", f"--{item.name}") if item.short else (f"--{item.name}",)
     more: dict[str, Any] = {"multiple": True} if kind.many else {}
     if kind is FLAG and item.default == "true":
-        # Nothing is said where neither side is given.
+        # None if neither side is given.
         names, more = (f"--{item.name}/--no-{item.name}",), {"default": None}
     elif kind is FLAG:
         more = {"is_flag": True}
     elif kind is RESULTS:
-        # Given without a value: the last run's.
+        # Without a value: the results of the last run.
         more = {"is_flag": False, "flag_value": str(LAST_RESULTS)}
     return click.option(
         *names,

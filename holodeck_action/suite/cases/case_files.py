@@ -1,4 +1,4 @@
-"""Where the cases of a suite are: in agent.yaml, in files of several formats, or in what a function gives."""
+"""The cases of a suite: from agent.yaml, from files of several formats, or from a function."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def _is_binary(data: bytes) -> bool:
 
 
 class RowsError(Exception):
-    """Rows cannot be had: one clause says why, and what to do."""
+    """Rows cannot be read; the message is one clause with the reason and what to do."""
 
 
 class RowSource(Protocol):
-    """Gives rows that only a process with limits may read: each as one line of JSON, an object."""
+    """Reads rows in a process with limits. Each row is one line of JSON, an object."""
 
     def table(self, kind: Table, file: BinaryIO) -> Iterator[bytes]:
         """Yield the rows of a file that an extension reads.
@@ -54,20 +54,20 @@ class RowSource(Protocol):
         """
 
     def python(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
-        """Yield what a function of the checkout, `module.path:function`, yields or returns, in its environment.
+        """Yield the rows of a function of the checkout, `module.path:function`, in its environment.
 
         Raises:
-            RowsError: it gives no rows.
+            RowsError: the function returns no rows.
         """
 
 
 def find_cases(sources: Sources, policy: Policy | None, rows: RowSource | None) -> None:
-    """Find the cases of a suite, and note what is wrong with their files.
+    """Find the cases of a suite, and add them and the problems of their files to `sources`.
 
     Args:
-        sources: the files that were read; takes the cases.
-        policy: says which field a column fills; None where it is not valid, and tables cannot be read.
-        rows: reads Parquet files and calls functions; None where neither is possible.
+        sources: the files that were read; receives the cases.
+        policy: maps columns to fields; None if it is invalid, so that tables cannot be read.
+        rows: reads Parquet files and calls functions; None if neither is available.
     """
     root = sources.agent.root
     if not isinstance(root, MarkedMap):
@@ -75,7 +75,7 @@ def find_cases(sources: Sources, policy: Policy | None, rows: RowSource | None) 
     written, file = root.get("test_cases"), root.get("test_cases_file")
     before = len(sources.problems)
     if file is None:
-        _take_cases(sources, sources.agent, written, ("test_cases",))
+        _add_cases(sources, sources.agent, written, ("test_cases",))
     else:
         _Finder(sources, policy, rows).find(written, file)
     for found in sources.case_files:
@@ -86,7 +86,7 @@ def find_cases(sources: Sources, policy: Policy | None, rows: RowSource | None) 
 
 
 def _check_columns(sources: Sources, columns: Mapping[str, str | None]) -> None:
-    """Refuse a mapping that has no effect: a misspelt column would leave a field empty."""
+    """Refuse a mapping without effect: a misspelt column would leave a field empty."""
     if not columns or sources.policy is None or not sources.case_files:
         return
     tables = [file.columns for file in sources.case_files if file.columns is not None]
@@ -97,7 +97,7 @@ def _check_columns(sources: Sources, columns: Mapping[str, str | None]) -> None:
     for name in columns if seen else ():
         if name not in seen:
             guess = did_you_mean(name, seen) or f" (there are: {', '.join(map(quoted, seen[:20]))})"
-            message = f"{quoted(name)} is no column of the cases{guess}"
+            message = f"{quoted(name)} is not a column of the cases{guess}"
             sources.problems.append(sources.policy.problem(("columns", name), message, key=True))
 
 
@@ -109,73 +109,80 @@ class _Finder:
         self._rows = rows
         root: MarkedMap = sources.agent.root
         self._mark = sources.agent.mark(*root.value_position("test_cases_file"))
-        self._hidden = root.substituted("test_cases_file")
+        self._hidden = root.is_substituted("test_cases_file")
 
-    def _refuse(self, message: str) -> None:
+    def _add_problem(self, message: str) -> None:
         self._sources.problems.append(Problem(self._mark, "test_cases_file", message))
 
     def find(self, written: Any, file: Any) -> None:
         sources = self._sources
         if written is not None:
-            self._refuse("stands beside test_cases: keep one of them")
-        elif not isinstance(file, str) or not file.strip() or sources.agent.root.unset("test_cases_file"):
-            # Text that is not a path is refused with the other fields.
+            self._add_problem("cannot be combined with test_cases: keep one of them")
+        elif not isinstance(file, str) or not file.strip() or sources.agent.root.is_unset("test_cases_file"):
+            # Text that is not a path is refused when the fields are validated.
             return
         elif file.startswith(_PYTHON):
-            self._take_python(file, file.removeprefix(_PYTHON).strip())
+            self._read_python(file, file.removeprefix(_PYTHON).strip())
         else:
-            for name in self._names(file):
-                self._take_file(name)
+            for name in self._matching_files(file):
+                self._read_file(name)
 
-    def _names(self, file: str) -> list[str]:
-        """Return the files that a path means: itself, or what it matches as a pattern, sorted."""
+    def _matching_files(self, file: str) -> list[str]:
+        """Return the file at a path, or the files that match it if it is a pattern, sorted."""
         folder = self._sources.folder
         if not _MAGIC.search(file) or os.path.lexists(folder / file):
             return [file]
-        shown = self._shown(file)
+        shown = self._display_name(file)
         fixed = Path(*(Path(file).parts[: next(i for i, part in enumerate(Path(file).parts) if _MAGIC.search(part))]))
         try:
             self._sources.checkout.place(fixed)
         except RefusedFileError as error:
-            self._refuse(f"{shown} {error.clause}")
+            self._add_problem(f"{shown} {error.clause}")
             return []
         found = sorted(name for name in glob.iglob(file, root_dir=folder, recursive=True) if (folder / name).is_file())
         if not found:
-            self._refuse(f"{shown} matches no file (allowed: a path or a pattern relative to agent.yaml)")
+            self._add_problem(f"{shown} matches no file (allowed: a path or a pattern relative to agent.yaml)")
         if len(found) > MOST_FILES:
-            self._refuse(f"{shown} matches {len(found):,} files, more than {MOST_FILES:,}")
+            self._add_problem(f"{shown} matches {len(found):,} files, more than {MOST_FILES:,}")
             return []
         return found
 
-    def _shown(self, file: str) -> str:
+    def _display_name(self, file: str) -> str:
         return "the file" if self._hidden else file
 
-    def _take_file(self, name: str) -> None:
+    def _read_file(self, name: str) -> None:
         sources = self._sources
         relative = Path(os.path.relpath(sources.folder / name, sources.folder)).as_posix()
         kind = Path(name).suffix.lower()
-        if kind in registry.tables():
-            self._take_rows(registry.tables()[kind], name, relative)
+        try:
+            table = None if kind in _TEXT else registry.find_table(kind)
+        except registry.ExtensionError as error:
+            self._add_problem(f"{self._display_name(name)}: {error}")
+            return
+        if table is not None:
+            self._read_rows(table, name, relative)
             return
         data, reason = read_content(sources.checkout, name)
         if data is None:
             way_out = " (allowed: a path relative to agent.yaml)" if reason == "does not exist" else ""
-            self._refuse(f"{self._shown(name)} {reason}{way_out}")
+            self._add_problem(f"{self._display_name(name)} {reason}{way_out}")
             return
         if kind not in _TEXT and data.parse(_is_binary):
-            self._refuse(f"{self._shown(name)}: a file of cases with the suffix {kind} {registry.unknown()}")
+            self._add_problem(
+                f"{self._display_name(name)}: a file of cases with the suffix {kind} {registry.unknown_phrase()}"
+            )
             return
         sources.parts.append(("cases", text_digest(data)))
         if kind in _DELIMITERS:
             delimiter = _DELIMITERS[kind]
             text = partial(data.parse, partial(table_text, file=relative), TableError)
-            self._take_table(relative, lambda columns: delimited_cases(text(), relative, delimiter, columns))
+            self._add_table(relative, lambda columns: delimited_cases(text(), relative, delimiter, columns))
         elif kind in (".jsonl", ".ndjson"):
-            self._take_table(relative, lambda columns: json_line_cases(data.parse(io.BytesIO), relative, columns))
+            self._add_table(relative, lambda columns: json_line_cases(data.parse(io.BytesIO), relative, columns))
         else:
-            self._take_document(read_yaml(data, file=relative, environ=sources.environ), of_json=kind == ".json")
+            self._read_document(read_yaml(data, file=relative, environ=sources.environ), of_json=kind == ".json")
 
-    def _take_document(self, document: Document, *, of_json: bool) -> None:
+    def _read_document(self, document: Document, *, of_json: bool) -> None:
         root = document.root
         path: tuple[str, ...] = ()
         if isinstance(root, MarkedMap) and "test_cases" in root:
@@ -186,53 +193,53 @@ class _Finder:
             return
         if of_json and self._columns and isinstance(root, MarkedList) and all(isinstance(r, MarkedMap) for r in root):
             file, cases = document.file, root
-            self._take_table(file, lambda columns: (columns.case(row, file) for row in cases), document)
+            self._add_table(file, lambda columns: (columns.case_from_row(row, file) for row in cases), document)
             return
-        _take_cases(self._sources, document, root, path)
+        _add_cases(self._sources, document, root, path)
 
-    def _take_rows(self, kind: Table, name: str, relative: str) -> None:
+    def _read_rows(self, kind: Table, name: str, relative: str) -> None:
         try:
             with self._sources.checkout.open(name, MOST_YAML) as file:
                 digest = hashlib.sha256(file.read()).digest()
                 file.seek(0)
                 self._sources.parts.append(("cases", digest))
-                rows = self._source().table(kind, file)
-                self._take_table(relative, lambda columns: row_cases(rows, relative, columns))
+                rows = self._require_rows().table(kind, file)
+                self._add_table(relative, lambda columns: row_cases(rows, relative, columns))
         except RowsError as error:
-            self._refuse(f"{self._shown(name)}: {error}")
+            self._add_problem(f"{self._display_name(name)}: {error}")
         except FileNotFoundError:
-            self._refuse(f"{self._shown(name)} does not exist (allowed: a path relative to agent.yaml)")
+            self._add_problem(f"{self._display_name(name)} does not exist (allowed: a path relative to agent.yaml)")
         except OSError as error:
             clause = error.clause if isinstance(error, RefusedFileError) else f"cannot be read: {error.strerror}"
-            self._refuse(f"{self._shown(name)} {clause}")
+            self._add_problem(f"{self._display_name(name)} {clause}")
 
-    def _take_python(self, file: str, reference: str) -> None:
+    def _read_python(self, file: str, reference: str) -> None:
         if not _REFERENCE.fullmatch(reference):
-            self._refuse("must be python:MODULE:FUNCTION, such as python:cases.orders:make")
+            self._add_problem("must be python:MODULE:FUNCTION, such as python:cases.orders:make")
             return
         digest = hashlib.sha256()
 
-        def hashed(lines: Iterator[bytes]) -> Iterator[bytes]:
+        def hash_lines(lines: Iterator[bytes]) -> Iterator[bytes]:
             for line in lines:
                 digest.update(line)
                 yield line
 
         try:
-            rows = hashed(self._source().python(reference, self._environment))
-            self._take_table(file, lambda columns: row_cases(rows, file, columns))
+            rows = hash_lines(self._require_rows().python(reference, self._environment))
+            self._add_table(file, lambda columns: row_cases(rows, file, columns))
         except RowsError as error:
-            self._refuse(str(error))
+            self._add_problem(str(error))
         self._sources.parts.append(("cases", digest.digest()))
 
-    def _source(self) -> RowSource:
+    def _require_rows(self) -> RowSource:
         if self._rows is None:
-            raise RowsError("cannot be read here, only by the program")
+            raise RowsError("can be read only by the program")
         return self._rows
 
-    def _take_table(
+    def _add_table(
         self, name: str, cases_of: Callable[[ColumnMap], Iterator[MarkedMap]], document: Document | None = None
     ) -> None:
-        """Take the cases of a table, which may already be a document."""
+        """Add the cases of a table; `document` is the table if it is already parsed."""
         if self._columns is None:
             return
         columns = ColumnMap(self._columns)
@@ -242,7 +249,7 @@ class _Finder:
         except TableError as error:
             columns.problems.append(error.problem)
         if columns.broken:
-            # What its rows lack would only repeat it.
+            # Problems of the rows would only repeat those of the columns.
             cases.clear()
         problems = (*(document.problems if document is not None else ()), *columns.problems)
         secrets = document.secrets if document is not None else frozenset[str]()
@@ -250,7 +257,7 @@ class _Finder:
         self._sources.case_files.append(CaseFile(table, cases, columns))
 
 
-def _take_cases(sources: Sources, document: Document, cases: Any, path: tuple[str, ...]) -> None:
+def _add_cases(sources: Sources, document: Document, cases: Any, path: tuple[str, ...]) -> None:
     if cases is None or isinstance(cases, MarkedList):
         sources.case_files.append(CaseFile(document, cases or []))
     else:

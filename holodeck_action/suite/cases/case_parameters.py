@@ -1,4 +1,4 @@
-"""One case over a table of values: `parameters` of the policy file, for `${{NAME}}` in the texts of a case."""
+"""Expansion of cases: `parameters` of the policy file give values for `${{NAME}}` in the texts of a case."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _PLACEHOLDER = re.compile(r"\$\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 
 
 def expand_cases(sources: Sources, policy: Policy) -> Policy:
-    """Put a case for each row of `parameters` in the place of the case that has them.
+    """Replace each case that has `parameters` by one case for each row of parameters.
 
     Args:
-        sources: the cases, which change; takes problems.
-        policy: its entries of `cases` have the parameters.
+        sources: has the cases, which are replaced; receives problems.
+        policy: has the parameters in its entries of `cases`.
 
     Returns:
-        The policy, in which such an entry stands for each of its cases, by their names.
+        The policy, in which an entry with parameters is replaced by one entry for each new case.
     """
     overlays: dict[str, CaseOverlay] = {}
     for key, overlay in policy.cases.items():
         if overlay.parameters is None:
             overlays[key] = overlay
             continue
-        names = _expanded(sources, key, overlay.parameters)
+        names = _expand_case(sources, key, overlay.parameters)
         overlays.update(dict.fromkeys(names, overlay))
         assert sources.policy is not None
         written = sources.policy.root["cases"]
@@ -38,40 +38,43 @@ def expand_cases(sources: Sources, policy: Policy) -> Policy:
     return policy.model_copy(update={"cases": overlays})
 
 
-def _expanded(sources: Sources, key: str, rows: list[dict[str, Any]]) -> list[str]:
-    """Expand one case; return the names of what comes of it."""
+def _expand_case(sources: Sources, key: str, rows: list[dict[str, Any]]) -> list[str]:
+    """Expand one case, and return the names of the new cases."""
 
-    def refuse(message: str, *place: str | int) -> list[str]:
+    def add_problem(message: str, *place: str | int) -> list[str]:
         assert sources.policy is not None
         path = ("cases", key, "parameters", *place)
         sources.problems.append(Problem(sources.policy.place(path), field_path(path), message))
         return []
 
-    found = list(_named(sources.case_files, key))
+    found = list(_find_by_name(sources.case_files, key))
     if len(found) != 1:
-        return refuse(f"{quoted(key)} is the name of {len(found)} cases (required: of one, which has the placeholders)")
+        return add_problem(
+            f"{quoted(key)} is the name of {len(found)} cases (required: the name of one case, which has the "
+            "placeholders)"
+        )
     [(file, index)] = found
     template = file.cases[index]
     wanted = set(_placeholders(template))
     if not wanted:
-        return refuse("the texts of the case have no placeholder, such as ${{order}}")
+        return add_problem("the texts of the case have no placeholder, such as ${{order}}")
     made: dict[str, Any] = {}
     for number, row in enumerate(rows):
         for name in sorted(wanted ^ row.keys()):
-            reason = "has no value for the placeholder" if name in wanted else "has a value that no text asks for:"
-            return refuse(f"the row {reason} {quoted(name)}", number)
-        values = {name: _text(value) for name, value in row.items()}
-        case = _filled(template, values)
+            reason = "has no value for the placeholder" if name in wanted else "has a value for an unused placeholder:"
+            return add_problem(f"the row {reason} {quoted(name)}", number)
+        values = {name: _parameter_text(value) for name, value in row.items()}
+        case = _fill_placeholders(template, values)
         if case["name"] == key:
             case["name"] = f"{key} [{', '.join(' '.join(value.split()) for value in values.values())}]"
         if case["name"] in made:
-            return refuse(f"two rows give the name {quoted(case['name'])}: let their values differ", number)
+            return add_problem(f"two rows give the name {quoted(case['name'])}: use different values", number)
         made[case["name"]] = case
     file.cases = [*file.cases[:index], *made.values(), *file.cases[index + 1 :]]
     return list(made)
 
 
-def _named(files: list[CaseFile], name: str) -> Iterator[tuple[CaseFile, int]]:
+def _find_by_name(files: list[CaseFile], name: str) -> Iterator[tuple[CaseFile, int]]:
     for file in files:
         for index, raw in enumerate(file.cases):
             if isinstance(raw, MarkedMap) and raw.get("name") == name:
@@ -86,20 +89,20 @@ def _placeholders(value: Any) -> Iterator[str]:
             yield from _placeholders(item)
 
 
-def _filled(value: Any, values: Mapping[str, str]) -> Any:
-    """Return data with values for its placeholders, where it stands."""
+def _fill_placeholders(value: Any, values: Mapping[str, str]) -> Any:
+    """Return data with its placeholders replaced by values; positions are kept."""
     made: Any
     if isinstance(value, str):
         return _PLACEHOLDER.sub(lambda found: values[found[1]], value)
     if isinstance(value, MarkedMap):
-        made = MarkedMap((key, _filled(item, values)) for key, item in value.items())
+        made = MarkedMap((key, _fill_placeholders(item, values)) for key, item in value.items())
     elif isinstance(value, MarkedList):
-        made = MarkedList(_filled(item, values) for item in value)
+        made = MarkedList(_fill_placeholders(item, values) for item in value)
     else:
         return value
     made.line, made.column, made.marks = value.line, value.column, value.marks
     return made
 
 
-def _text(value: str | bool | float) -> str:
+def _parameter_text(value: str | bool | float) -> str:
     return value if isinstance(value, str) else str(value).lower()

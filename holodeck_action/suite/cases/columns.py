@@ -1,4 +1,4 @@
-"""Which field of a case each column of a table fills, as the policy file's `columns` has it."""
+"""The mapping of a table's columns to fields of a case, from the policy file's `columns`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holodeck_action.suite.cases.expect import EXPECT
 from holodeck_action.suite.errors import Problem, SourceMark, field_path, quoted
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.model.cases import CaseEntry
 from holodeck_action.suite.yaml.document import PACKED, MarkedMap
+from holodeck_action.suite.yaml.reading import CHECKS_OF_TEXT
 
 FieldPath = tuple[str, ...]
-"""A field of a case: its name, then the keys inside of it."""
+"""A field of a case: its name, followed by the keys inside it."""
 
 _FIELDS = tuple(CaseEntry.model_fields)
-AS_WRITTEN = ("name", "input", "ground_truth")
-"""Fields whose values are text, however they look."""
+AS_WRITTEN = frozenset(
+    [("name",), ("input",), ("ground_truth",), *((EXPECT, name) for name in CHECKS_OF_TEXT)],
+)
+"""Fields whose values are always text."""
 
 
 _FIELD = re.compile(r"test_cases\[\d+\]\.([\w.]+)")
@@ -31,13 +35,13 @@ class ColumnMap:
     """The columns of one file.
 
     Attributes:
-        problems: what is wrong with them, and with rows.
-        seen: those that the file has.
-        broken: whether one of them cannot be used.
+        problems: problems of the columns and rows.
+        seen: columns that the file has.
+        broken: whether a column cannot be used.
     """
 
     def __init__(self, given: Mapping[str, str | None]) -> None:
-        """Take the mapping: field by column, nested keys joined by dots; None leaves a column out."""
+        """Set the field of each column; nested keys are joined by dots, and a column whose field is None is ignored."""
         self.problems: list[Problem] = []
         self.seen: set[str] = set()
         self.broken = False
@@ -46,14 +50,14 @@ class ColumnMap:
         self._names: dict[FieldPath, str] = {}
         self._nested = {name[:at] for name in given for at, char in enumerate(name) if char == "."}
 
-    def place(self, column: str, mark: SourceMark) -> FieldPath | None:
-        """Return the field that a column fills; None where it fills none, with a problem unless that is asked for."""
+    def field_of(self, column: str, mark: SourceMark) -> FieldPath | None:
+        """Return the field that a column fills; None if the column is ignored or, with a problem added, unusable."""
         if column not in self._places:
             self.seen.add(column)
-            self._places[column] = self._find(column, mark)
+            self._places[column] = self._assign_field(column, mark)
         return self._places[column]
 
-    def _find(self, column: str, mark: SourceMark) -> FieldPath | None:
+    def _assign_field(self, column: str, mark: SourceMark) -> FieldPath | None:
         field = self._given.get(column, column)
         if field is None:
             return None
@@ -61,58 +65,58 @@ class ColumnMap:
         if path[0] not in _FIELDS:
             guess = did_you_mean(path[0], _FIELDS) or f" (allowed: {', '.join(_FIELDS)})"
             message = (
-                f"the column {quoted(column)} is no field of a case{guess}: say in the policy file which it fills, "
+                f"the column {quoted(column)} is not a field of a case{guess}: map it in the policy file, "
                 f"such as columns: {{{json.dumps(column)}: input}}, or null to leave it out"
             )
-            self._refuse(mark, message)
+            self._add_problem(mark, message)
             return None
         for taken, other in self._names.items():
             if taken[: len(path)] == path[: len(taken)]:
                 message = f"the columns {quoted(other)} and {quoted(column)} both fill {field_path(path)}"
-                self._refuse(mark, f"{message}: leave one out with null in columns")
+                self._add_problem(mark, f"{message}: leave one out with null in columns")
                 return None
         self._names[path] = column
         return path
 
-    def _refuse(self, mark: SourceMark, message: str) -> None:
+    def _add_problem(self, mark: SourceMark, message: str) -> None:
         self.problems.append(Problem(mark, "", message))
         self.broken = True
 
     def name_of(self, path: FieldPath) -> str:
-        """Return the column that fills a field; empty where none does."""
+        """Return the column that fills a field; empty if there is none."""
         return next((name for taken, name in self._names.items() if taken == path[: len(taken)]), "")
 
-    def case(self, row: MarkedMap, file: str) -> MarkedMap:
-        """Return the case that a row of JSON is, with positions of the row."""
+    def case_from_row(self, row: MarkedMap, file: str) -> MarkedMap:
+        """Return the case for a row of JSON; its values have the positions of the row's values."""
         case = MarkedMap()
         case.line, case.column = row.line, row.column
         marks: list[int] = []
-        self._take(case, row, "", file, marks)
+        self._copy_values(case, row, "", file, marks)
         case.marks = array(PACKED, marks).tobytes()
         return case
 
-    def _take(self, case: MarkedMap, row: MarkedMap, prefix: str, file: str, marks: list[int]) -> None:
+    def _copy_values(self, case: MarkedMap, row: MarkedMap, prefix: str, file: str, marks: list[int]) -> None:
         for key, value in row.items():
             column = prefix + key
             if column in self._nested and isinstance(value, MarkedMap) and column not in self._given:
-                self._take(case, value, f"{column}.", file, marks)
+                self._copy_values(case, value, f"{column}.", file, marks)
                 continue
             path = self._places.get(column, _UNKNOWN)
             if path is _UNKNOWN:
-                path = self.place(column, SourceMark(file, *row.key_position(key)))
+                path = self.field_of(column, SourceMark(file, *row.key_position(key)))
             if path is None or value is None:
                 continue
-            if path[0] in AS_WRITTEN and isinstance(value, bool | int | float):
+            if path in AS_WRITTEN and isinstance(value, bool | int | float):
                 value = json.dumps(value)
             if len(path) == 1:
                 case[path[0]] = value
-            elif not put(case, path, value, row.value_position(key)):
+            elif not set_nested(case, path, value, row.value_position(key)):
                 continue
             if row.marks:
-                marks += row.entry(key)
+                marks += row.packed_positions(key)
 
-    def named(self, problem: Problem) -> Problem:
-        """Return the problem of a field, the column that fills it named where it has another name."""
+    def name_column(self, problem: Problem) -> Problem:
+        """Return a problem of a field with the name of its column added, if that differs from the field's name."""
         found = _FIELD.match(problem.field)
         if found is None:
             return problem
@@ -122,8 +126,9 @@ class ColumnMap:
         return replace(problem, message=f"{problem.message} (column {quoted(name)})")
 
 
-def put(case: MarkedMap, path: FieldPath, value: Any, place: tuple[int, int]) -> bool:
-    """Put a value into nested mappings of a case that stand at its place; tell whether the case got a new key."""
+def set_nested(case: MarkedMap, path: FieldPath, value: Any, place: tuple[int, int]) -> bool:
+    """Set a value inside a case, and create missing mappings at position `place`; return whether the case has a new
+    key."""
     new = path[0] not in case
     inner = case
     for part in path[:-1]:

@@ -1,4 +1,4 @@
-"""Files that a suite names: there, within reach, and no larger than they may be (problems at their lines)."""
+"""Checks of the files that a suite names: they must exist, be inside the checkout, and not be too large."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MISSING = "the file does not exist (allowed: a path relative to {beside})"
 
 
 def unreadable_files(agent: AgentConfig, checkout: Checkout, document: Document) -> list[Problem]:
-    """Files of agent.yaml that cannot be read, and places of it that are out of reach.
+    """Return problems of the files of agent.yaml that cannot be read or are out of reach.
 
-    Without instructions, the schema of the answer and prompts nothing can be asked: these must be there. Whether the
-    others are there is known to those who read them.
+    The instructions, the schema of the answer and prompts must exist. Whether the other files exist is checked when
+    they are read.
     """
     needed: list[tuple[Where, str | None]] = [(("instructions", "file"), agent.instructions.file)]
     if isinstance(agent.response_format, str):
@@ -42,56 +42,56 @@ def unreadable_files(agent: AgentConfig, checkout: Checkout, document: Document)
         else:
             sources.append((("tools", index, "source"), tool.source))
     found = [
-        (place, _problem_of(checkout, name, MOST_TEXT, missing=_MISSING.format(beside="agent.yaml")))
+        (place, _file_problem(checkout, name, MOST_TEXT, missing=_MISSING.format(beside="agent.yaml")))
         for place, name in needed
-        if name is not None and not _unset(document, place)
+        if name is not None and not _is_unset(document, place)
     ]
     found += [
-        (place, _problem_of(checkout, name, MOST_TEXT))
+        (place, _file_problem(checkout, name, MOST_TEXT))
         for place, name in others
-        if name is not None and not _unset(document, place)
+        if name is not None and not _is_unset(document, place)
     ]
     for place, source in sources:
         path = source_path(source)
-        if path is not None and not _unset(document, place):
-            found.append((place, _problem_of_place(checkout, path, "source")))
+        if path is not None and not _is_unset(document, place):
+            found.append((place, _place_problem(checkout, path, "source")))
     if agent.execution is not None:
-        found += _folders(agent.execution, checkout)
+        found += _folder_problems(agent.execution, checkout)
     return [document.problem(place, message) for place, message in found if message is not None]
 
 
-def unreadable_of_policy(policy: Policy, checkout: Checkout, document: Document) -> list[Problem]:
-    """Files and folders of the policy file that are out of reach."""
+def unreadable_policy_files(policy: Policy, checkout: Checkout, document: Document) -> list[Problem]:
+    """Return problems of files and folders of the policy file that are out of reach."""
     found: list[tuple[Where, str | None]] = []
     if isinstance(policy.target, RecordedTarget):
-        found.append((("target",), _problem_of(checkout, policy.target.path, MOST_TRANSCRIPT)))
+        found.append((("target",), _file_problem(checkout, policy.target.path, MOST_TRANSCRIPT)))
     if policy.cache.mode != "off":
-        found.append((("cache", "dir"), _problem_of_place(checkout, policy.cache.dir, "folder")))
+        found.append((("cache", "dir"), _place_problem(checkout, policy.cache.dir, "folder")))
     return [document.problem(place, message) for place, message in found if message is not None]
 
 
-def unreadable_of_project(project: ProjectConfig, checkout: Checkout, document: Document) -> list[Problem]:
-    """Files and folders of the project configuration that are out of reach."""
+def unreadable_project_files(project: ProjectConfig, checkout: Checkout, document: Document) -> list[Problem]:
+    """Return problems of files and folders of the project configuration that are out of reach."""
     found: list[tuple[Where, str | None]] = []
     for index, server in enumerate(project.mcp_servers or ()):
         if server.env_file is not None:
             place = ("mcp_servers", index, "env_file")
-            found.append((place, _problem_of(checkout, server.env_file, MOST_TEXT)))
+            found.append((place, _file_problem(checkout, server.env_file, MOST_TEXT)))
     if project.execution is not None:
-        found += _folders(project.execution, checkout)
+        found += _folder_problems(project.execution, checkout)
     return [document.problem(place, message) for place, message in found if message is not None]
 
 
 def unreadable_case_files(
     entry: CaseEntry, raw: Any, checkout: Checkout, document: Document, case: int
 ) -> list[Problem]:
-    """Files on disk that a case names and that are not there or cannot be read.
+    """Return problems of the files of a case that are missing or cannot be read.
 
     Args:
         entry: the case.
         raw: the case as written.
         checkout: the suite's folder, and what may be read.
-        document: where the case stands; paths start in its folder.
+        document: the file with the case; paths are relative to its folder.
         case: index of the case.
     """
     if entry.turns is None and not entry.files:
@@ -104,23 +104,24 @@ def unreadable_case_files(
     for place, files, written in places:
         for index, file in enumerate(files or ()):
             holder = written["files"][index]
-            if file.path is None or holder.unset("path"):
+            if file.path is None or holder.is_unset("path"):
                 continue
             name = str(beside / file.path)
-            message = _problem_of(checkout, name, MOST_FILE, missing=_MISSING.format(beside=document.file))
+            message = _file_problem(checkout, name, MOST_FILE, missing=_MISSING.format(beside=document.file))
             if message is not None:
                 field = field_path((*place, "files", index, "path"))
                 problems.append(Problem(document.mark(*holder.value_position("path")), field, message))
     return problems
 
 
-def bad_response_format(agent: AgentConfig, checkout: Checkout, document: Document) -> list[Problem]:
-    """A schema of the answer that is none; a file that does not exist is another check's."""
+def response_format_problems(agent: AgentConfig, checkout: Checkout, document: Document) -> list[Problem]:
+    """Return the problem of an invalid answer schema, as a list with at most one entry; a missing file is reported
+    elsewhere."""
     written: Any = agent.response_format
     place: Where = ("response_format",)
-    if written is None or document.root.unset("response_format"):
+    if written is None or document.root.is_unset("response_format"):
         return []
-    what = "is no JSON schema"
+    what = "is not a JSON schema"
     if isinstance(written, str):
         try:
             written = checkout.read(written).json()
@@ -128,14 +129,14 @@ def bad_response_format(agent: AgentConfig, checkout: Checkout, document: Docume
             return []
         except ForeignError as error:
             return [document.problem(place, f"the file {error}")]
-        what = "the file holds no JSON schema"
-    wrong = _no_schema(written)
+        what = "the file does not contain a JSON schema"
+    wrong = _schema_problem(written)
     return [] if wrong is None else [document.problem(place, f"{what} ({wrong})")]
 
 
-def _no_schema(written: Any) -> str | None:
-    """Return why a value is no JSON schema of an answer, None when it is one."""
-    # Only suites with such a schema pay for the import.
+def _schema_problem(written: Any) -> str | None:
+    """Return why a value is not a JSON Schema for an answer; None if it is one."""
+    # Imported only for suites with such a schema.
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
@@ -152,15 +153,15 @@ def _no_schema(written: Any) -> str | None:
 
 
 def source_path(source: str) -> str | None:
-    """Return the path that the source of a tool is; None for what is on another machine."""
+    """Return the path in the source of a tool; None if the source is on another machine."""
     if source.lower().startswith("file:"):
         parts = urlsplit(source)
         return unquote(parts.path) if parts.netloc in ("", "localhost") else None
     return None if "://" in source and urlsplit(source).scheme else source
 
 
-def _problem_of(checkout: Checkout, name: str, most: int, *, missing: str | None = None) -> str | None:
-    """Return why a file cannot be read, None where it can; a file that is not there has the given message."""
+def _file_problem(checkout: Checkout, name: str, most: int, *, missing: str | None = None) -> str | None:
+    """Return why a file cannot be read, which is `missing` if it does not exist; None if it can be read."""
     try:
         checkout.check(name, most)
     except FileNotFoundError:
@@ -172,12 +173,12 @@ def _problem_of(checkout: Checkout, name: str, most: int, *, missing: str | None
     return None
 
 
-def _folders(execution: ExecutionConfig, checkout: Checkout) -> Iterator[tuple[Where, str | None]]:
+def _folder_problems(execution: ExecutionConfig, checkout: Checkout) -> Iterator[tuple[Where, str | None]]:
     if execution.cache_dir is not None:
-        yield ("execution", "cache_dir"), _problem_of_place(checkout, execution.cache_dir, "folder")
+        yield ("execution", "cache_dir"), _place_problem(checkout, execution.cache_dir, "folder")
 
 
-def _problem_of_place(checkout: Checkout, name: str, what: str) -> str | None:
+def _place_problem(checkout: Checkout, name: str, what: str) -> str | None:
     try:
         checkout.place(name)
     except RefusedFileError as error:
@@ -185,9 +186,9 @@ def _problem_of_place(checkout: Checkout, name: str, what: str) -> str | None:
     return None
 
 
-def _unset(document: Document, place: Where) -> bool:
-    """Whether a variable in a value is not set, which is reported already."""
+def _is_unset(document: Document, place: Where) -> bool:
+    """Return whether a value contains an unset variable, which is reported elsewhere."""
     holder = document.root
     for part in place[:-1]:
         holder = holder[part]
-    return bool(holder.unset(place[-1]))
+    return bool(holder.is_unset(place[-1]))

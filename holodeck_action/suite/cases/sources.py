@@ -1,4 +1,4 @@
-"""The files of a suite: which they are, what they hold, and how the configuration files are merged."""
+"""Finding and reading the files of a suite, and merging its configuration files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CONFIG_NAMES = ("config.yml", "config.yaml")
 
 
 class CaseFile(Struct):
-    """A file that holds cases.
+    """A file with cases.
 
     Attributes:
-        document: how it is called, and what is wrong with it.
-        cases: as written, with their marks; what is no case, too. Emptied when they are built.
-        columns: which column of a table fills which field; None where it has none.
+        document: the file's name in messages, and its problems.
+        cases: the entries as written, with their positions, also invalid ones. Emptied when the cases are built.
+        columns: mapping of a table's columns to fields; None if the file is not a table.
     """
 
     document: Document
@@ -36,7 +36,7 @@ class CaseFile(Struct):
     columns: ColumnMap | None = None
 
     def mark_of(self, index: int) -> SourceMark:
-        """Where a case stands."""
+        """Return the position of the case at an index."""
         cases = self.cases
         return (
             self.document.mark(*cases.value_position(index)) if isinstance(cases, MarkedList) else self.document.place()
@@ -44,18 +44,18 @@ class CaseFile(Struct):
 
 
 class Sources(Struct):
-    """What was read, in the making.
+    """The files of a suite, collected while it is loaded.
 
     Attributes:
-        checkout: the folder of agent.yaml, and what paths in the files may reach.
+        checkout: the folder of agent.yaml, and the paths that the suite may read.
         environ: variables for substitution.
-        metrics: the metrics that there are.
+        metrics: the available metrics.
         agent: agent.yaml.
-        case_files: the files of the cases, in their order; agent.yaml unless it names others.
-        cases_found: whether it is known which cases there are.
-        user, project, policy: the optional files.
-        problems: what is wrong so far.
-        notices: what the reader should know.
+        case_files: the files with cases, in order; agent.yaml itself unless it names other files.
+        cases_found: whether the cases could be determined.
+        user, project, policy: user configuration, project configuration and policy file; None if a file is missing.
+        problems: the problems found so far.
+        notices: notices for the reader.
     """
 
     checkout: Checkout
@@ -78,28 +78,28 @@ class Sources(Struct):
 
     @property
     def documents(self) -> tuple[Document, ...]:
-        """Every file that was read, each once."""
+        """All files that were read, without duplicates."""
         found = (self.agent, *(file.document for file in self.case_files), self.user, self.project, self.policy)
         unique = {document.file: document for document in found if document is not None}
         return tuple(unique.values())
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Values of variables and literal secret fields of every file."""
+        """Values of substituted variables and of literal secret fields in all files."""
         return frozenset[str]().union(*(document.secrets for document in self.documents))
 
     @property
     def count(self) -> int:
-        """How many cases there are."""
+        """Number of cases."""
         return sum(len(file.cases) for file in self.case_files)
 
     def error(self) -> SuiteError:
-        """The problems so far as an error that shows no secret."""
+        """Return the problems so far as an error without secrets."""
         return SuiteError(self.problems, self.secrets, (document.file for document in self.documents))
 
     @property
     def digest(self) -> str:
-        """sha256 hex over the suite's own files: role, length and text of each, with line ends as line feeds."""
+        """SHA-256, in hex, of the suite's own files: role, length and text of each, with line ends as line feeds."""
         total = hashlib.sha256()
         for role, digest in self.parts:
             total.update(f"{role} ".encode() + digest)
@@ -113,10 +113,10 @@ def read_sources(
 
     Args:
         path: agent.yaml.
-        checkout: its folder, and what paths in it may reach.
+        checkout: its folder, and the paths that the suite may read.
         environ: variables for substitution.
-        home: the user's home folder; None to leave user configuration out.
-        metrics: the metrics that there are.
+        home: the user's home folder; None to ignore user configuration.
+        metrics: the available metrics.
 
     Raises:
         SuiteError: agent.yaml cannot be read.
@@ -137,7 +137,7 @@ def read_sources(
 
 
 def read_content(checkout: Checkout, name: str | Path) -> tuple[Foreign | None, str]:
-    """Return a file's content, or None and why it cannot be read."""
+    """Return a file's content and an empty string, or None and the reason why the file cannot be read."""
     try:
         return checkout.read(name, MOST_YAML), ""
     except IsADirectoryError:
@@ -151,7 +151,7 @@ def read_content(checkout: Checkout, name: str | Path) -> tuple[Foreign | None, 
 
 
 def text_digest(content: Foreign) -> bytes:
-    """Length and SHA-256 of a text, with line ends as line feeds."""
+    """Return the length and SHA-256 of a text, with line ends as line feeds."""
     return content.parse(_text_digest)
 
 
@@ -161,23 +161,23 @@ def _text_digest(data: bytes) -> bytes:
 
 
 def _read_others(sources: Sources, home: Path | None) -> None:
-    sources.project = _first(sources, sources.checkout, CONFIG_NAMES, "")
+    sources.project = _read_first(sources, sources.checkout, CONFIG_NAMES, "")
     if home is not None:
-        sources.user = _first(sources, Checkout.anywhere(home / ".holodeck"), CONFIG_NAMES, "~/.holodeck/")
+        sources.user = _read_first(sources, Checkout.unbounded(home / ".holodeck"), CONFIG_NAMES, "~/.holodeck/")
     policies = [name for name in POLICY_NAMES if os.path.lexists(sources.folder / name)]
     if len(policies) > 1:
-        message = f"stands beside {policies[0]}: keep one of them"
+        message = f"is next to {policies[0]}: keep one of them"
         sources.problems.append(Problem(SourceMark(policies[1], 1, 1), "", message))
-    sources.policy = _first(sources, sources.checkout, POLICY_NAMES, "")
+    sources.policy = _read_first(sources, sources.checkout, POLICY_NAMES, "")
 
 
-def _first(sources: Sources, checkout: Checkout, names: Sequence[str], prefix: str) -> Document | None:
+def _read_first(sources: Sources, checkout: Checkout, names: Sequence[str], prefix: str) -> Document | None:
     present = [name for name in names if os.path.lexists(checkout.folder / name)]
     if not present:
         return None
     shown = prefix + present[0]
     if len(present) > 1 and names is CONFIG_NAMES:
-        sources.notices.append(f"{prefix}{present[1]} is not read, because {shown} stands beside it")
+        sources.notices.append(f"{prefix}{present[1]} is not read, because {shown} is next to it")
     data, reason = read_content(checkout, present[0])
     if data is None:
         sources.problems.append(Problem(SourceMark(shown, 1, 1), "", reason))
@@ -190,27 +190,27 @@ def _first(sources: Sources, checkout: Checkout, names: Sequence[str], prefix: s
     return document
 
 
-def merged_project(sources: Sources) -> dict[str, Any]:
-    """Project configuration over user configuration, key by key; what neither sets stays unset."""
+def merge_project(sources: Sources) -> dict[str, Any]:
+    """Merge the project configuration over the user configuration, key by key."""
     merged: dict[str, Any] = {}
     for document in (sources.user, sources.project):
         if document is not None and isinstance(document.root, dict):
-            merged = _over(merged, document.root)
+            merged = _merge(merged, document.root)
     return merged
 
 
-def _over(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in top.items():
         old = merged.get(key)
-        merged[key] = _over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+        merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged
 
 
 def fill_models(agent: MarkedMap, project: Mapping[str, Any]) -> None:
-    """Fill what `model` and `evaluations.model` omit from the provider's entry.
+    """Fill the keys that `model` and `evaluations.model` omit from the provider's entry in the project configuration.
 
-    The entry is the one under the provider's name, else the first of that provider.
+    The entry is the one named like the provider, else the first one of that provider.
     """
     providers = project.get("providers")
     evaluations = agent.get("evaluations")

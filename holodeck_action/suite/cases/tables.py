@@ -1,4 +1,4 @@
-"""Cases in tables: CSV and TSV with the place of every cell, and rows of JSON."""
+"""Cases from tables: CSV and TSV with the position of each cell, and rows of JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from holodeck_action.suite.cases.columns import AS_WRITTEN, ColumnMap, FieldPath, put
+from holodeck_action.suite.cases.columns import AS_WRITTEN, ColumnMap, FieldPath, set_nested
 from holodeck_action.suite.errors import Problem, SourceMark, quoted
 from holodeck_action.suite.yaml.document import PACKED, MarkedList, MarkedMap
 from holodeck_action.text.foreign import Foreign, ForeignError
@@ -29,7 +29,7 @@ Cell = tuple[str, int, int]
 
 
 class TableError(Exception):
-    """A table that cannot be read any further; `problem` says where and why."""
+    """A table cannot be read further; `problem` has the position and the reason."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -49,41 +49,43 @@ def table_text(data: bytes, file: str) -> str:
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8-sig", "replace")
         raise TableError(
-            Problem(SourceMark(file, *_end_of(before)), "", "is not UTF-8 text: save the file as UTF-8")
+            Problem(SourceMark(file, *_end_position(before)), "", "is not UTF-8 text: save the file as UTF-8")
         ) from None
     if "\0" in text:
-        place = _end_of(text[: text.index("\0")])
+        place = _end_position(text[: text.index("\0")])
         raise TableError(Problem(SourceMark(file, *place), "", "holds a NUL character: save the file as UTF-8 text"))
     return text
 
 
 def delimited_cases(text: str, file: str, delimiter: str, columns: ColumnMap) -> Iterator[MarkedMap]:
-    """Yield a case for each row of a table with a header, as RFC 4180 has it; blank lines are passed over.
+    """Yield a case for each row of a table with a header (RFC 4180); blank lines are skipped.
 
     Args:
         text: the table.
-        file: how it is called in positions.
+        file: the file's name in positions.
         delimiter: comma or tab.
-        columns: which field each column fills; problems of columns and cells are noted there.
+        columns: maps columns to fields; receives problems of columns and cells.
 
     Raises:
-        TableError: the table has no header, or a quote is not closed: where rows end is not known then.
+        TableError: the table has no header, or a quote is not closed, so that the end of the row is unknown.
     """
-    rows = _rows(text, file, delimiter)
+    rows = _split_rows(text, file, delimiter)
     header = next(rows, None)
     if header is None:
         raise TableError(Problem(SourceMark(file, 1, 1), "", "is empty (required: a header line with columns)"))
-    places = _header(header, file, delimiter, columns)
+    places = _header_fields(header, file, delimiter, columns)
     for row in rows:
         if len(row) == len(header):
-            yield _case(row, places, file, columns)
+            yield _case_from_row(row, places, file, columns)
         elif len(row) > 1 or row[0][0]:
-            columns.problems.append(_wrong_width(row, [cell[0] for cell in header], file))
+            columns.problems.append(_width_problem(row, [cell[0] for cell in header], file))
 
 
-def _header(header: Sequence[Cell], file: str, delimiter: str, columns: ColumnMap) -> list[FieldPath | None]:
+def _header_fields(header: Sequence[Cell], file: str, delimiter: str, columns: ColumnMap) -> list[FieldPath | None]:
     if len(header) == 1 and delimiter == "," and (";" in header[0][0] or "\t" in header[0][0]):
-        message = "has one column, whose name holds other separators: save it with commas, or with tabs as a .tsv file"
+        message = (
+            "has one column, whose name contains other separators: save it with commas, or with tabs as a .tsv file"
+        )
         raise TableError(Problem(SourceMark(file, *header[0][1:]), "", message))
     places: list[FieldPath | None] = []
     seen: dict[str, int] = {}
@@ -97,11 +99,11 @@ def _header(header: Sequence[Cell], file: str, delimiter: str, columns: ColumnMa
             places.append(None)
             continue
         seen[name] = number
-        places.append(columns.place(name, mark) if name.strip() else None)
+        places.append(columns.field_of(name, mark) if name.strip() else None)
     return places
 
 
-def _case(row: Sequence[Cell], places: Sequence[FieldPath | None], file: str, columns: ColumnMap) -> MarkedMap:
+def _case_from_row(row: Sequence[Cell], places: Sequence[FieldPath | None], file: str, columns: ColumnMap) -> MarkedMap:
     case = MarkedMap()
     _, case.line, case.column = row[0]
     marks: list[int] = []
@@ -109,9 +111,9 @@ def _case(row: Sequence[Cell], places: Sequence[FieldPath | None], file: str, co
         if place is None or not text:
             continue
         value: Any = text
-        if place[0] not in AS_WRITTEN and text.lstrip()[:1] in _OPENS_JSON:
+        if place not in AS_WRITTEN and text.lstrip()[:1] in _OPENS_JSON:
             try:
-                value = marked(parse_json(text), line, column)
+                value = mark_json(parse_json(text), line, column)
             except ValueError as error:
                 message = f"{error} of the cell, which is not valid JSON (column {quoted(columns.name_of(place))})"
                 columns.problems.append(Problem(SourceMark(file, line, column), ".".join(place), message))
@@ -119,20 +121,20 @@ def _case(row: Sequence[Cell], places: Sequence[FieldPath | None], file: str, co
         if len(place) == 1:
             case[place[0]] = value
             marks += (line, column, line, column)
-        elif put(case, place, value, (line, column)):
+        elif set_nested(case, place, value, (line, column)):
             marks += (line, column, line, column)
     case.marks = array(PACKED, marks).tobytes()
     return case
 
 
-def _rows(text: str, file: str, delimiter: str) -> Iterator[list[Cell]]:
+def _split_rows(text: str, file: str, delimiter: str) -> Iterator[list[Cell]]:
     cell = _CELLS[delimiter]
     position, line, start, end = 0, 1, 0, len(text)
     row: list[Cell] = []
     while position < end or row:
         found = cell.match(text, position)
         if found is None:
-            raise TableError(_broken_quote(text, position, SourceMark(file, line, position - start + 1), delimiter))
+            raise TableError(_quote_problem(text, position, SourceMark(file, line, position - start + 1), delimiter))
         inner, plain, stop = found.groups()
         row.append((plain if inner is None else inner.replace('""', '"'), line, position - start + 1))
         if inner is not None:
@@ -144,22 +146,22 @@ def _rows(text: str, file: str, delimiter: str) -> Iterator[list[Cell]]:
             row, line, start = [], line + 1, position
 
 
-def _broken_quote(text: str, position: int, mark: SourceMark, delimiter: str) -> Problem:
+def _quote_problem(text: str, position: int, mark: SourceMark, delimiter: str) -> Problem:
     closed = re.compile(r'"(?:[^"]++|"")*+"').match(text, position)
     separator = "comma" if delimiter == "," else "tab"
     message = (
         "the quote of this cell is never closed: write a quote inside of a quoted cell twice"
         if closed is None
-        else f"text stands behind the closing quote of this cell (allowed: a {separator} or the end of the line); "
+        else f"text follows the closing quote of this cell (allowed: a {separator} or the end of the line); "
         "write a quote inside of a quoted cell twice"
     )
     return Problem(mark, "", message)
 
 
-def _wrong_width(row: Sequence[Cell], header: Sequence[str], file: str) -> Problem:
+def _width_problem(row: Sequence[Cell], header: Sequence[str], file: str) -> Problem:
     count = f"the row has {len(row)} cell{'' if len(row) == 1 else 's'}, the header {len(header)}"
     if len(row) > len(header):
-        message = f"{count}: put text that holds the separator in quotes"
+        message = f"{count}: put text that contains the separator in quotes"
         return Problem(SourceMark(file, *row[len(header)][1:]), "", message)
     missing = quoted(header[len(row)])
     return Problem(SourceMark(file, *row[0][1:]), "", f"{count}: {missing} is missing; leave cells empty instead")
@@ -169,26 +171,26 @@ def json_line_cases(lines: Iterable[bytes], file: str, columns: ColumnMap) -> It
     """Yield a case for each line of JSON Lines that is not blank.
 
     Args:
-        lines: UTF-8.
-        file: how the file is called in positions.
-        columns: which field each key fills; problems of lines and keys are noted there.
+        lines: lines of the file in UTF-8.
+        file: the file's name in positions.
+        columns: maps keys to fields; receives problems of lines and keys.
     """
     for number, line in enumerate(lines, start=1):
         text = table_text(line, file) if number == 1 else line.decode("utf-8", "surrogateescape")
         if text.isspace() or not text:
             continue
-        value, message = _line_value(text)
+        value, message = _parse_line(text)
         if message:
             columns.problems.append(Problem(SourceMark(file, number, 1), "", message))
         else:
-            yield columns.case(marked(value, number, 1), file)
+            yield columns.case_from_row(mark_json(value, number, 1), file)
 
 
-def _line_value(text: str) -> tuple[Any, str]:
+def _parse_line(text: str) -> tuple[Any, str]:
     try:
         value = parse_json(text.rstrip("\r\n"), unique=True)
     except DuplicateKeyError as error:
-        return None, f"the key {quoted(str(error))} stands twice in one object"
+        return None, f"the key {quoted(str(error))} occurs twice in one object"
     except ValueError as error:
         return None, f"the line is not valid JSON: {error} (required: one object on each line)"
     if not isinstance(value, dict):
@@ -202,9 +204,9 @@ def _line_value(text: str) -> tuple[Any, str]:
 
 
 def row_cases(lines: Iterable[bytes], file: str, columns: ColumnMap) -> Iterator[MarkedMap]:
-    """Yield a case for each row of what has rows and no lines; `lines` is our own JSON of them.
+    """Yield a case for each row of a source that has no lines, such as Parquet; `lines` are the rows as JSON.
 
-    A position is then the number of the row, with column 0.
+    In positions, the line is the number of the row, and the column is 0.
     """
     for number, line in enumerate(lines, start=1):
         try:
@@ -212,24 +214,24 @@ def row_cases(lines: Iterable[bytes], file: str, columns: ColumnMap) -> Iterator
         except ForeignError as error:
             columns.problems.append(Problem(SourceMark(file, number, 0), "", f"the row {error}"))
         else:
-            yield columns.case(marked(row, number, 0), file)
+            yield columns.case_from_row(mark_json(row, number, 0), file)
 
 
-def marked(value: Any, line: int, column: int) -> Any:
-    """Return JSON data all of which stands at one place."""
+def mark_json(value: Any, line: int, column: int) -> Any:
+    """Return JSON data with the same position for all values."""
     if isinstance(value, dict):
         result = MarkedMap()
         result.line, result.column, result.marks = line, column, b""
         for key, item in value.items():
-            result[key] = marked(item, line, column) if isinstance(item, dict | list) else item
+            result[key] = mark_json(item, line, column) if isinstance(item, dict | list) else item
         return result
     if isinstance(value, list):
-        items = MarkedList(marked(item, line, column) for item in value)
+        items = MarkedList(mark_json(item, line, column) for item in value)
         items.line, items.column, items.marks = line, column, b""
         return items
     return value
 
 
-def _end_of(text: str) -> tuple[int, int]:
+def _end_position(text: str) -> tuple[int, int]:
     lines = _BREAK.split(text)
     return len(lines), len(lines[-1]) + 1

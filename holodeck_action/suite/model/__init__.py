@@ -1,1 +1,1 @@
-"""What a suite may hold, as values: agent, cases, tools, judges, metrics and policy."""
+"""The models of a suite's files: agent, cases, tools, judges, metrics and policy."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Observability = Any
 else:
-    # Most suites have none of them.
+    # Most suites have none of these sections.
     ClaudeConfig = Elsewhere("holodeck_action.suite.model.backends", "ClaudeConfig")
     OpenAIConfig = Elsewhere("holodeck_action.suite.model.backends", "OpenAIConfig")
     MCPTools = Elsewhere("holodeck_action.suite.model.tools", "MCPTools")
@@ -38,7 +38,7 @@ else:
     Observability = OfExtension("observability", FreeMapping)
 
 READ_BY = {"observability": "tracing"}
-"""Sections of agent.yaml, and the extension that reads each. Without it a notice says that it is not used."""
+"""Sections of agent.yaml, and the extension that reads each; without it a notice says that the section is not used."""
 Seconds = Annotated[Number, Field(gt=0.0)]
 
 
@@ -99,13 +99,13 @@ class Instructions(FormatModel):
     """The text itself. Example: `Answer questions about our shop.`."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Instructions:
+    def _check_source(self) -> Instructions:
         if (self.file is None) == (self.inline is None):
             raise PydanticCustomError("instructions", "give exactly one of file and inline")
         return self
 
 
-def _not_bare_text(value: Any) -> Any:
+def _refuse_bare_text(value: Any) -> Any:
     if isinstance(value, str):
         raise PydanticCustomError(
             "instructions_text", "must be a mapping: write {inline: your text} or {file: path of the text}"
@@ -196,7 +196,7 @@ class AgentConfig(FormatModel):
     """A note for people. Checked, not used. Example: `Team Support`."""
     model: LLMProvider
     """The suite's own model. It answers the cases when there is no target."""
-    instructions: Annotated[Instructions, BeforeValidator(_not_bare_text)]
+    instructions: Annotated[Instructions, BeforeValidator(_refuse_bare_text)]
     """The system prompt of the suite's own model."""
     response_format: Annotated[
         Annotated[
@@ -220,7 +220,7 @@ class AgentConfig(FormatModel):
     observability: Later[Observability] | None = None
     """The run as an OpenTelemetry trace."""
     embedding_provider: Later[LLMProvider] | None = None
-    """The model that embeds for tools which search documents; not `anthropic`."""
+    """The model that embeds for tools which search documents, and the provider for `similar`; not `anthropic`."""
     claude: Later[ClaudeConfig] | None = None
     """Settings for models of `anthropic` and `ollama`."""
     openai: Later[OpenAIConfig] | None = None
@@ -229,7 +229,7 @@ class AgentConfig(FormatModel):
     """Checked, not used. Example: `{}`."""
 
     @model_validator(mode="after")
-    def _has_an_embedding_model(self) -> AgentConfig:
+    def _check_embedding_model(self) -> AgentConfig:
         if self.embedding_provider is not None and self.embedding_provider.provider == "anthropic":
             raise PydanticCustomError("embedding_provider", "cannot be anthropic: it has no embedding models")
         searches = any(tool.type in ("vectorstore", "hierarchical_document") for tool in self.tools or ())

@@ -58,7 +58,7 @@ class Subagent(FormatModel):
     """Its model."""
 
     @model_validator(mode="after")
-    def _one_prompt(self) -> Subagent:
+    def _check_prompt(self) -> Subagent:
         if (self.prompt is None) == (self.prompt_file is None):
             raise PydanticCustomError("subagent_prompt", "give exactly one of prompt and prompt_file")
         return self
@@ -116,7 +116,7 @@ class ToolPermissions(FormatModel):
     """Tools that the model cannot use. `*` is a wildcard. Example: `[refund]`."""
 
     @model_validator(mode="after")
-    def _no_overlap(self) -> ToolPermissions:
+    def _check_tool_names(self) -> ToolPermissions:
         if not set(self.allowed_tools or ()).isdisjoint(self.disallowed_tools or ()):
             raise PydanticCustomError("allowed_tools", "names a tool that disallowed_tools names too")
         return self

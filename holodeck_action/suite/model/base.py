@@ -1,4 +1,4 @@
-"""What all models of the format share: strict keys, frozen values, and scalar types that refuse look-alikes."""
+"""The base of all models of the format: strict keys, frozen values, and strict scalar types."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pydantic import (
     SecretStr,
     StringConstraints,
     TypeAdapter,
+    ValidationError,
     ValidationInfo,
     WithJsonSchema,
 )
@@ -37,7 +38,31 @@ INTEGER_TEXT = r"[-+]?[0-9]{1,18}"
 FLAG_TEXT = r"[Tt]rue|TRUE|[Yy]es|YES|[Oo]n|ON|[Ff]alse|FALSE|[Nn]o|NO|[Oo]ff|OFF"
 
 
-class FormatModel(BaseModel):
+if TYPE_CHECKING:
+    _Explained = BaseModel
+else:
+
+    class _Explaining(type(BaseModel)):
+        """Makes constructors called from Python report invalid arguments with the sentences that the command line
+        prints."""
+
+        def __call__(cls, *arguments: Any, **given: Any) -> Any:
+            try:
+                return super().__call__(*arguments, **given)
+            except ValidationError as error:
+                from holodeck_action.suite.validation import argument_errors
+
+                raise ArgumentError(argument_errors(cls, given, error)) from None
+
+    class _Explained(BaseModel, metaclass=_Explaining):
+        pass
+
+
+class ArgumentError(ValueError):
+    """A constructor received an invalid argument; the message names each one."""
+
+
+class FormatModel(_Explained):
     """A mapping of the format: unknown keys are errors, values are frozen, NaN and infinity are refused."""
 
     model_config = ConfigDict(
@@ -45,24 +70,24 @@ class FormatModel(BaseModel):
         frozen=True,
         allow_inf_nan=False,
         validate_default=False,
-        # Several fields of the format are called model_…: they are not pydantic's.
+        # Several fields of the format begin with model_, which pydantic reserves.
         protected_namespaces=(),
-        # Only the roots that are used get a validator: start-up is paid for by every run.
+        # Validators are built on first use, which keeps start-up fast.
         defer_build=True,
     )
 
     SCHEMA_RULES: ClassVar[tuple[dict[str, Any], ...]] = ()
-    """What the validators of the whole mapping demand, as JSON Schema."""
+    """JSON Schema rules for the checks of the whole mapping."""
     UNUSED: ClassVar[tuple[str, ...]] = ()
-    """Keys that are checked and have no effect, which a notice names."""
+    """Keys that are checked but have no effect; a notice names them."""
 
 
-def given(*names: str) -> dict[str, Any]:
-    """Return as JSON Schema that a mapping gives values under these keys."""
+def with_values(*names: str) -> dict[str, Any]:
+    """Return the JSON Schema of a mapping with values under these keys."""
     return {"required": list(names), "properties": {name: {"not": {"enum": [None, ""]}} for name in names}}
 
 
-def _number(value: Any) -> Any:
+def _parse_number(value: Any) -> Any:
     if isinstance(value, bool):
         raise PydanticCustomError("number_type", "must be a number, not true or false")
     if isinstance(value, str):
@@ -72,7 +97,7 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _integer(value: Any) -> Any:
+def _parse_integer(value: Any) -> Any:
     if isinstance(value, bool):
         raise PydanticCustomError("integer_type", "must be a whole number, not true or false")
     if isinstance(value, str):
@@ -82,7 +107,7 @@ def _integer(value: Any) -> Any:
     return value
 
 
-def _flag(value: Any) -> Any:
+def _parse_flag(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch(FLAG_TEXT, value):
         return value.lower() in ("true", "yes", "on")
     if isinstance(value, bool) or (isinstance(value, int | float) and value in (0, 1)):
@@ -91,7 +116,7 @@ def _flag(value: Any) -> Any:
 
 
 class NoneAs:
-    """Annotation: null means this empty value, as for a section whose entries are all commented out."""
+    """Annotation: null is read as the empty value `empty`, because a section that only has comments is null."""
 
     def __init__(self, empty: Any) -> None:
         self._empty = empty
@@ -106,7 +131,8 @@ class NoneAs:
 
 
 class EmptyAsNone:
-    """Annotation of what may be None: empty text means not given, such as `${VARIABLE}` of an empty variable."""
+    """Annotation of an optional value: an empty string is read as None, such as `${VARIABLE}` with an empty
+    variable."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return no_info_before_validator_function(
@@ -122,68 +148,68 @@ LATER = "later"
 
 
 class Elsewhere:
-    """A type that is imported when it is first needed."""
+    """A type that is imported on first use."""
 
     def __init__(self, module: str, name: str) -> None:
-        """Take the module and the name of the type in it."""
+        """Set the module and the name of the type."""
         self._module, self._name = module, name
 
-    def imported(self) -> Any:
+    def load(self) -> Any:
         """Return the type."""
         return getattr(import_module(self._module), self._name)
 
 
 class OfExtension(Elsewhere):
-    """The type of a section that an extension reads; without the extension it is not used and may be of another one."""
+    """The type of a section that an extension reads, or `otherwise` if the extension is not installed."""
 
     def __init__(self, key: str, otherwise: Any) -> None:
-        """Take the key of the section, and its type without the extension."""
+        """Set the key of the section, and its type if the extension is not installed."""
         self._key, self._otherwise = key, otherwise
 
-    def imported(self) -> Any:
+    def load(self) -> Any:
         """Return the type."""
         found = sections().get(self._key)
         return self._otherwise if found is None else resolve(found.to)
 
 
 class Section:
-    """Annotation of a section of a file: what validates it is made ready with the first one that is given."""
+    """Annotation of a section of a file whose validator is built on first use."""
 
     def __init__(self, kind: Any) -> None:
-        """Take the type that it must be of, annotations included, or where that is."""
+        """Set the type of the section with its annotations, or an `Elsewhere` that loads the type."""
         self._given = kind
 
     @cached_property
     def kind(self) -> Any:
-        """The type that it must be of."""
-        return self._given.imported() if isinstance(self._given, Elsewhere) else self._given
+        """The type of the section."""
+        return self._given.load() if isinstance(self._given, Elsewhere) else self._given
 
     @cached_property
     def adapter(self) -> TypeAdapter[Any]:
-        """What validates it."""
+        """The validator of the section."""
         return TypeAdapter(self.kind)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return with_info_plain_validator_function(self._validated, metadata={LATER: self})
+        return with_info_plain_validator_function(self._validate, metadata={LATER: self})
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         whole: dict[str, Any] = {**self.adapter.core_schema}
         if whole["type"] == "model":
-            # By its name it becomes a definition, as every model does that is not the root.
+            # With a name it becomes a definition, like every model except the root.
             whole.setdefault("ref", f"{self.kind.__module__}.{self.kind.__qualname__}")
         return handler(definitions_schema(whole, []))
 
-    def _validated(self, value: Any, info: ValidationInfo) -> Any:
+    def _validate(self, value: Any, info: ValidationInfo) -> Any:
         return self.adapter.validate_python(value, context=info.context)
 
 
 if TYPE_CHECKING:
     Later = Annotated[T, ...]
-    """A section that most files leave out: to make all of them ready takes as long as to run a small suite."""
+    """Annotation of a section that most files omit; building all such validators takes as long as a small suite."""
 else:
 
     class Later:
-        """A section that most files leave out: to make all of them ready takes as long as to run a small suite."""
+        """Annotation of a section that most files omit; building all such validators takes as long as a small suite."""
 
         def __class_getitem__(cls, kind: Any) -> Any:
             return Annotated[Any if isinstance(kind, Elsewhere) else kind, Section(kind)]
@@ -193,15 +219,15 @@ NonBlank = Annotated[str, StringConstraints(pattern=r"\S")]
 """Text with at least one character that is not white space."""
 
 MaybeText = Annotated[NonBlank | None, EmptyAsNone()]
-"""Text that may be omitted; an empty one is omitted too."""
+"""Text that may be omitted; empty text counts as omitted."""
 
-Integer = Annotated[int, BeforeValidator(_integer)]
+Integer = Annotated[int, BeforeValidator(_parse_integer)]
 """A whole number, or its digits as quoted text; `true` is not 1."""
 
-Number = Annotated[float, BeforeValidator(_number)]
+Number = Annotated[float, BeforeValidator(_parse_number)]
 """A finite number, or its decimal notation as quoted text; `true` is not 1."""
 
-Flag = Annotated[bool, BeforeValidator(_flag)]
+Flag = Annotated[bool, BeforeValidator(_parse_flag)]
 """True or false, also as 0 and 1 and as the quoted words of YAML."""
 
 UnitInterval = Annotated[Number, Field(ge=0.0, le=1.0)]
@@ -210,10 +236,10 @@ UnitInterval = Annotated[Number, Field(ge=0.0, le=1.0)]
 _WRITTEN: dict[str, Any] = {"type": ["string", "number", "boolean"]}
 
 WrittenText = Annotated[str, WithJsonSchema(_WRITTEN)]
-"""Text kept as it is written in the file, even when it looks like a number (see `suite.reading`)."""
+"""Text as it is written in the file, even if it looks like a number (see `suite.yaml.reading`)."""
 
 WrittenId = Annotated[str, StringConstraints(min_length=1), WithJsonSchema({**_WRITTEN, "minLength": 1})]
-"""An id, kept as it is written; not empty."""
+"""An id as it is written; not empty."""
 
 SecretText = Annotated[SecretStr, WithJsonSchema({**_WRITTEN, "writeOnly": True})]
-"""A secret, kept as it is written and never shown."""
+"""A secret as it is written; never shown."""

@@ -1,4 +1,4 @@
-"""Where the results can come from that a run is compared with, as they are written. Nothing heavy is imported here."""
+"""The written forms of `baseline.source`. This module imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ SOURCES = r"^(file:.+|artifact(:.+)?|branch:[A-Za-z0-9._/-]+|merge-base)$"
 """All forms of a source."""
 
 MERGE_BASE = "merge-base"
-"""The one source that has no results yet: the suite of another commit, which runs beside this one."""
+"""The source without stored results: the suite of another commit, which runs together with this one."""
 
 SourceKind = Literal["file", "artifact", "branch", "merge-base"]
 
 
 class BaseSource(NamedTuple):
-    """A source, taken apart.
+    """The source of a base's results.
 
     Attributes:
-        kind: what gives the results.
-        name: path of the file, name of the artifact or the branch; empty for none.
+        kind: the kind of source.
+        name: path of the file, or name of the artifact or branch; empty if none is given.
     """
 
     kind: SourceKind
@@ -26,9 +26,9 @@ class BaseSource(NamedTuple):
 
 
 def parse_source(written: str) -> BaseSource:
-    """Take apart a text that `SOURCES` matches."""
+    """Parse a string that matches `SOURCES`."""
     kind, _, name = written.partition(":")
     match kind:
         case "file" | "artifact" | "branch" | "merge-base":
             return BaseSource(kind, name)
-    raise ValueError(f"{written!r} is no source of results to compare with")
+    raise ValueError(f"{written!r} is not a source of results to compare with")

@@ -1,4 +1,4 @@
-"""Test cases as they are written in agent.yaml or the file it names."""
+"""Test cases as they are written in agent.yaml or in a case file."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag,
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.model.base import Flag, FormatModel, Integer, MaybeText, NonBlank
-from holodeck_action.suite.model.metric_types import CaseMetric
+from holodeck_action.suite.model.metric_types import CaseMetric, CheckMetric
 from holodeck_action.suite.model.patterns import pattern_problem
 
 MATCHER_KEYS: tuple[Literal["fuzzy"], Literal["regex"]] = ("fuzzy", "regex")
 
 
-def json_value(value: Any) -> Any:
-    """Hold free-form data to what JSON can carry, since it goes to graders, agents and records.
+def check_json(value: Any) -> Any:
+    """Check that free-form data can be written as JSON, since it is passed to graders, agents and records.
 
     Returns:
         The data as plain dicts and lists, without positions.
 
     Raises:
-        PydanticCustomError: a mapping key that is not text, or NaN or infinity.
+        PydanticCustomError: a mapping key is not text, or a number is NaN or infinite.
     """
     if isinstance(value, dict):
         for key in value:
@@ -29,21 +29,19 @@ def json_value(value: Any) -> Any:
                 raise PydanticCustomError(
                     "json_key", "the key {key} must be text: put it in quotes", {"key": str(key).lower()}
                 )
-        return {key: json_value(item) for key, item in value.items()}
+        return {key: check_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [json_value(item) for item in value]
+        return [check_json(item) for item in value]
     if isinstance(value, float) and value - value != 0.0:
         raise PydanticCustomError("json_number", "must not contain NaN or infinity")
     return value
 
 
-def _matcher(value: Any) -> Any:
+def _check_matcher(value: Any) -> Any:
     if not isinstance(value, dict) or not any(key in value for key in MATCHER_KEYS):
-        return json_value(value)
+        return check_json(value)
     if len(value) > 1:
-        raise PydanticCustomError(
-            "matcher_shape", "a matcher has one key only, fuzzy or regex; other keys cannot stand beside it"
-        )
+        raise PydanticCustomError("matcher_shape", "a matcher has only one key, fuzzy or regex, and no others")
     [(kind, text)] = value.items()
     if not isinstance(text, str):
         raise PydanticCustomError("matcher_text", "{kind} must be text: put it in quotes", {"kind": kind})
@@ -54,13 +52,13 @@ def _matcher(value: Any) -> Any:
     return value
 
 
-def _tool_name(value: str) -> str:
+def _check_tool_name(value: str) -> str:
     if not value.strip():
         raise PydanticCustomError("tool_name", "must not be blank: a blank name matches every call and asserts nothing")
     return value
 
 
-def _ground_truth(value: Any) -> Any:
+def _check_ground_truth(value: Any) -> Any:
     if isinstance(value, dict | list):
         raise PydanticCustomError("ground_truth_type", "must be text")
     return value
@@ -75,17 +73,17 @@ def _list_or_mapping(value: Any) -> str:
 
 
 ToolName = Annotated[
-    str, AfterValidator(_tool_name), WithJsonSchema({"type": "string", "pattern": r"\S", "title": "Tool name"})
+    str, AfterValidator(_check_tool_name), WithJsonSchema({"type": "string", "pattern": r"\S", "title": "Tool name"})
 ]
 GroundTruth = Annotated[
     NonBlank,
-    BeforeValidator(_ground_truth),
+    BeforeValidator(_check_ground_truth),
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"\S"}, {"type": ["number", "boolean"]}]}),
 ]
 """Kept as it is written in the file: `42`, `1.10` and `yes` are text."""
 MatcherValue = Annotated[
     Any,
-    AfterValidator(_matcher),
+    AfterValidator(_check_matcher),
     WithJsonSchema(
         {
             "description": "A literal value, {fuzzy: text} or {regex: pattern}.",
@@ -97,7 +95,7 @@ MatcherValue = Annotated[
         }
     ),
 ]
-FreeMapping = Annotated[dict[str, Any], AfterValidator(json_value)]
+FreeMapping = Annotated[dict[str, Any], AfterValidator(check_json)]
 """A free-form mapping of JSON values."""
 
 
@@ -122,7 +120,7 @@ class FileInput(FormatModel):
     """False: download the `url` in every run; true when absent."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> FileInput:
+    def _check_source(self) -> FileInput:
         if (self.path is None) == (self.url is None):
             raise PydanticCustomError("path", "give exactly one of path and url")
         return self
@@ -149,7 +147,7 @@ class ExpectedToolEntry(TrajectoryEntry):
     """How the name is compared: as a substring, or as a whole."""
 
     @model_validator(mode="after")
-    def _counts_are_ordered(self) -> ExpectedToolEntry:
+    def _check_counts(self) -> ExpectedToolEntry:
         if self.max_count is not None and self.max_count < self.count:
             raise PydanticCustomError("max_count", "is below count: no number of calls satisfies both")
         return self
@@ -191,6 +189,9 @@ class TurnEntry(FormatModel):
     """Texts that replace the texts the agent reports. Example: `[Returns are free.]`."""
     evaluations: list[CaseMetric] | None = None
     """Metrics that replace those of the case or the suite. An empty list counts as absent."""
+    expect: list[CheckMetric] | None = None
+    """Checks of the answer, in addition to the metrics: `{TYPE: VALUE}`, with further settings beside it. A mapping of
+    values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
     turn_config: FreeMapping | None = None
     """Free-form data for code graders and targets. Example: `{locale: en}`."""
 
@@ -212,24 +213,27 @@ class CaseEntry(FormatModel):
     """Texts that replace the texts the agent reports. Example: `[Returns are free.]`."""
     evaluations: list[CaseMetric] | None = None
     """Metrics that replace those of the suite. An empty list counts as absent."""
+    expect: list[CheckMetric] | None = None
+    """Checks of the answer, in addition to the metrics: `{TYPE: VALUE}`, with further settings beside it. A mapping of
+    values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
     turns: Annotated[list[TurnEntry], Field(min_length=1)] | None = None
     """The inputs of a conversation, instead of `input`."""
 
     @model_validator(mode="after")
-    def _one_form(self) -> CaseEntry:
+    def _check_form(self) -> CaseEntry:
         if self.turns is None:
             if self.input is None:
                 raise PydanticCustomError("case_form", "a case needs input, or turns for a conversation")
             return self
         beside = [
             name
-            for name in ("input", "ground_truth", "expected_tools", "files", "retrieval_context")
+            for name in ("input", "ground_truth", "expected_tools", "files", "retrieval_context", "expect")
             if getattr(self, name) is not None
         ]
         if beside:
             raise PydanticCustomError(
                 "case_form",
-                "a case with turns cannot have {keys} of its own: move it into the turns",
+                "a case with turns cannot also have {keys}: move it into the turns",
                 {"keys": " and ".join(beside)},
             )
         return self

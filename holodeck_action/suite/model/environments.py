@@ -1,4 +1,4 @@
-"""Where the Python packages of a suite's own code come from: `environment` of the policy file, and `--requirements`."""
+"""The source of the Python packages for a suite's own code: `environment` of the policy file, and `--requirements`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.model.base import FormatModel, NonBlank, given
+from holodeck_action.suite.model.base import FormatModel, NonBlank, with_values
 
 _PACKAGE = r"^[A-Za-z0-9][^\r\n]*$"
-"""How a requirement of a package begins; an option of the installer begins otherwise."""
+"""Start of a package requirement; options of the installer begin differently."""
 _INTERPRETER = re.compile(r".*/python[0-9.]*")
 FORMS = "a requirements .txt, a pyproject.toml or uv.lock, the path of a Python, or packages"
 _WAYS = ("requirements", "project", "packages", "interpreter")
@@ -31,10 +31,10 @@ class Environment(FormatModel):
     interpreter: NonBlank | None = None
     """A Python that is there already, 3.9 or newer, relative to agent.yaml. Example: `.venv/bin/python`."""
 
-    SCHEMA_RULES = ({"oneOf": [given(way) for way in _WAYS]},)
+    SCHEMA_RULES = ({"oneOf": [with_values(way) for way in _WAYS]},)
 
     @model_validator(mode="after")
-    def _says_one(self) -> Environment:
+    def _check_keys(self) -> Environment:
         named = [way for way in _WAYS if getattr(self, way) is not None]
         if len(named) != 1:
             what = f"has {' and '.join(named)}" if named else "is empty"
@@ -42,8 +42,8 @@ class Environment(FormatModel):
         return self
 
     @property
-    def way(self) -> str:
-        """The key that is given."""
+    def given_key(self) -> str:
+        """The key that has a value."""
         return next(way for way in _WAYS if getattr(self, way) is not None)
 
 
@@ -51,14 +51,14 @@ _SHOWN = f"{', '.join(_WAYS[:-1])} or {_WAYS[-1]}"
 
 
 def environment_from(lines: Sequence[str]) -> Environment:
-    """Read what `--requirements` says.
+    """Parse the value of `--requirements`.
 
     Args:
-        lines: a file of requirements (`*.txt`, `*.in`), a `pyproject.toml` or `uv.lock`, a path of a Python, or
-            requirements of packages; at least one.
+        lines: path of a requirements file (`*.txt`, `*.in`), a `pyproject.toml`, a `uv.lock` or a Python interpreter,
+            or one or more package requirements.
 
     Raises:
-        ValueError: it is none of these; the text is one sentence.
+        ValueError: the value has another form; the message is one sentence.
     """
     first = lines[0]
     name = first.rpartition("/")[2]

@@ -1,13 +1,13 @@
-"""What a metric is: its settings, and the facts about it that the rest of the program derives what it needs from.
+"""The settings of metrics, and the properties of a metric that the rest of the program relies on.
 
-A concrete metric is a subclass in `holodeck_action.metrics`, or in another package that brings one. Nothing here
-scores: `evaluator` imports what does.
+A concrete metric is a subclass in `holodeck_action.metrics` or in another package. Scoring code is imported by
+`evaluator`.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
@@ -19,10 +19,11 @@ from pydantic_core import PydanticCustomError
 from holodeck_action.suite.model.base import Flag, FormatModel, Integer, MaybeText
 from holodeck_action.suite.model.judging import Judges
 from holodeck_action.suite.model.providers import LLMProvider
+from holodeck_action.text.foreign import Foreign
 
 EvaluationParam = Literal["input", "actual_output", "expected_output", "context", "retrieval_context"]
 VALID_EVALUATION_PARAMS = frozenset[str](get_args(EvaluationParam))
-"""What a judge can be shown of an item."""
+"""The parts of an item that a judge can see."""
 ArgumentMatching = Literal["exact", "subset", "ignore"]
 """How the arguments of tool calls are compared."""
 
@@ -31,7 +32,7 @@ INPUT_OF_PARAM = {
     "retrieval_context": "retrieval_context",
     "context": "context",
 }
-"""The input of a turn that stands behind a parameter; what is asked and answered is always there."""
+"""The input of a turn for each parameter; question and answer always exist."""
 
 NOTHING: frozenset[str] = frozenset()
 GROUND_TRUTH = frozenset(("ground_truth",))
@@ -39,38 +40,50 @@ TOOLS = frozenset(("expected_tools",))
 
 
 class Role(Enum):
-    """What a setting is for, as metadata of its field; a setting without a role says what is measured."""
+    """The purpose of a setting, as metadata of its field; a setting without a role affects the measure."""
 
     KIND = auto()
-    """Says which metric it is; criteria of records have it in a field of its own."""
+    """Identifies the metric; records store it in a separate field of the criteria."""
     NAME = auto()
     PASS_MARK = auto()
-    """Decides whether a score passes; the score is the same with another one."""
+    """Decides whether a score passes, and does not affect the score."""
     SCALE = auto()
     """The scale on which the pass mark is written."""
     HANDLING = auto()
-    """Whether the metric is evaluated, and what becomes of its case if that fails."""
+    """Whether the metric is evaluated, and the effect of an error on its case."""
     EFFORT = auto()
-    """How long and how often evaluating is tried."""
+    """Time limits and retries of an evaluation."""
     JUDGES = auto()
-    """Who grades."""
+    """The judges."""
 
 
 class Member(Struct, frozen=True):
-    """One evaluation of a metric that is made of several; `k` is the cut-off rank of a retrieval metric."""
+    """One evaluation of a metric that consists of several; `k` is the cut-off rank of a retrieval metric."""
 
     name: str
     config: Metric
     k: int | None
 
 
-class JudgeCalls(Struct, frozen=True):
-    """What is asked of every judge of a metric, or of a part of one.
+class Embedding(Struct, frozen=True):
+    """What a metric embeds beside the answer.
 
     Attributes:
-        config: has the model or panel that is asked.
-        calls: of one evaluation of an answer that is not empty, nothing asked again.
-        writes_steps: whether the judge is asked once in a run, besides, to write the steps.
+        model: the model's name, of the provider that embeds for the suite.
+        text: the text; None for the turn's `ground_truth`.
+    """
+
+    model: str
+    text: str | None
+
+
+class JudgeCalls(Struct, frozen=True):
+    """The calls that each judge of a metric or of one of its parts receives.
+
+    Attributes:
+        config: the metric or part, which has the model or panel.
+        calls: number of calls for one evaluation of an answer that is not empty, without retries.
+        writes_steps: whether the judge is also called once in a run to write the steps.
     """
 
     config: Metric
@@ -79,10 +92,10 @@ class JudgeCalls(Struct, frozen=True):
 
 
 class Metric(FormatModel):
-    """What every metric has."""
+    """The base of every metric."""
 
     if TYPE_CHECKING:
-        # A field of every subclass, after those that it is told by.
+        # A field of every subclass.
         type: str
 
     enabled: Annotated[Flag, Role.HANDLING] = True
@@ -97,29 +110,36 @@ class Metric(FormatModel):
     """The name in reports and gates; derived from the metric when absent. Example: `wording`."""
 
     PLACE: ClassVar[int] = 100
-    """Where messages and schemas list the type: by this number, then by name."""
+    """Position of the type in messages and schemas: sorted by this number, then by name."""
     TOLD_BY: ClassVar[str | None] = None
-    """The key that says of a case's entry without `type` that it is of this one; None: `type` is required."""
+    """The key that identifies this type in a case's entry without `type`; None if `type` is required."""
+    SHORT: ClassVar[str | None] = None
+    """The setting that an entry of `expect` gives as `{TYPE: VALUE}`; None: it cannot be an entry there."""
+    ONLY_FORBIDS: ClassVar[bool] = False
+    """Whether it says only what an answer must not be."""
+    NAMES_FILE: ClassVar[bool] = False
+    """Whether an entry can name a file, so that `with_file` must be called before it is evaluated."""
     HAS_MEMBERS: ClassVar[bool] = False
-    """Whether it is made of other entries; it cannot be one of these itself."""
+    """Whether it consists of other entries; it cannot be a member itself."""
     OF_CONVERSATION: ClassVar[bool] = False
     """Whether it grades the conversation as a whole, on its last turn."""
     OF_TOOL_CALLS: ClassVar[bool] = False
-    """Whether it looks at tool calls: those of the whole conversation where a trajectory is expected of it."""
+    """Whether it reads tool calls; of the whole conversation if a trajectory is expected."""
     TAKES_CASE: ClassVar[bool] = False
-    """Whether its evaluator is given `turn_index`, `test_case_name` and `turn_config`."""
+    """Whether its evaluator receives `turn_index`, `test_case_name` and `turn_config`."""
     SCORE_IS_THRESHOLD_FREE: ClassVar[bool] = False
-    """Whether one judge gives the score from the declared inputs alone: its verdicts are kept without a threshold."""
+    """Whether one judge gives the score from the declared inputs alone, so that verdicts are stored without a
+    threshold."""
     polarity: ClassVar[Literal["maximize", "minimize"]] = "maximize"
     """Whether high or low scores are good."""
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> builtins.type[Metric]:
-        """Return the class of an entry of its type that is written like this."""
+        """Return the class that validates an entry of this type, which may be a subclass."""
         return cls
 
     def evaluator(self, building: Any) -> Any:
-        """Return what scores.
+        """Return the object that evaluates the metric.
 
         Args:
             building: a `holodeck_action.metrics.base.Building`.
@@ -128,9 +148,22 @@ class Metric(FormatModel):
             A `holodeck_action.metrics.base.BaseEvaluator`.
 
         Raises:
-            EvaluationError: there is none (code `unsupported_metric`), or nobody to grade (code `no_judge`).
+            EvaluationError: there is no evaluator (code `unsupported_metric`), or no judge (code `no_judge`).
         """
         raise NotImplementedError
+
+    def with_file(self, place: Callable[[str], str], read: Callable[[str], Foreign]) -> Self:
+        """Return the metric with the content of the file that it names; itself if it names none.
+
+        Args:
+            place: converts a path as written to a path relative to the suite's folder.
+            read: reads the file at a path relative to the suite's folder.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: its content cannot be used; the message is a clause with the path and the reason.
+        """
+        return self
 
     @classmethod
     @cache
@@ -140,15 +173,15 @@ class Metric(FormatModel):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The inputs it needs besides the answer, as fields of a turn or of an answer are called.
+        """The inputs that the metric needs besides the answer, named like fields of a turn or an answer.
 
-        `expected_tools` are satisfied by `expected_trajectory`, too.
+        `expected_trajectory` also satisfies `expected_tools`.
         """
         return NOTHING
 
     @property
     def asserts(self) -> bool:
-        """Whether it can fail its case."""
+        """Whether the metric can fail its case."""
         return self.enabled and self._can_fail()
 
     def _can_fail(self) -> bool:
@@ -156,17 +189,18 @@ class Metric(FormatModel):
 
     @property
     def pass_mark(self) -> float | None:
-        """Lowest passing score on the 0..1 scale (the highest where low is good); None when there is none."""
+        """Lowest passing score on the 0..1 scale (highest if low scores are good); None if the metric has no
+        threshold."""
         return self.written_threshold
 
     @property
     def written_threshold(self) -> float | None:
-        """The threshold as it is written, on whatever scale; None without one."""
+        """The threshold as it is written, on its own scale; None if the metric has no threshold."""
         return getattr(self, "threshold", None)
 
     @property
     def powerless_threshold(self) -> float | None:
-        """The threshold as written where every score reaches it; None where it decides something, or is not there."""
+        """The threshold as written if no score can fail it; None otherwise."""
         mark = self.pass_mark
         reached = mark is not None and (mark >= 1 if self.polarity == "minimize" else mark <= self._lowest_score())
         return self.written_threshold if reached else None
@@ -176,12 +210,13 @@ class Metric(FormatModel):
 
     @property
     def measure(self) -> str:
-        """What `criteria.metric` of records says is measured; the type says the rest."""
+        """Name of the measure, as in `criteria.metric` of records; type and measure identify the metric."""
         return self.type
 
     @property
     def title(self) -> str | None:
-        """What sentences call it, where its number says all there is to say; None where its explanation says more."""
+        """The metric's name in sentences that give only its score, such as `METEOR`; None if they also give the
+        explanation."""
         return None
 
     def base_name(self, k: int | None) -> str:
@@ -189,127 +224,134 @@ class Metric(FormatModel):
         return self.measure
 
     def cut_offs(self) -> Sequence[int | None]:
-        """Return one entry per evaluation that it asks for: its ranks for a metric of ranked texts, else None once."""
+        """Return one entry for each evaluation: the cut-off ranks of a retrieval metric, or a single None."""
         return (None,)
 
     def criteria_settings(self) -> dict[str, Any]:
-        """Return the settings that records keep: those that differ from their defaults and stand nowhere else."""
+        """Return the settings that records store: those that differ from their defaults and have no separate field."""
         elsewhere = self.settings_for(Role.KIND, Role.NAME, Role.PASS_MARK, Role.HANDLING, Role.JUDGES)
         return self.model_dump(mode="json", exclude=set(elsewhere), exclude_defaults=True)
 
     @property
     def passing_categories(self) -> tuple[str, ...] | None:
-        """The passing categories, where scores may be such; None where they are not judged by it."""
+        """The categories that pass; None if the score is not a category."""
         return None
 
     @property
     def answer_path(self) -> str | None:
-        """The part of a JSON answer that is evaluated; None for the whole answer."""
+        """Path of the part of a JSON answer that is evaluated; None if the whole answer is."""
         return None
 
     @property
     def grader_callables(self) -> tuple[str, ...]:
-        """The suite's own callables that score, as `module.path:callable`."""
+        """The suite's own scoring functions, as `module.path:callable`."""
         return ()
 
     @property
     def reads_tool_calls(self) -> bool:
-        """Whether it needs the tool calls of the answer; of code graders nobody knows."""
+        """Whether the metric needs the tool calls of the answer; False for code graders, which may use them."""
         return self.OF_TOOL_CALLS
 
     @property
     def concerns_conversation(self) -> bool:
-        """Whether it, or a member, grades the conversation as a whole."""
+        """Whether the metric, or a member of it, grades the conversation as a whole."""
         return self.OF_CONVERSATION
 
     def members(self) -> Sequence[Member]:
-        """Return the metrics that it is made of; empty for a metric by itself."""
+        """Return the member metrics; empty if there are none."""
         return ()
 
-    def flat(self) -> list[Metric]:
-        """Return its members, or itself where it has none."""
+    def leaf_metrics(self) -> list[Metric]:
+        """Return the member metrics, or the metric itself if it has none."""
         return [member.config for member in self.members()] or [self]
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
-        """Yield what models must grade: the metric itself under no name, or its parts under theirs."""
+        """Yield (name, part) for each part that a judge grades; the name is empty if the part is the metric itself."""
         yield from ()
 
     @property
     def needs_judge(self) -> bool:
-        """Whether a model must grade it, or a part of it."""
+        """Whether a model must grade the metric or a part of it."""
         return next(self.judged_parts(), None) is not None
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
-        """Yield what is asked of judges for one evaluation; nothing where it needs none."""
+        """Yield the judge calls of one evaluation; nothing if the metric needs no judge."""
         yield from ()
 
     @property
+    def embedding(self) -> Embedding | None:
+        """What an embedding model embeds, if one scores instead of a judge; None for every other metric."""
+        return None
+
+    @property
     def own_model(self) -> LLMProvider | None:
-        """The model that its entry names to grade."""
+        """The judge model that the metric's entry names; None if it names none."""
         return None
 
     @property
     def own_judges(self) -> Judges | None:
-        """The panel that its entry names to grade."""
+        """The judge panel that the metric's entry sets; None if it sets none."""
         return None
 
     @property
     def library(self) -> str | None:
-        """The library that computes it or asks the judge; None for ours."""
+        """Name of the library that computes the metric or calls the judge; None if our own code does."""
         return None
 
-    def computed_by_library(self) -> list[Metric]:
-        """Return what a library computes of it without a model: itself, parts or members."""
+    def library_parts(self) -> list[Metric]:
+        """Return the metrics that a library computes without a model: the metric itself, its parts or its members."""
         return []
 
     @property
     def compares_literals(self) -> bool:
-        """Whether it compares arguments of expected calls that are plain values, and cannot compare others."""
+        """Whether the metric compares arguments of expected tool calls and only supports plain values."""
         return False
 
     def settings_problem(self) -> str | None:
-        """Return why it cannot be evaluated anywhere, where that is more than its validators should import."""
+        """Return why the metric cannot be evaluated; None if it can. These checks import too much for validators."""
         return None
 
     @property
     def supported_providers(self) -> tuple[str, ...] | None:
-        """The providers whose models can grade it; None for all."""
+        """The providers whose models can grade the metric; None if all can."""
         return None
 
     def unsupported_judge(self, shown: str) -> str:
-        """Return why a model of another provider cannot grade it, and the way out."""
-        return f"is graded by models of {' or '.join(self.supported_providers or ())} alone, and {shown} is none"
+        """Return the clause that model `shown` cannot grade the metric, with the providers whose models can."""
+        return (
+            f"is graded only by models of {' or '.join(self.supported_providers or ())}, and {shown} is not one of them"
+        )
 
     def expected_value_problem(self, ground_truth: str) -> str | None:
-        """Return why no answer can pass with this expected value."""
+        """Return why no answer can pass with this expected answer; None if an answer can."""
         return None
 
     def notices(self, place: str) -> Iterator[str]:
-        """Yield what the reader should know of its settings, one sentence each; `place` is where its entry stands."""
+        """Yield notices about the metric's settings, one sentence each; `place` is the position of its entry."""
         yield from ()
 
 
 class JudgedMetric(Metric):
-    """What every judged metric has."""
+    """The base of every judged metric."""
 
     judges: Annotated[Judges | None, Role.JUDGES] = None
     """A panel of judges. Its settings replace those of the policy file, one by one. Example: `{models: [{provider:
     openai, name: gpt-4o}]}`."""
 
     @model_validator(mode="after")
-    def _model_or_panel(self) -> Self:
+    def _check_judges(self) -> Self:
         if self.judges is not None and self.judges.models and self.own_model is not None:
-            raise PydanticCustomError("judges", "names models, and so does model: give one of them")
+            raise PydanticCustomError("judges", "names models, as does model: give only one of them")
         return self
 
     @property
     def own_model(self) -> LLMProvider | None:
-        """The model that its entry names to grade."""
+        """The judge model that the metric's entry names; None if it names none."""
         return getattr(self, "model", None)
 
     @property
     def own_judges(self) -> Judges | None:
-        """The panel that its entry names to grade."""
+        """The judge panel that the metric's entry sets; None if it sets none."""
         return self.judges
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
@@ -317,15 +359,15 @@ class JudgedMetric(Metric):
         yield "", self
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
-        """Yield the one call of a metric that asks one question."""
+        """Yield the one call of a metric that puts one question to a judge."""
         if self.needs_judge:
             yield JudgeCalls(self, 1)
 
 
 class GradedPart(JudgedMetric):
-    """A part of a metric as a judge's work of its own; no entry is written like this.
+    """A part of a metric that a judge grades separately; entries cannot have this type.
 
-    `scored`: whether DeepEval asks; refusals and trajectories are questions of our own.
+    `scored`: whether DeepEval calls the judge; refusals and trajectories are our own prompts.
     """
 
     type: Literal["part"] = "part"
@@ -334,5 +376,5 @@ class GradedPart(JudgedMetric):
 
     @property
     def library(self) -> str | None:
-        """The library that asks the judge."""
+        """The library that calls the judge."""
         return "deepeval" if self.scored else None

@@ -1,6 +1,6 @@
-"""The metrics that there are, as a value, and fields of documents that hold an entry of one of them.
+"""The available metrics, and annotations of fields whose value is the entry of a metric.
 
-Which metrics there are is not known here: whoever validates gives it as `context={METRICS: types}`.
+The available metrics are passed to validation as `context={METRICS: types}`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, c
 from holodeck_action.suite.model.metric_base import Metric, Role
 
 METRICS = "metrics"
-"""Key of the validation's context."""
+"""Key in the validation context."""
 PLACE = "metric_place"
-"""Key of the place of an entry in the metadata of core schemas, and in JSON Schemas until its metrics are filled in."""
+"""Key of an entry's place in the metadata of core schemas, and in JSON Schemas until the metrics are filled in."""
 
-Place = Literal["suite", "case", "member"]
-"""Where an entry stands: `evaluations.metrics`, a case's `evaluations`, a metric that is made of several."""
+WRITTEN_AS = "written_as"
+"""Key of a mapping in core schemas for messages: the written key of each field that has another name."""
+
+Place = Literal["suite", "case", "member", "expect"]
+"""The place of an entry: `evaluations.metrics`, a case's `evaluations`, a metric with members, or `expect`."""
 PLACES: tuple[Place, ...] = get_args(Place)
 
 
@@ -32,20 +35,28 @@ class MetricTypes:
     classes: Mapping[str, type[Metric]]
 
     def allowed(self, place: Place) -> Mapping[str, type[Metric]]:
-        """Return the metrics of which an entry can be one."""
+        """Return the metrics that are allowed in a kind of list (`place`), by type."""
+        if place == "expect":
+            return {kind: metric for kind, metric in self.classes.items() if metric.SHORT is not None}
         if place != "member":
             return self.classes
         return {kind: metric for kind, metric in self.classes.items() if not metric.HAS_MEMBERS}
 
     def read(self, place: Place, value: Any) -> Metric:
-        """Return an entry that is written like this, or the metric that it is already.
+        """Return the metric for an entry; an entry that is a `Metric` is returned as it is.
 
         Raises:
-            ValueError: it is none: of no type, of no known type, or not what its type asks for.
+            ValueError: the entry has no type, an unknown type, or invalid settings.
         """
         if isinstance(value, Metric):
             return value
         kind = self.kind_of(place, value)
+        if place == "expect":
+            metric = self.classes.get(kind or "")
+            if metric is None or metric.SHORT is None:
+                raise PydanticCustomError("expect", "is not a check")
+            value = {"type": kind, **{metric.SHORT if key == kind else key: item for key, item in value.items()}}
+            return metric.model_validate(value, context={METRICS: self})
         if kind is None:
             raise PydanticKnownError("union_tag_not_found", {"discriminator": "type"})
         metric = self.classes.get(kind)
@@ -55,9 +66,15 @@ class MetricTypes:
         return metric.of(value).model_validate(value, context={METRICS: self})
 
     def kind_of(self, place: Place, value: Any) -> str | None:
-        """Return the type of an entry as it is written; a key tells it in a case. None where nothing does."""
+        """Return the type of an entry; None if it has no type.
+
+        In a case, a key other than `type` may identify the type. In `expect`, the first key is the type.
+        """
         if not isinstance(value, Mapping):
             return None
+        if place == "expect":
+            first = next(iter(value), None)
+            return first if isinstance(first, str) else None
         if place == "case" and "type" not in value:
             told = [kind for kind, metric in self.classes.items() if metric.TOLD_BY is not None]
             return next((kind for kind in told if self.classes[kind].TOLD_BY in value), next(iter(told), None))
@@ -65,15 +82,16 @@ class MetricTypes:
         return kind if isinstance(kind, str) else None
 
     def core_schema(self, place: Place, value: Any) -> Any:
-        """Return what pydantic expects of an entry that is written like this: its type's fields, or a known type."""
-        allowed = self.allowed(place)
-        metric = allowed.get(self.kind_of(place, value) or "")
+        """Return pydantic's core schema of the entry's type, or a choice of all types if the entry has no known
+        type."""
+        kind = self.kind_of(place, value) or ""
+        metric = self.classes.get(kind) if place == "expect" else self.allowed(place).get(kind)
         if metric is None:
-            return {"type": "tagged-union", "choices": allowed}
-        return metric.__pydantic_core_schema__
+            return {"type": "tagged-union", "choices": self.allowed(place)}
+        return {**metric.__pydantic_core_schema__, WRITTEN_AS: {metric.SHORT: kind} if place == "expect" else {}}
 
-    def measuring(self, name: str) -> Iterator[tuple[str, str]]:
-        """Yield the type, and the key below it, of every metric of which a setting can be this name."""
+    def types_measuring(self, name: str) -> Iterator[tuple[str, str]]:
+        """Yield (type, key) for each metric with a setting `key` that can have this name as its value."""
         for kind, metric in self.classes.items():
             for key in metric.settings_for(Role.KIND) - {"type"}:
                 if name in get_args(metric.model_fields[key].annotation):
@@ -81,16 +99,16 @@ class MetricTypes:
 
 
 class _Entry:
-    """Marks a field that holds a metric."""
+    """Annotation of a field whose value is a metric."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.with_info_plain_validator_function(
-            self._validated,
+            self._validate,
             metadata={PLACE: self._place},
-            # All settings of the metric, not those of every metric.
+            # Serialise the settings of the actual metric class.
             serialization=core_schema.wrap_serializer_function_ser_schema(
                 lambda value, serialise: serialise(value), schema=core_schema.any_schema()
             ),
@@ -99,9 +117,9 @@ class _Entry:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {PLACE: self._place}
 
-    def _validated(self, value: Any, info: Info) -> Metric:
+    def _validate(self, value: Any, info: Info) -> Metric:
         if isinstance(value, Metric):
-            # Made by hand, where nobody says which metrics there are.
+            # Created in Python, without a validation context.
             return value
         types: MetricTypes | None = (info.context or {}).get(METRICS)
         if types is None:
@@ -112,6 +130,8 @@ class _Entry:
 SuiteMetric = Annotated[Metric, _Entry("suite")]
 """An entry of `evaluations.metrics`: `type` is required."""
 CaseMetric = Annotated[Metric, _Entry("case")]
-"""An entry of a case's or turn's `evaluations`: `type` may be left out where a key tells it."""
+"""An entry of a case's or turn's `evaluations`: `type` may be omitted if a key identifies it."""
+CheckMetric = Annotated[Metric, _Entry("expect")]
+"""An entry of `expect`: `{TYPE: VALUE}`, with further settings beside it."""
 MemberMetric = Annotated[Metric, _Entry("member")]
-"""An entry of a metric that is made of several, which is none of them itself."""
+"""A member of a metric with members, which cannot have members itself."""

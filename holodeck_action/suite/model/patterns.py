@@ -1,4 +1,4 @@
-"""Regular expressions of a suite: whether they compile, and within a moment."""
+"""Checks of a suite's regular expressions: whether they compile, and fast enough."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ RESPONSE_PATH = rf"^{_SEGMENT}(?:\.{_SEGMENT})*$"
 """Grammar of `response_path`."""
 
 MOST_PARTS = 50_000
-"""Parts of a pattern with its repetitions written out, as the library does with their least numbers: about a second."""
+"""Most parts of a pattern with its repetitions expanded, as the library does: compiling these takes about a second."""
 
 _TOKEN = re.compile(r"\(\?#[^)]*\)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|[()*+?]|.", re.DOTALL)
 _PLAIN_TOKEN = re.compile(r"\\.|\{(\d+)(?:,\d*)?\}|[()*+?]|.", re.DOTALL)
-"""As above, where brackets and comments are nothing special: what hides in one reading shows in the other."""
+"""As above, but brackets and comments have no meaning, so that nothing can hide inside them."""
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """Return why a pattern cannot be used, a clause; None where it can."""
-    if max(_parts(pattern, _TOKEN), _parts(pattern, _PLAIN_TOKEN)) > MOST_PARTS:
-        return f"its repetitions inside each other come to more than {MOST_PARTS:,} parts"
-    # Only suites with patterns pay for the import.
+    """Return a clause about why a pattern cannot be used; None if it can."""
+    if max(_count_parts(pattern, _TOKEN), _count_parts(pattern, _PLAIN_TOKEN)) > MOST_PARTS:
+        return f"its nested repetitions expand to more than {MOST_PARTS:,} parts"
+    # Imported only for suites with patterns.
     import regex
 
     try:
@@ -30,8 +30,9 @@ def pattern_problem(pattern: str) -> str | None:
     return None
 
 
-def _parts(pattern: str, token: re.Pattern[str]) -> int:
-    """Estimate the parts of a pattern in which `(?:ab){3}` stands for `ababab`."""
+def _count_parts(pattern: str, token: re.Pattern[str]) -> int:
+    """Return an estimate of the number of parts of a pattern with its repetitions expanded: `(?:ab){3}` counts as
+    `ababab`."""
     groups = [0]
     last = 0
     for match in token.finditer(pattern):

@@ -1,4 +1,4 @@
-"""The policy file holodeck-action.yaml: what HoloDeck's schema does not know (docs/policy-file.md)."""
+"""The policy file holodeck-action.yaml: settings outside of HoloDeck's schema (docs/policy-file.md)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from datetime import date
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Struct
-from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from holodeck_action.seam import registry
 from holodeck_action.suite.model.base import (
     Flag,
     FormatModel,
@@ -26,14 +27,14 @@ from holodeck_action.suite.model.base_sources import SOURCES
 from holodeck_action.suite.model.cases import CaseEntry, TrajectoryEntry
 from holodeck_action.suite.model.environments import Environment
 from holodeck_action.suite.model.judging import SuiteJudges
-from holodeck_action.suite.model.metric_types import CaseMetric, SuiteMetric
+from holodeck_action.suite.model.metric_types import CaseMetric, CheckMetric, SuiteMetric
 from holodeck_action.suite.model.targets import Target
 
 Count = Annotated[Integer, Field(ge=0)]
 AtLeastOne = Annotated[Integer, Field(ge=1)]
 Positive = Annotated[Number, Field(gt=0.0)]
 Weight = Annotated[Number, Field(ge=0.001, le=1000.0)]
-"""Nothing weighs more than a million times something else: a failure beside it would be lost in rounding."""
+"""A weight is at most a million times another one, so that no failure is lost in rounding."""
 NotNegative = Annotated[Number, Field(ge=0.0)]
 Parameter = str | Flag | Integer | Number
 CaseField = Annotated[str, Field(pattern=rf"^({'|'.join(CaseEntry.model_fields)})(\.\w+)*$")]
@@ -57,6 +58,9 @@ class CaseOverlay(FormatModel):
 
     evaluations: list[CaseMetric] | None = None
     """Metrics in addition to those of the case."""
+    expect: list[CheckMetric] | None = None
+    """Checks of the answer, of a conversation's last one, in addition to the metrics: `{TYPE: VALUE}`, with further
+    settings beside it. Example: `[{contains: Thursday}]`."""
     retrieval: RetrievalOverlay | None = None
     """What retrieval should find."""
     expected_trajectory: Annotated[list[TrajectoryEntry], Field(min_length=1)] | None = None
@@ -86,7 +90,7 @@ class Trials(FormatModel):
 
 
 BOUNDS_OF_METRICS = (("min_mean", "max_mean"), ("min_lower_bound", "max_upper_bound"), ("min_p10", "max_p90"))
-"""On mean, interval of the mean, worst tenth: where high scores are good, and the mirror image where low ones are."""
+"""Keys for the mean, the interval of the mean and the worst tenth, each for good high and good low scores."""
 
 
 class GateMetric(FormatModel):
@@ -107,7 +111,7 @@ class GateMetric(FormatModel):
     """Highest 90th percentile of the scores. Example: `0.3`."""
 
     @model_validator(mode="after")
-    def _has_a_bound(self) -> GateMetric:
+    def _require_bound(self) -> GateMetric:
         if all(getattr(self, key) is None for pair in BOUNDS_OF_METRICS for key in pair):
             raise PydanticCustomError("min_mean", "is missing: give at least one bound, such as min_mean: 0.8")
         return self
@@ -127,23 +131,22 @@ class GateSummary(FormatModel):
     """Lowest accepted number. Example: `0.7`."""
 
     @model_validator(mode="after")
-    def _function_fits_the_method(self) -> GateSummary:
+    def _check_function(self) -> GateSummary:
         if (self.method == "custom") != (self.function is not None):
-            raise PydanticCustomError("function", "belongs to method custom, which needs it, and to no other")
+            raise PydanticCustomError("function", "is required with method custom, and allowed only with it")
         return self
 
     @model_validator(mode="after")
-    def _weights_fit_the_method(self) -> GateSummary:
+    def _check_weights(self) -> GateSummary:
         if (self.method == "weighted_average") != (self.weights is not None):
-            raise PydanticCustomError("weights", "belongs to method weighted_average, which needs it, and to no other")
+            raise PydanticCustomError("weights", "is required with method weighted_average, and allowed only with it")
         return self
 
 
 class GatedCases(Struct, frozen=True):
-    """What gates can fail on.
+    """The numbers that decide whether gates can fail.
 
-    How many cases there are, in how many something asserts, how many are repeated, and whether a loss against a base
-    fails.
+    The numbers of cases, of asserting cases and of repeated cases, and whether a regression can fail the run.
     """
 
     cases: int
@@ -153,14 +156,14 @@ class GatedCases(Struct, frozen=True):
 
 
 class Gate(Struct, frozen=True):
-    """What is known of a gate besides its value; noted once, at its field of `Gates`.
+    """The properties of a gate besides its value, declared once, at its field of `Gates`.
 
     Attributes:
-        stricter: which values are.
-        looks_at: `answers`: whether cases pass; `cases`, `repeated`: how many of these; `run`: what the run took;
-            `base`: the comparison; `missing`: what did not happen, which leaves a run incomplete.
-        absent: the value that null stands for; None where null switches the gate off.
-        told: what every reply must tell; None for nothing.
+        stricter: whether higher or lower values are stricter.
+        looks_at: the value that the gate bounds. `answers`: a pass rate; `cases`, `repeated`: a number of cases or of
+            repeated cases; `run`: usage and times; `base`: the comparison; `missing`: missing evaluations.
+        absent: the value that null means; None if null switches the gate off.
+        told: the value that every reply must report for this gate; None if the gate needs none.
     """
 
     stricter: Literal["higher", "lower"]
@@ -169,14 +172,18 @@ class Gate(Struct, frozen=True):
     told: Literal["tokens", "cost", "time", "first token"] | None = None
 
     def can_fail(self, limit: float, found: GatedCases) -> bool:
-        """Tell whether a run with these cases can fail it."""
+        """Return whether a run with these cases can fail the gate."""
         if self.looks_at in _NAMED:
             return limit < int(getattr(found, self.looks_at))
-        return self.looks_at == "run" or (self.looks_at == "answers" and limit > 0)
+        return self.looks_at == "run" or (self.looks_at == "answers" and self.bounds_share(limit))
+
+    def bounds_share(self, limit: float) -> bool:
+        """Return whether some rate from 0 to 1 would violate the limit."""
+        return limit > 0 if self.stricter == "higher" else limit < 1
 
 
 _NAMED = {"cases": "case(s)", "repeated": "repeated case(s)"}
-"""What a gate counts, as a message names it."""
+"""Names in messages of the cases that a gate counts."""
 
 
 class Gates(FormatModel):
@@ -211,11 +218,11 @@ class Gates(FormatModel):
 GATES: Mapping[str, Gate] = {
     name: note for name, field in Gates.model_fields.items() for note in field.metadata if isinstance(note, Gate)
 }
-"""All gates but those on scores, by key, in their order."""
+"""All gates except those on scores, by key, in order."""
 
 
-def given_gates(gates: Gates) -> Iterator[tuple[str, Gate, float]]:
-    """Yield each of `GATES` that has a value: its key, what is known of it, the value."""
+def active_gates(gates: Gates) -> Iterator[tuple[str, Gate, float]]:
+    """Yield (key, gate, value) for each of `GATES` that has a value."""
     for name, gate in GATES.items():
         limit = getattr(gates, name)
         if limit is not None:
@@ -236,7 +243,7 @@ class Baseline(FormatModel):
     on_regressed: Reaction = "fail"
     """What happens when the pass rate or a metric is worse beyond chance. Example: `warn`."""
     on_inconclusive: Reaction = "warn"
-    """What happens when a loss above the margin can neither be shown nor ruled out. Example: `fail`."""
+    """What happens when there are too few cases to rule out a loss above the margin. Example: `fail`."""
     on_case_regression: Reaction = "fail"
     """What happens when more cases than `gates.max_regressions` passed on the base and fail now. Example: `warn`."""
     on_loosened: Reaction = "warn"
@@ -247,11 +254,11 @@ class Baseline(FormatModel):
     """Keys that records leave out where they have their default: older records have the same bytes without them."""
 
 
-def _date(value: Any) -> date:
+def _parse_date(value: Any) -> date:
     if isinstance(value, date):
         return value
     try:
-        # The reader keeps dates as they are written.
+        # The YAML reader returns dates as text.
         return date.fromisoformat(value) if len(value) == len("2027-01-31") else date.fromisoformat("")
     except (TypeError, ValueError):
         raise PydanticCustomError("date", "must be a date such as 2027-01-31") from None
@@ -266,7 +273,7 @@ class QuarantineEntry(FormatModel):
     """Why. Example: `upstream search`."""
     owner: NonBlank
     """Who repairs it. Example: `"@team-search"`."""
-    expires: Annotated[date, BeforeValidator(_date)]
+    expires: Annotated[date, BeforeValidator(_parse_date)]
     """The last day of the quarantine, in UTC. Example: `"2027-01-31"`."""
 
 
@@ -329,7 +336,7 @@ class Spans(FormatModel):
 class Policy(FormatModel):
     """The top level of holodeck-action.yaml."""
 
-    # Sections that are left out are made without their validators, which take longer than the rest of the file.
+    # Omitted sections are created without validation, which would take longer than the rest of the file.
 
     target: Target | None = None
     """What answers the cases; null is the suite's own model. Example: `recorded:answers.jsonl`."""
@@ -374,25 +381,32 @@ class Policy(FormatModel):
     secrets: Annotated[tuple[WrittenText, ...], NoneAs([])] = ()
     """Further values that are replaced by `***` everywhere, usually `${VAR}`. Example: `["${PARTNER_CODE}"]`."""
 
+    @field_validator("spans")
+    @classmethod
+    def _check_spans(cls, value: bool | Spans) -> bool | Spans:
+        if value and registry.observer() is None:
+            raise PydanticCustomError("spans", "{unknown}", {"unknown": registry.unknown_phrase()})
+        return value
+
 
 _LEAST = 1e-9
-"""Bounds nearer to the end of the scale are lost in the rounding of means."""
+"""Bounds closer to the end of the scale are lost in the rounding of means."""
 
 
 def fails_on_loss(baseline: Baseline) -> bool:
-    """Tell whether a loss against the base can fail a run."""
+    """Return whether a regression against the base can fail a run."""
     return "fail" in (baseline.on_regressed, baseline.on_inconclusive, baseline.on_case_regression)
 
 
-def unable_to_fail(gates: Gates, found: GatedCases) -> str | None:
-    """Return why no gate can fail, naming those that are given, with the way out; None when one can.
+def why_no_gate_fails(gates: Gates, found: GatedCases) -> str | None:
+    """Return why no gate can fail, with what to change; None if a gate can fail.
 
-    Where nothing asserts, only gates on scores count: the others would be green whatever is answered.
+    If no case asserts anything, only gates on scores count: the others would pass whatever the answers.
     """
     if (
-        gates_scores(gates)
+        has_score_gate(gates)
         or found.compared
-        or (found.asserting and any(gate.can_fail(limit, found) for _, gate, limit in given_gates(gates)))
+        or (found.asserting and any(gate.can_fail(limit, found) for _, gate, limit in active_gates(gates)))
     ):
         return None
     if not found.asserting:
@@ -401,23 +415,23 @@ def unable_to_fail(gates: Gates, found: GatedCases) -> str | None:
     return f"no gate can fail: {reasons}; ask for a min_pass_rate above 0 or give another gate, such as gates.metrics"
 
 
-def gates_scores(gates: Gates) -> bool:
-    """Tell whether a gate that can fail looks at the scores of metrics."""
+def has_score_gate(gates: Gates) -> bool:
+    """Return whether some scores of metrics would fail a gate."""
     if gates.summary is not None and gates.summary.min > _LEAST:
         return True
     return any(_can_fail(key, bound) for _, key, bound in _bounds(gates))
 
 
-def gates_answers(gates: Gates) -> bool:
-    """Tell whether a gate that can fail looks at answers: at whether cases pass, or at scores."""
-    rates = any(gate.looks_at == "answers" and limit for _, gate, limit in given_gates(gates))
-    return rates or gates_scores(gates)
+def has_answer_gate(gates: Gates) -> bool:
+    """Return whether some answers would fail a gate, through a pass rate or scores."""
+    rates = any(gate.looks_at == "answers" and gate.bounds_share(limit) for _, gate, limit in active_gates(gates))
+    return rates or has_score_gate(gates)
 
 
 def _reasons(gates: Gates, found: GatedCases) -> Iterator[str]:
     if gates.min_pass_rate is None:
         yield "min_pass_rate is off"
-    for name, gate, limit in given_gates(gates):
+    for name, gate, limit in active_gates(gates):
         if gate.looks_at == "answers":
             yield f"{name} {limit:g} is always reached"
         elif gate.looks_at in _NAMED:
@@ -429,7 +443,7 @@ def _reasons(gates: Gates, found: GatedCases) -> Iterator[str]:
 
 
 def _bounds(gates: Gates) -> Iterator[tuple[str, str, float]]:
-    """Yield every bound on a metric: the metric, the bound's key, its value."""
+    """Yield (metric, key, value) for each bound on a metric."""
     for name, bounds in sorted(gates.metrics.items()):
         for key in (key for pair in BOUNDS_OF_METRICS for key in pair):
             bound = getattr(bounds, key)

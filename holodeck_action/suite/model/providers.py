@@ -1,4 +1,4 @@
-"""Model references of the format."""
+"""References to models, and the providers and services that serve them."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ AuthProvider = Literal["api_key", "oauth_token", "bedrock", "vertex", "foundry",
 
 
 class CompatibleService(NamedTuple):
-    """A service that speaks OpenAI's language at an address of its own.
+    """A service that offers OpenAI's API at another URL.
 
     Attributes:
-        title: its name in messages.
-        key: the variable with its key.
-        address: of its API; empty where each customer has another one, which the reference must give.
-        priced_as: its name in the list of prices; empty where models of others are sold at prices of their own.
+        title: name of the service in messages.
+        key: environment variable with its API key.
+        address: URL of its API; empty if each customer has a different URL, which the suite must give.
+        priced_as: name of the service in the price list; empty if it serves other vendors' models at its own prices.
     """
 
     title: str
@@ -58,7 +58,7 @@ COMPATIBLE: Mapping[ProviderName, CompatibleService] = {
     "openrouter": CompatibleService("OpenRouter", "OPENROUTER_API_KEY", "https://openrouter.ai/api/v1", "openrouter"),
     "huggingface": CompatibleService("Hugging Face", "HF_TOKEN", "https://router.huggingface.co/v1"),
 }
-"""Services by provider. A further one is an entry here and a word in `ProviderName`."""
+"""Services by provider. To add one, add an entry here and a word to `ProviderName`."""
 
 ADDRESS_VARIABLES: Mapping[ProviderName, str] = {
     "openai": "OPENAI_BASE_URL",
@@ -66,7 +66,7 @@ ADDRESS_VARIABLES: Mapping[ProviderName, str] = {
     "ollama": "OLLAMA_BASE_URL",
     **{name: f"{name.upper()}_BASE_URL" for name in COMPATIBLE},
 }
-"""Variables with the addresses of references that give none."""
+"""Variables with the address of a provider, for references without one."""
 KEY_VARIABLES: Mapping[ProviderName, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "azure_openai": ("AZURE_OPENAI_API_KEY",),
@@ -74,7 +74,7 @@ KEY_VARIABLES: Mapping[ProviderName, tuple[str, ...]] = {
     "ollama": ("OLLAMA_API_KEY",),
     **{name: (service.key,) for name, service in COMPATIBLE.items()},
 }
-"""Variables with the keys of references that give none."""
+"""Variables with the keys of a provider, for references without one."""
 
 
 class LLMProvider(FormatModel):
@@ -101,7 +101,7 @@ class LLMProvider(FormatModel):
     """How the key is sent to Anthropic. `bedrock`, `vertex` and `foundry` are refused. Example: `oauth_token`."""
 
     @model_validator(mode="after")
-    def _azure_has_an_endpoint(self) -> LLMProvider:
+    def _check_endpoint(self) -> LLMProvider:
         if self.provider == "azure_openai" and self.endpoint is None:
             raise PydanticCustomError("endpoint", "is missing (required for provider azure_openai)")
         return self
@@ -127,5 +127,5 @@ class RAGMetricType(StrEnum):
 
 
 def runner_block(provider: ProviderName) -> Literal["claude", "openai"]:
-    """Return which block is about the models of a provider."""
+    """Return the key of the block in agent.yaml that configures the models of a provider."""
     return "openai" if provider in ("openai", "azure_openai", *COMPATIBLE) else "claude"

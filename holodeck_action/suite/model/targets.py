@@ -1,23 +1,33 @@
-"""Who answers: the `target` of the policy file and of `--target`."""
+"""The target, which answers the cases: `target` of the policy file, and `--target`."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from holodeck_action.seam import registry
 from holodeck_action.suite.model.base import FormatModel, NonBlank, SecretText
 from holodeck_action.suite.model.cases import FreeMapping
-from holodeck_action.suite.model.frameworks import FRAMEWORKS
 
 _WORD = r"[^\W\d]\w*"
-_NAMED = "|".join(FRAMEWORKS)
-_TEXT_FORMS = rf"^(recorded|command):\s*\S|^(python|{_NAMED}):\s*{_WORD}(\.{_WORD})*:{_WORD}\s*$|^http:\s*https?://[^\s/?#]|^https?://[^\s/?#]"
+_NAMED = [framework.name for framework in registry.frameworks().values() if framework.adapter]
+_CALLED = ("python", *_NAMED)
+_ONE_CALLED = "|".join(_CALLED)
+_TEXT_FORMS = (
+    rf"^(recorded|command):\s*\S|^({_ONE_CALLED}):\s*{_WORD}(\.{_WORD})*:{_WORD}\s*$"
+    r"|^http:\s*https?://[^\s/?#]|^https?://[^\s/?#]"
+)
+_NAMES = re.compile(rf"[a-z][\w-]*:{_WORD}(\.{_WORD})*:{_WORD}")
+"""The form of an agent of a framework."""
 OWN_MODEL = "model"
-"""What `--target` says for the suite's own model, which is the target where the policy file names none."""
-FORMS = f"recorded:PATH, python:MODULE:CALLABLE, {_NAMED}:MODULE:AGENT, command:CMD or http:URL"
+"""The value of `--target` for the suite's own model, which is the target if the policy file names none."""
+_AGENTS = f" {'|'.join(_NAMED)}:MODULE:AGENT," if _NAMED else ""
+FORMS = f"recorded:PATH, python:MODULE:CALLABLE,{_AGENTS} command:CMD or http:URL"
 
 
 class ModelTarget(FormatModel):
@@ -50,7 +60,7 @@ class PythonTarget(FormatModel):
 
     @property
     def called(self) -> str:
-        """What a worker process imports."""
+        """The reference that a worker process imports."""
         return self.reference if self.framework is None else f"{self.framework}:{self.reference}"
 
 
@@ -62,7 +72,7 @@ class CommandTarget(FormatModel):
     """The program and its arguments. Example: `node agent.js`."""
 
 
-def _http_url(value: str) -> str:
+def _check_http_url(value: str) -> str:
     try:
         parts = urlsplit(value)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
@@ -73,8 +83,8 @@ def _http_url(value: str) -> str:
     return value
 
 
-def _templates(value: Any) -> Any:
-    # Only suites with an http target pay for the import.
+def _check_templates(value: Any) -> Any:
+    # Imported only for suites with an http target.
     from jinja2 import TemplateSyntaxError
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -99,7 +109,7 @@ def _templates(value: Any) -> Any:
     return value
 
 
-def _json_path(value: str) -> str:
+def _check_json_path(value: str) -> str:
     from jsonpath import JSONPathEnvironment
     from jsonpath.exceptions import JSONPathError
 
@@ -112,7 +122,7 @@ def _json_path(value: str) -> str:
     return value
 
 
-JSONPath = Annotated[NonBlank, AfterValidator(_json_path)]
+JSONPath = Annotated[NonBlank, AfterValidator(_check_json_path)]
 
 
 class ResponseMapping(FormatModel):
@@ -152,30 +162,42 @@ class HttpTarget(FormatModel):
     kind: ClassVar[Literal["http"]] = "http"
     type: Literal["http"] = "http"
     """The kind of target."""
-    url: Annotated[NonBlank, AfterValidator(_http_url)]
+    url: Annotated[NonBlank, AfterValidator(_check_http_url)]
     """The address. Example: `https://agent.example/chat`."""
     headers: dict[str, SecretText] = Field(default_factory=dict)
     """Sent with every request. Their values are secrets. Example: `{Authorization: "Bearer ${AGENT_TOKEN}"}`."""
-    request: Annotated[FreeMapping, AfterValidator(_templates)] | None = None
+    request: Annotated[FreeMapping, AfterValidator(_check_templates)] | None = None
     """The JSON body. Its texts are Jinja templates over `turn`, `case`, `session` and `history`. Example: `{message:
     "{{ turn.input }}"}`."""
     response: ResponseMapping | None = None
     """Where the parts of the reply are in the body of the response."""
 
 
+class CallableTarget(FormatModel):
+    """Answers from a callable of the program that calls `holodeck_action.evaluate`; no file can name one."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    kind: ClassVar[Literal["callable"]] = "callable"
+    called: Callable[..., Any] = Field(exclude=True)
+    name: str
+
+
 WrittenTarget = RecordedTarget | PythonTarget | CommandTarget | HttpTarget
-AnyTarget = ModelTarget | WrittenTarget
+AskedTarget = WrittenTarget | CallableTarget
+"""A target other than the suite's own model."""
+AnyTarget = ModelTarget | AskedTarget
 
 
 def parse_target(value: str) -> WrittenTarget:
-    """Read the short form of a target.
+    """Parse the short form of a target.
 
     Args:
-        value: `recorded:PATH`, `python:MODULE:CALLABLE`, one of `FRAMEWORKS` with `:MODULE:AGENT`, `command:CMD`,
+        value: `recorded:PATH`, `python:MODULE:CALLABLE`, a framework with `:MODULE:AGENT`, `command:CMD`,
             `http:URL`, or a plain http(s) URL.
 
     Raises:
-        PydanticCustomError: a ValueError whose text is one sentence naming the allowed forms.
+        PydanticCustomError: the value has none of these forms; the message is one sentence with the allowed forms.
     """
     kind, _, rest = value.partition(":")
     rest = rest.strip()
@@ -183,7 +205,7 @@ def parse_target(value: str) -> WrittenTarget:
         return RecordedTarget(path=rest)
     if kind == "command" and rest:
         return CommandTarget(command=rest)
-    if kind in ("python", *FRAMEWORKS) and rest:
+    if kind in _CALLED and rest:
         module, _, name = rest.rpartition(":")
         if not all(part.isidentifier() for part in (*module.split("."), name)):
             raise PydanticCustomError(
@@ -191,11 +213,14 @@ def parse_target(value: str) -> WrittenTarget:
             )
         return PythonTarget(reference=rest, framework=None if kind == "python" else kind)
     if kind in ("http", "https") and rest:
-        return HttpTarget(url=_http_url(value if rest.startswith("//") else rest))
+        return HttpTarget(url=_check_http_url(value if rest.startswith("//") else rest))
+    if _NAMES.fullmatch(value.strip()):
+        said = f"{kind} {registry.unknown_phrase()}"
+        raise PydanticCustomError("target_form", "must be {forms}: {said}", {"forms": FORMS, "said": said})
     raise PydanticCustomError("target_form", "must be {forms}", {"forms": FORMS})
 
 
-def _from_text(value: Any) -> WrittenTarget:
+def _parse_short_form(value: Any) -> WrittenTarget:
     if isinstance(value, RecordedTarget | PythonTarget | CommandTarget | HttpTarget):
         return value
     if not isinstance(value, str):
@@ -206,7 +231,7 @@ def _from_text(value: Any) -> WrittenTarget:
 Target = Annotated[
     Annotated[
         WrittenTarget,
-        PlainValidator(_from_text),
+        PlainValidator(_parse_short_form),
         WithJsonSchema({"type": "string", "pattern": _TEXT_FORMS}),
         Tag("text"),
     ]

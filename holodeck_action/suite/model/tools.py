@@ -20,7 +20,7 @@ from holodeck_action.suite.model.base import (
     UnitInterval,
     WrittenText,
 )
-from holodeck_action.suite.model.cases import FreeMapping, json_value
+from holodeck_action.suite.model.cases import FreeMapping, check_json
 from holodeck_action.suite.model.providers import LLMProvider
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
@@ -130,7 +130,7 @@ class VectorstoreTool(ToolModel):
     """Separates the cells of CSV; detected when absent. Example: `;`."""
 
     @model_validator(mode="after")
-    def _fields_need_ids(self) -> VectorstoreTool:
+    def _check_id_field(self) -> VectorstoreTool:
         if self.vector_field is not None and self.id_field is None:
             raise PydanticCustomError("id_field", "is missing (required when vector_field is set)")
         return self
@@ -157,7 +157,7 @@ class KeywordIndex(FormatModel):
     """Seconds that a request may take."""
 
     @model_validator(mode="after")
-    def _opensearch_has_an_address(self) -> KeywordIndex:
+    def _check_opensearch(self) -> KeywordIndex:
         if self.provider == "opensearch" and (self.endpoint is None or self.index_name is None):
             raise PydanticCustomError("opensearch", "provider opensearch needs endpoint and index_name")
         return self
@@ -221,7 +221,7 @@ class HierarchicalDocumentTool(ToolModel):
     """Checked, not used."""
 
     @model_validator(mode="after")
-    def _is_consistent(self) -> HierarchicalDocumentTool:
+    def _check_search(self) -> HierarchicalDocumentTool:
         total = self.semantic_weight + self.keyword_weight + self.exact_weight
         if self.search_mode == "hybrid" and abs(total - 1.0) > 1e-6:
             raise PydanticCustomError(
@@ -278,7 +278,7 @@ class MCPTool(ToolModel):
     """Checked, not used. Example: `orders`."""
 
     @model_validator(mode="after")
-    def _has_an_address(self) -> MCPTool:
+    def _check_address(self) -> MCPTool:
         if self.transport == "stdio":
             if self.command is None:
                 raise PydanticCustomError("command", "is missing (required for transport stdio)")
@@ -301,13 +301,13 @@ class PromptTool(ToolModel):
     """The Jinja template. Example: `"Summarise in {{ words }} words: {{ text }}"`."""
     file: NonBlank | None = None
     """A file with the template, relative to agent.yaml. Example: `prompts/summary.txt`."""
-    parameters: Annotated[dict[str, Any], Field(min_length=1), AfterValidator(json_value)]
+    parameters: Annotated[dict[str, Any], Field(min_length=1), AfterValidator(check_json)]
     """JSON schema per parameter. Example: `{text: {type: string}, words: {type: integer}}`."""
     model: LLMProvider | None = None
     """The model that answers; the suite's own when absent. Example: `{provider: openai, name: gpt-4o-mini}`."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> PromptTool:
+    def _check_source(self) -> PromptTool:
         if (self.template is None) == (self.file is None):
             raise PydanticCustomError("prompt_source", "give exactly one of template and file")
         return self

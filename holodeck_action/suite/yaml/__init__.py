@@ -1,1 +1,1 @@
-"""YAML with the place of each value."""
+"""YAML with the position of each value."""

@@ -1,4 +1,4 @@
-"""The data of a YAML file with the position of everything in it."""
+"""The data of a YAML file with the positions of all values."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from msgspec import Struct
 from holodeck_action.suite.errors import Problem, SourceMark, field_path
 
 Path = tuple[str | int, ...]
-"""Where something stands in a document: keys and positions in lists."""
+"""A path in a document: keys and list indexes."""
 
 PACKED = "I"
 """Array type of packed positions: line and column of each key and value, or of each item."""
 SUBSTITUTED = 1 << 31
-"""Bit of a value's column: it holds the value of a variable."""
+"""Bit of a value's column: the value contains the value of a variable."""
 UNSET = 1 << 30
-"""Bit of a value's column: it names a variable that is not set."""
+"""Bit of a value's column: the value names an unset variable."""
 _COLUMN = UNSET - 1
 
 
 class MarkedMap(dict[Any, Any]):
-    """A mapping with the position of itself, its keys and its values; without marks everything in it stands there."""
+    """A mapping with its position and the positions of its keys and values; if `marks` is empty, all have its
+    position."""
 
     __slots__ = ("column", "line", "marks")
     line: int
@@ -31,31 +32,31 @@ class MarkedMap(dict[Any, Any]):
 
     @classmethod
     def empty(cls) -> MarkedMap:
-        """A mapping without entries at the start of a file."""
+        """Return an empty mapping whose position is the start of a file."""
         made = cls()
         made.line, made.column, made.marks = 1, 1, b""
         return made
 
     def key_position(self, key: Any) -> tuple[int, int]:
-        """Line and column of a key."""
-        line, column, _, _ = self.entry(key)
+        """Return line and column of a key."""
+        line, column, _, _ = self.packed_positions(key)
         return line, column & _COLUMN
 
     def value_position(self, key: Any) -> tuple[int, int]:
-        """Line and column of a key's value."""
-        _, _, line, column = self.entry(key)
+        """Return line and column of a key's value."""
+        _, _, line, column = self.packed_positions(key)
         return line, column & _COLUMN
 
-    def substituted(self, key: Any) -> bool:
-        """Whether the value holds the value of a variable."""
-        return bool(self.entry(key)[3] & SUBSTITUTED)
+    def is_substituted(self, key: Any) -> bool:
+        """Return whether the value contains the value of a variable."""
+        return bool(self.packed_positions(key)[3] & SUBSTITUTED)
 
-    def unset(self, key: Any) -> bool:
-        """Whether the value names a variable that is not set."""
-        return bool(self.entry(key)[3] & UNSET)
+    def is_unset(self, key: Any) -> bool:
+        """Return whether the value names an unset variable."""
+        return bool(self.packed_positions(key)[3] & UNSET)
 
-    def entry(self, key: Any) -> tuple[int, int, int, int]:
-        """Packed positions of a key and its value."""
+    def packed_positions(self, key: Any) -> tuple[int, int, int, int]:
+        """Return the packed positions of a key and its value."""
         if not self.marks:
             return self.line, self.column, self.line, self.column
         index = list(self).index(key)
@@ -67,7 +68,7 @@ class MarkedMap(dict[Any, Any]):
 
 
 class MarkedList(list[Any]):
-    """A list with the position of itself and its items; without marks everything in it stands there."""
+    """A list with its position and the positions of its items; if `marks` is empty, all have its position."""
 
     __slots__ = ("column", "line", "marks")
     line: int
@@ -75,23 +76,23 @@ class MarkedList(list[Any]):
     marks: bytes
 
     def value_position(self, index: int) -> tuple[int, int]:
-        """Line and column of an item."""
+        """Return line and column of an item."""
         if not self.marks:
             return self.line, self.column
         packed = array(PACKED, self.marks)
         return packed[2 * index], packed[2 * index + 1] & _COLUMN
 
-    def substituted(self, index: int) -> bool:
-        """Whether the item holds the value of a variable."""
+    def is_substituted(self, index: int) -> bool:
+        """Return whether the item contains the value of a variable."""
         return bool(self.marks) and bool(array(PACKED, self.marks)[2 * index + 1] & SUBSTITUTED)
 
-    def unset(self, index: int) -> bool:
-        """Whether the item names a variable that is not set."""
+    def is_unset(self, index: int) -> bool:
+        """Return whether the item names an unset variable."""
         return bool(self.marks) and bool(array(PACKED, self.marks)[2 * index + 1] & UNSET)
 
 
 def last_position(marked: MarkedMap | MarkedList) -> tuple[int, int]:
-    """Return line and column of the value in a part of a document that begins last: what begins later is outside."""
+    """Return line and column of the last value in a part of a document."""
     last = marked.line, marked.column
     if not marked.marks:
         return last
@@ -104,7 +105,8 @@ def last_position(marked: MarkedMap | MarkedList) -> tuple[int, int]:
 
 
 def position_of(root: Any, path: Path, *, key: bool = False) -> tuple[int, int]:
-    """Line and column of a value in a marked part of a document, or of its key; of what encloses it if it is absent."""
+    """Return line and column of the value at a path, or of its key; if it does not exist, of the innermost enclosing
+    value."""
     place = (getattr(root, "line", 1), getattr(root, "column", 1))
     current = root
     for index, part in enumerate(path):
@@ -120,14 +122,14 @@ def position_of(root: Any, path: Path, *, key: bool = False) -> tuple[int, int]:
 
 
 class Document(Struct, frozen=True):
-    """A file as data.
+    """The data of a file, its positions and problems.
 
     Attributes:
-        file: how the file is called in positions.
-        root: the data; None for an empty file and for one that is not YAML.
-        readable: False when the file is not YAML: `problems` then says why and nothing else is known.
+        file: the file's name in positions.
+        root: the data; None if the file is empty or invalid.
+        readable: False if the file is not YAML; `problems` then has the reason.
         problems: duplicate keys, unset variables and the like.
-        secrets: values of variables and of literal secret fields.
+        secrets: values of substituted variables and of literal secret fields.
     """
 
     file: str
@@ -137,13 +139,14 @@ class Document(Struct, frozen=True):
     secrets: frozenset[str]
 
     def mark(self, line: int, column: int) -> SourceMark:
-        """A position in this file."""
+        """Return a line and column as a position in this file."""
         return SourceMark(self.file, line, column)
 
     def place(self, path: Path = (), *, key: bool = False) -> SourceMark:
-        """Where a value of the data stands, or its key; where it is absent, what would enclose it."""
+        """Return the position of the value at a path, or of its key; if it does not exist, of the innermost enclosing
+        value."""
         return self.mark(*position_of(self.root, path, key=key))
 
     def problem(self, path: Path, message: str, *, key: bool = False) -> Problem:
-        """A problem of a value of the data, or of its key."""
+        """Return a problem of the value at a path, or of its key."""
         return Problem(self.place(path, key=key), field_path(path), message)

@@ -1,9 +1,9 @@
-"""YAML files as plain data with the position of everything.
+"""Parsing of YAML files to plain data with the positions of all values.
 
-The C parser's events are turned into dicts and lists directly; positions are packed beside each container, so that a
-file of 10,000 cases costs little more than its data. PyYAML's nodes would take four times as long, and its C composer
-ends the process on a file of 100,000 open brackets. Anchors, aliases, merge keys and implicit types are those of
-PyYAML's safe loader, except that dates stay text and some scalars are kept as written (`_MODES`).
+The C parser's events are converted to dicts and lists directly, with packed positions for each container, so that a
+file of 10,000 cases needs little more memory than its data. PyYAML's nodes would take four times as long, and its C
+composer crashes on 100,000 open brackets. Anchors, aliases, merge keys and implicit types work as in PyYAML's safe
+loader, except that dates stay text and some scalars are kept as written (`_MODES`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from holodeck_action.suite.yaml.scalars import (
     SIGNS,
     Joined,
     construct,
-    joined_pairs,
+    join_pairs,
     lone_surrogate,
     resolve,
     resolve_core,
@@ -61,10 +61,15 @@ SECRET_KEY = re.compile(
 
 _MODEL_FIELDS = (["model"], ["embedding_provider"], ["context_model"], ["reranker_model"])
 
+CHECKS_OF_TEXT = ("contains", "not_contains", "starts_with", "ends_with", "regex", "not_regex", "similar")
+"""Keys of `expect` whose values are text, however they look."""
+
 # How the scalars below a key are read.
 _NORMAL, _FREE, _WRITTEN, _WRITTEN_ITEMS, _ARGS, _IDS = range(6)
 _MODES = {
     "ground_truth": _WRITTEN,
+    **dict.fromkeys(CHECKS_OF_TEXT, _WRITTEN),
+    **dict.fromkeys(("contains_any", "contains_all"), _WRITTEN_ITEMS),
     "api_key": _WRITTEN,
     "password": _WRITTEN,
     "username": _WRITTEN,
@@ -76,7 +81,7 @@ _MODES = {
     "args": _ARGS,
     "ground_truth_chunk_ids": _IDS,
     **dict.fromkeys(("turn_config", "parameters", "response_format", "deployment", "config", "options"), _FREE),
-    **dict.fromkeys(("request", "prometheus", "azure_monitor"), _FREE),
+    **dict.fromkeys(("request", "prometheus", "azure_monitor", "json", "json_schema", "paths"), _FREE),
 }
 
 
@@ -84,19 +89,19 @@ def read_yaml(content: Foreign, *, file: str, environ: Mapping[str, str]) -> Doc
     """Read one YAML document and substitute variables in its values.
 
     Args:
-        content: the file's, UTF-8.
-        file: how the file is called in positions.
+        content: content of the file, in UTF-8.
+        file: the file's name in positions.
         environ: values of variables.
     """
     return content.parse(lambda data: _read(data, file, environ))
 
 
 def read_foreign_yaml(content: Foreign, *, file: str) -> Document:
-    """Read one YAML document of another program: its scalars are those of YAML 1.2, and `${VAR}` is text.
+    """Read one YAML document of another program by the rules of YAML 1.2, without substituting variables.
 
     Args:
-        content: the file's, UTF-8.
-        file: how the file is called in positions.
+        content: content of the file, in UTF-8.
+        file: the file's name in positions.
     """
     return content.parse(lambda data: _read(data, file, None))
 
@@ -113,8 +118,8 @@ def _read(data: bytes, file: str, environ: Mapping[str, str] | None) -> Document
         try:
             root = reader.document()
         except _SurrogateError:
-            # Python's json.dumps writes them for what is not ASCII.
-            joined = joined_pairs(data.decode("utf-8"))
+            # Python's json.dumps writes surrogate pairs for characters above U+FFFF.
+            joined = join_pairs(data.decode("utf-8"))
             if joined is None:
                 raise
             reader = _Reader(joined.text.encode(), file, environ, joined)
@@ -131,7 +136,7 @@ class _NotReadableError(Exception):
 
 
 class _SurrogateError(_NotReadableError):
-    """A surrogate is escaped, as JSON may, and YAML may not."""
+    """The file contains an escaped surrogate, which JSON allows and YAML does not."""
 
 
 class _Anchored(Struct, frozen=True):
@@ -141,10 +146,10 @@ class _Anchored(Struct, frozen=True):
 
 
 class _Reader:
-    """Builds the data of one document; `_flags` says how the node just read came about."""
+    """Builds the data of one document; `_flags` are the flags of the node that was just read."""
 
     def __init__(self, data: bytes, file: str, environ: Mapping[str, str] | None, joined: Joined | None = None) -> None:
-        # Without variables it is the file of another program.
+        # `environ` is None for a file of another program.
         self._joined = joined
         self.problems: list[Problem] = []
         self.secrets: set[str] = set()
@@ -159,7 +164,7 @@ class _Reader:
         self._aliased = 0
 
     def document(self) -> Any:
-        """The data of the only document.
+        """Return the data of the only document.
 
         Raises:
             _NotReadableError: the text is not one YAML document.
@@ -172,7 +177,7 @@ class _Reader:
             self._next()
             event = self._next()
         except MarkedYAMLError as error:
-            raise self._syntax(error) from None
+            raise self._syntax_error(error) from None
         except ReaderError:
             text = self._data.decode("utf-8-sig")
             found = _UNPRINTABLE.search(text)
@@ -240,20 +245,20 @@ class _Reader:
             return None if text in NULLS else text
         if text in SIGNS and self._environ is not None and event.implicit[0] and event.tag in _UNTAGGED:
             self.problems.append(self._problem(_start(event), f"{text} can only be a key: put it in quotes"))
-        return self._resolved(event, text)
+        return self._resolve(event, text)
 
     def _text(self, event: Any) -> str:
         text: str = event.value
         return text if self._joined is None else self._joined.scalar(text, escapes=event.style == '"')
 
     def _is_model_key(self) -> bool:
-        """Whether the value is the `api_key` of a model: only who asks the model needs it, which a replay does not."""
+        """Return whether the value is the `api_key` of a model, which is not needed to replay recorded calls."""
         path = self._path
         return path[-1:] == ["api_key"] and (
             path[-2:-1] in _MODEL_FIELDS or path[-3:-2] == ["judges"] or path[-3:-2] == ["providers"]
         )
 
-    def _resolved(self, event: Any, text: str) -> Any:
+    def _resolve(self, event: Any, text: str) -> Any:
         tag = event.tag
         try:
             if tag in _UNTAGGED:
@@ -286,11 +291,11 @@ class _Reader:
             value = self._node(child, _MODES.get(key, _NORMAL) if fixed is None else fixed, depth)
             if key is _MERGE_KEY:
                 if merged is not None:
-                    self.problems.append(self._problem((line, column), "stands twice in one mapping"))
+                    self.problems.append(self._problem((line, column), "occurs twice in one mapping"))
                 merged = self._merge_sources(child, value)
             elif key in result:
                 first = marks[4 * list(result).index(key)]
-                message = f"stands twice in one mapping (first on line {first})"
+                message = f"occurs twice in one mapping (first on line {first})"
                 self.problems.append(self._problem((line, column), message))
             else:
                 if type(value) is str and type(key) is str and SECRET_KEY.search(key) and self._flags != UNSET:
@@ -309,7 +314,7 @@ class _Reader:
             if text == MERGE and event.implicit[0] and event.tag in _UNTAGGED:
                 return _MERGE_KEY
             # Keys are never substituted.
-            key = text if mode == _IDS else self._resolved(event, text)
+            key = text if mode == _IDS else self._resolve(event, text)
             if event.anchor is not None:
                 self._anchors[event.anchor] = _Anchored(key, 0, 1)
         else:
@@ -345,7 +350,7 @@ class _Reader:
         message = f"the tag {event.tag} is not supported (allowed: values without a tag)"
         self.problems.append(self._problem(_start(event), message))
 
-    def _syntax(self, error: MarkedYAMLError) -> _NotReadableError:
+    def _syntax_error(self, error: MarkedYAMLError) -> _NotReadableError:
         lines = _BREAK.split(self._data.decode("utf-8-sig"))
         mark = error.problem_mark
         if error.problem == _NO_CHARACTER and mark is not None:
@@ -377,7 +382,7 @@ def _position(before: str) -> tuple[int, int]:
 
 
 def _merge(own: MarkedMap, sources: list[MarkedMap]) -> MarkedMap:
-    """Own entries over those of the sources; an earlier source wins over a later one."""
+    """Return the entries of `own` and of the sources; `own` takes precedence, then earlier sources over later ones."""
     result = MarkedMap()
     result.line, result.column = own.line, own.column
     places: dict[Any, array[int]] = {}

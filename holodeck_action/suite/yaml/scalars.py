@@ -1,7 +1,7 @@
-"""What an unquoted YAML scalar means: YAML 1.1 as PyYAML's safe loader reads it, except that dates stay text.
+"""The meaning of an unquoted YAML scalar: YAML 1.1 as PyYAML's safe loader reads it, except that dates stay text.
 
-Escaped surrogate pairs, `\\ud83d\\ude00`, are how JSON writes a character above U+FFFF; YAML's parser refuses them, so
-they are joined before it reads them.
+JSON may write a character above U+FFFF as an escaped surrogate pair, `\\ud83d\\ude00`. YAML's parser refuses these, so
+they are joined before parsing.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _TRUE = frozenset(("yes", "true", "on"))
 NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 MERGE = "<<"
 SIGNS = frozenset((MERGE, "="))
-"""What YAML 1.1 gives a meaning as a key; PyYAML's safe loader takes none of them unquoted as a value."""
+"""Keys with a meaning in YAML 1.1; PyYAML's safe loader refuses them as unquoted values."""
 
 
 def resolve(text: str) -> Any:
-    """Read an unquoted scalar as bool, int, float, None or text.
+    """Read an unquoted scalar as bool, int, float, None or string.
 
     Raises:
         ValueError: it looks like a number that Python cannot hold, such as one of 5,000 digits.
@@ -48,10 +48,10 @@ _CORE_WORDS: dict[str, Any] = {
 
 
 def resolve_core(text: str) -> Any:
-    """Read an unquoted scalar as YAML 1.2 does: `yes`, `12:30` and `1_000` are text, and `010` is ten.
+    """Read an unquoted scalar as YAML 1.2 does: `yes`, `12:30` and `1_000` are strings, and `010` is ten.
 
     Raises:
-        ValueError: it is a number that Python cannot hold.
+        ValueError: the number is too large for Python.
     """
     if text in _CORE_WORDS:
         return _CORE_WORDS[text]
@@ -62,7 +62,7 @@ def resolve_core(text: str) -> Any:
 
 
 def construct(tag: str, text: str) -> Any:
-    """Read a scalar as one of the standard types; types other than bool, int, float and null are text.
+    """Read a scalar as the standard type that a tag names; tags other than bool, int, float and null give a string.
 
     Raises:
         ValueError: the text is not of that type.
@@ -124,7 +124,7 @@ def _sexagesimal(parts: list[Any]) -> Any:
 
 _ESCAPE = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|.)", re.S)
 _MARKS = range(0x10FF00, 0x10FF40)
-"""Private characters that nobody writes: two of them number a pair's spelling, and keep its place as wide as it was."""
+"""Private characters that no text contains: two of them encode the index of a pair's spelling, and keep its width."""
 _MARK = f"[{chr(_MARKS[0])}-{chr(_MARKS[-1])}]"
 _ANY_MARK = re.compile(_MARK)
 _WRITTEN_MARK = re.compile(rf"{_MARK}|\\U0010[fF][fF][0-3]")
@@ -134,28 +134,29 @@ _LONE = re.compile(r"[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 class Joined(Struct, frozen=True):
-    """A text whose escaped pairs are written as YAML reads them, each as wide as before.
+    """A YAML text in which one escape replaces each escaped surrogate pair, padded so that columns stay the same.
 
     Attributes:
-        text: the text.
-        spellings: of the pairs, by the number in their marks.
+        text: the text; the padding of a pair is marks, which encode the index of its original spelling.
+        spellings: original spellings of the pairs.
     """
 
     text: str
     spellings: Sequence[str]
 
     def scalar(self, value: str, *, escapes: bool) -> str:
-        """Return what a scalar of the text says: without marks, or where escapes mean nothing, as it was written."""
+        """Return a scalar without its marks or, if `escapes` is False because escapes mean nothing in it, with the
+        original spellings of its pairs."""
         if _ANY_MARK.search(value) is None:
             return value
         if escapes:
-            # A pair can itself be a mark: it begins a group of three, and any other stands before the two of its own.
+            # A pair can itself be a mark, which then begins a group of three.
             return _RUN_OF_MARKS.sub(lambda run: run[0][len(run[0]) % 3 :: 3], value)
         return _JOINED.sub(lambda found: self.spellings[_number(found[1], found[2])], value)
 
 
-def joined_pairs(text: str) -> Joined | None:
-    """Join the escaped pairs of a YAML text; None where there are none, or too many spellings to tell apart."""
+def join_pairs(text: str) -> Joined | None:
+    """Join the escaped surrogate pairs of a YAML text; None if there are none, or too many different spellings."""
     if _WRITTEN_MARK.search(text) is not None:
         return None
     numbers: dict[str, int] = {}
@@ -173,7 +174,7 @@ def joined_pairs(text: str) -> Joined | None:
 
 
 def lone_surrogate(digits: str) -> str | None:
-    """Say what is wrong where the digits of a refused `\\u` begin; None where they are no surrogate's."""
+    """Return the problem of a `\\u` escape with these digits; None if they are not a lone surrogate."""
     found = _LONE.match(digits)
     if found is None:
         return None

@@ -19,11 +19,11 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class Substitution(Struct, frozen=True):
-    """A text after substitution.
+    """A string after substitution.
 
     Attributes:
-        text: the text with every known variable replaced.
-        values: the non-empty values that were taken from the environment.
+        text: the string with its known variables replaced.
+        values: the values of variables that were substituted, except empty ones.
         unset: names of variables that are not set and have no default.
     """
 
@@ -33,7 +33,7 @@ class Substitution(Struct, frozen=True):
 
 
 def substitute(text: str, environ: Mapping[str, str]) -> Substitution:
-    """Replace `${VAR}` and `${VAR:-default}` (used when unset or empty); `$${` stands for a literal `${`."""
+    """Replace `${VAR}` and `${VAR:-default}` (used when unset or empty); `$${` means a literal `${`."""
     values: list[str] = []
     unset: list[str] = []
 
@@ -55,11 +55,11 @@ def substitute(text: str, environ: Mapping[str, str]) -> Substitution:
 
 
 class Environment(Struct, frozen=True):
-    """Variables a suite may use.
+    """The variables that a suite may use.
 
     Attributes:
-        variables: the process's own and those of the .env file; the process's own win.
-        notices: which file was read.
+        variables: variables of the process and of the .env file; the process takes precedence.
+        notices: a notice about the .env file, if one was read.
     """
 
     variables: Mapping[str, str]
@@ -67,36 +67,36 @@ class Environment(Struct, frozen=True):
 
 
 def is_ci(environ: Mapping[str, str]) -> bool:
-    """Tell whether the program runs in CI: the variable `CI` is set to anything but `0` and `false`."""
+    """Return whether the program runs in CI: the variable `CI` is set to a value other than `0` and `false`."""
     return environ.get("CI", "").lower() not in ("", "0", "false")
 
 
-def environment_for(
+def load_environment(
     checkout: Checkout, environ: Mapping[str, str], *, env_file: GivenPath | None = None
 ) -> Environment:
-    """Find the variables for the suite in a folder.
+    """Return the variables that the suite in a folder may use.
 
     Args:
-        checkout: the folder of agent.yaml, and what may be read. Its `.env` is read only when neither CI is set nor a
-            file is given.
+        checkout: the folder of agent.yaml, and the paths that may be read. Its `.env` is read only if `CI` is not set
+            and `env_file` is None.
         environ: the process's environment.
-        env_file: file of `--env-file`, read anywhere, instead of `.env`.
+        env_file: value of `--env-file`: a file, in any folder, to read instead of `.env`.
 
     Raises:
-        SuiteError: the file cannot be read, or a line of it is not an assignment.
+        SuiteError: the file cannot be read, or one of its lines is not an assignment.
     """
     name = ".env"
     if env_file is not None:
-        name, checkout = str(env_file), Checkout.anywhere(env_file.start)
+        name, checkout = str(env_file), Checkout.unbounded(env_file.start)
     elif is_ci(environ) or not (checkout.folder / name).is_file():
         return Environment(environ)
-    found = _parse(checkout, name)
+    found = _parse_env_file(checkout, name)
     count = len(found)
-    notice = f"{name}: read {count} variable{'' if count == 1 else 's'}; variables that are already set win"
+    notice = f"{name}: read {count} variable{'' if count == 1 else 's'}; variables that are already set take precedence"
     return Environment({**found, **environ}, (notice,))
 
 
-def _parse(checkout: Checkout, name: str) -> dict[str, str]:
+def _parse_env_file(checkout: Checkout, name: str) -> dict[str, str]:
     try:
         text = checkout.read(name).text()
     except (OSError, ForeignError) as error:
@@ -109,9 +109,9 @@ def _parse(checkout: Checkout, name: str) -> dict[str, str]:
         if not content or content.startswith("#"):
             continue
         match = _ASSIGNMENT.fullmatch(content)
-        value = _value(match.group(2)) if match else None
+        value = _parse_value(match.group(2)) if match else None
         if match is None or value is None:
-            # The line may hold a secret: it is not shown.
+            # The line is not shown, since it may hold a secret.
             message = "is not an assignment (allowed: KEY=VALUE, export KEY=VALUE, # comment)"
             problems.append(Problem(SourceMark(name, number, 1), "", message))
         else:
@@ -121,7 +121,7 @@ def _parse(checkout: Checkout, name: str) -> dict[str, str]:
     return variables
 
 
-def _value(text: str) -> str | None:
+def _parse_value(text: str) -> str | None:
     if text[:1] not in ("'", '"'):
         return re.sub(r"(^|\s)#.*", "", text).strip()
     match = _QUOTED.fullmatch(text)

@@ -1,4 +1,4 @@
-"""What libyaml finds wrong with a text, said so that its author knows what to change."""
+"""Messages for errors of libyaml that tell the user what to change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 
 
 class YamlDefect(Struct, frozen=True):
-    """What is wrong with a text, as a clause that goes on from the name of its file; line and column count from 1."""
+    """A defect of a YAML text, as a clause to write after the file's name; line and column count from 1."""
 
     line: int
     column: int
@@ -24,7 +24,7 @@ class YamlDefect(Struct, frozen=True):
 
 
 class _Found(Struct, frozen=True):
-    """What the parser says, and the lines of the text; positions count from 0."""
+    """The parser's error, and the lines of the text; positions count from 0."""
 
     lines: Sequence[str]
     at: tuple[int, int]
@@ -44,11 +44,11 @@ class _Found(Struct, frozen=True):
 
     @property
     def opening(self) -> str:
-        """What stands where the part began in which the defect is."""
+        """The text from the start of the part with the defect."""
         return self.line(self.began[0])[self.began[1] :]
 
     @property
-    def ended(self) -> bool:
+    def is_at_end(self) -> bool:
         """Whether nothing follows but comments and blank lines."""
         following = (self.rest, *self.lines[self.at[0] + 1 :])
         return all(not line.strip() or line.lstrip().startswith("#") for line in following)
@@ -58,11 +58,11 @@ _Said = tuple[tuple[int, int], str]
 
 
 def defect_of(error: MarkedYAMLError, lines: Sequence[str]) -> YamlDefect:
-    """Return what a parser's error means.
+    """Return the defect for an error of libyaml, at the position to change.
 
     Args:
-        error: of libyaml.
-        lines: the text, without line ends.
+        error: error of libyaml.
+        lines: lines of the text, without line ends.
     """
     mark = error.problem_mark or error.context_mark
     at = _place(mark)
@@ -93,7 +93,7 @@ def _cannot_start(sign: str) -> str:
 
 
 def _colon(found: _Found) -> _Said:
-    """A colon makes a key where none can be."""
+    """Explain a colon where no key is allowed."""
     line, _ = found.at
     if _KEY_BEFORE.match(found.before) or (found.before.strip() and _KEY_BEFORE.match(found.before + "x")):
         return found.at, "the value holds a colon: put the value in quotes"
@@ -103,28 +103,28 @@ def _colon(found: _Found) -> _Said:
     text = "" if above is None else found.line(above)
     here = (line, len(found.before) - len(found.before.lstrip()))
     if above is None:
-        return found.at, "a colon stands where no key can be: put the text in quotes"
+        return found.at, "unexpected colon, no key is allowed here: put the text in quotes"
     if _DASHED_WORD.match(text):
         return (above, text.index("-")), "an item of a list needs a space after its dash"
     if text.count('"') % 2 or text.count("'") % 2:
-        return here, "a key must stand on one line"
+        return here, "a key must be on one line"
     if re.search(r":\s", text):
         return here, f"this key is indented below line {above + 1}, which has a value already: indent it like that line"
-    return (above, len(text) - len(text.lstrip())), "this line is no key: write it as key: value"
+    return (above, len(text) - len(text.lstrip())), "this line is not a key: write it as key: value"
 
 
 def _no_colon(found: _Found) -> _Said:
     if _DASHED_WORD.match(found.line(found.began[0])):
         return found.began, "an item of a list needs a space after its dash"
-    return found.began, "this line is no key: write it as key: value"
+    return found.began, "this line is not a key: write it as key: value"
 
 
 def _no_key(found: _Found) -> _Said:
-    """Something else stands where the next key of a mapping is expected."""
+    """Explain text where the next key of a mapping is expected."""
     before = found.before.rstrip()
     first = found.line(found.began[0])
     if "\ufeff" in before + found.rest[:1]:
-        return found.at, "a byte order mark stands inside the file: delete it"
+        return found.at, "unexpected byte order mark inside the file: delete it"
     if before.endswith("'"):
         return found.at, "text follows the closing quote: write '' for ' inside single quotes, or use double quotes"
     if before.endswith('"'):
@@ -136,8 +136,10 @@ def _no_key(found: _Found) -> _Said:
     if _DASHED_WORD.match(first):
         return (found.began[0], first.index("-")), "an item of a list needs a space after its dash"
     if found.rest.startswith("-") and found.at[1] <= found.began[1]:
-        return found.at, "an item of a list stands where a key is expected: indent it below its key"
-    return found.at, "this line is indented like none above it: indent it like the lines that it belongs to"
+        return found.at, "found an item of a list instead of a key: indent it below its key"
+    return found.at, (
+        "the indentation of this line matches no line above it: indent it like the lines that it belongs to"
+    )
 
 
 def _flow(closing: str, other: str) -> Callable[[_Found], _Said]:
@@ -146,8 +148,8 @@ def _flow(closing: str, other: str) -> Callable[[_Found], _Said]:
 
     def say(found: _Found) -> _Said:
         if found.rest.startswith(other):
-            return found.at, f"{other} stands where {opening} must be closed: write {closing}"
-        if found.ended or found.at[0] > found.began[0]:
+            return found.at, f"{other} cannot close {opening}: write {closing}"
+        if found.is_at_end or found.at[0] > found.began[0]:
             return found.began, f"the {what} that begins here is not closed: add {closing}, or put the value in quotes"
         return found.at, f"a comma or {closing} is missing here, or the value needs quotes"
 
@@ -155,7 +157,7 @@ def _flow(closing: str, other: str) -> Callable[[_Found], _Said]:
 
 
 def _no_content(found: _Found) -> _Said:
-    if found.ended:
+    if found.is_at_end:
         return found.at, "the text ends inside brackets: close [ with ], and { with }"
     if "block" in found.context:
         return found.at, _cannot_start(found.rest[:1])
@@ -168,7 +170,9 @@ def _open_quote(found: _Found) -> _Said:
 
 def _no_escape(found: _Found) -> _Said:
     sign = found.rest[1:2]
-    return found.at, f"\\{sign} is no escape in double quotes: write \\\\{sign} for a backslash, or use single quotes"
+    return found.at, (
+        f"\\{sign} is not an escape in double quotes: write \\\\{sign} for a backslash, or use single quotes"
+    )
 
 
 def _no_digits(found: _Found) -> _Said:
@@ -193,7 +197,7 @@ _MEANINGS: Mapping[str, Callable[[_Found], _Said]] = {
     "did not find expected key": _no_key,
     "did not find expected '-' indicator": lambda found: (
         found.at,
-        "a key stands where an item of the list is expected: start the line with a dash and a space, or indent it",
+        "found a key instead of an item of the list: start the line with a dash and a space, or indent it",
     ),
     "did not find expected ',' or ']'": _flow("]", "}"),
     "did not find expected ',' or '}'": _flow("}", "]"),
@@ -206,7 +210,7 @@ _MEANINGS: Mapping[str, Callable[[_Found], _Said]] = {
     "found unexpected end of stream": _open_quote,
     "found unexpected document indicator": lambda found: (
         found.at,
-        f"{found.rest[:3]} stands inside a quotation: close the quotation before, or indent the line",
+        f"{found.rest[:3]} is inside a quotation: close the quotation before it, or indent the line",
     ),
     "found unknown escape character": _no_escape,
     "did not find expected hexdecimal number": _no_digits,
@@ -217,7 +221,7 @@ _MEANINGS: Mapping[str, Callable[[_Found], _Said]] = {
     "did not find expected <document start>": _no_document,
     "found incompatible YAML document": lambda found: (
         found.at,
-        "the directive %YAML names another version (allowed: 1.1 and 1.2): remove the line",
+        "the directive %YAML names an unsupported version (allowed: 1.1 and 1.2): remove the line",
     ),
     "did not find expected comment or line break": lambda found: (
         found.began,
@@ -232,4 +236,4 @@ _MEANINGS: Mapping[str, Callable[[_Found], _Said]] = {
         "a list cannot begin on the line of its key: begin it on the next line, or put the value in quotes",
     ),
 }
-"""What the sentences of libyaml mean, each at the place to change."""
+"""Explanations of libyaml's messages, each with the place to change."""

@@ -1,1 +1,1 @@
-"""The text in documents: PDF, Office, HTML and plain text files."""
+"""Conversion of documents to text: PDF, Office, HTML and plain text files."""

@@ -1,4 +1,4 @@
-"""Kinds of documents, by what they are told, and what is refused before a library looks."""
+"""Kinds of documents, how they are detected, and checks before a library opens a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holodeck_action.suite.checkout import MOST_FILE, Checkout
 from holodeck_action.text.foreign import RefusedFileError
 
 Kind = Literal["text", "html", "pdf", "excel", "word", "powerpoint"]
-"""`text` is everything whose bytes are its text: Markdown, CSV, JSON, source code."""
+"""`text` includes all plain text files: Markdown, CSV, JSON, source code."""
 
 SHOWN: dict[Kind, str] = {
     "text": "text file",
@@ -21,7 +21,7 @@ SHOWN: dict[Kind, str] = {
     "word": "Word file (.docx)",
     "powerpoint": "PowerPoint file (.pptx)",
 }
-"""How messages name a document of each kind."""
+"""Names of the kinds in messages."""
 
 _BY_SUFFIX: dict[str, Kind] = {
     ".pdf": "pdf",
@@ -39,26 +39,26 @@ _BY_SUFFIX: dict[str, Kind] = {
 
 
 def kind_of(path: PurePath) -> Kind:
-    """Return what a file is by the end of its name; a text unless that says otherwise."""
+    """Return the kind of a file by its extension; text by default."""
     return _BY_SUFFIX.get(path.suffix.lower(), "text")
 
 
 MOST_UNPACKED = 256 << 20
-"""Most bytes that the parts of an Office file may unpack to."""
+"""Maximum bytes of the unpacked parts of an Office file."""
 
 _OLD_OFFICE = bytes.fromhex("d0cf11e0a1b11ae1")
-"""How files of Office 97 begin, and Office files that are encrypted."""
+"""First bytes of Office 97 files and of encrypted Office files."""
 
 
 class UnreadableError(Exception):
-    """A document that has no text for us; its text is one clause for a person."""
+    """A document cannot be converted to text; the message is a clause with the reason."""
 
 
-def opened(path: str, roots: Sequence[str] | None) -> BinaryIO:
-    """Open a file for its conversion, if it lies in one of the folders `roots` (None: anywhere).
+def open_document(path: str, roots: Sequence[str] | None) -> BinaryIO:
+    """Open a file for conversion; one of the folders `roots` must contain it, unless `roots` is None.
 
     Raises:
-        UnreadableError: it may not be read.
+        UnreadableError: the file is outside the folders, or cannot be opened.
     """
     try:
         within = None if roots is None else tuple(map(Path, roots))
@@ -68,19 +68,19 @@ def opened(path: str, roots: Sequence[str] | None) -> BinaryIO:
 
 
 def check_office(file: BinaryIO, kind: Kind) -> None:
-    """Refuse what is no Office file, and one that unpacks to more than anybody reads.
+    """Reject files that are not Office files or unpack to too many bytes.
 
     Raises:
-        UnreadableError: it is refused.
+        UnreadableError: the file was rejected.
     """
     if file.read(len(_OLD_OFFICE)) == _OLD_OFFICE:
         raise UnreadableError(f"it is an encrypted file or one of Office 97; save it as an open {SHOWN[kind]}")
     try:
         with zipfile.ZipFile(file) as archive:
-            # A reader of the archive stops at these sizes, even where they are not true.
+            # The archive's reader stops at these sizes, even if they are wrong.
             unpacked = sum(part.file_size for part in archive.infolist())
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise UnreadableError(f"it is no {SHOWN[kind]}: {error}") from None
+        raise UnreadableError(f"it is not a valid {SHOWN[kind]}: {error}") from None
     file.seek(0)
     if unpacked > MOST_UNPACKED:
         raise UnreadableError(

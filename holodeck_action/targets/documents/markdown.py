@@ -1,4 +1,4 @@
-"""PDF, Word, PowerPoint and HTML as Markdown (imported in the worker process only)."""
+"""Conversion of PDF, Word, PowerPoint and HTML files to Markdown (imported in the worker process only)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import io
 from collections.abc import Sequence
 from typing import Literal
 
-from holodeck_action.suite.yaml.garbage import without_collections
-from holodeck_action.targets.documents.kinds import UnreadableError, check_office, opened
+from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collection
+from holodeck_action.targets.documents.kinds import UnreadableError, check_office, open_document
 
-# A fifth of the import would be the search for garbage in what stays.
-with without_collections(to_the_end=True):
+# Without this a fifth of the import time would be garbage collection.
+with pause_garbage_collection(to_the_end=True):
     from markitdown import StreamInfo
     from markitdown.converters import DocxConverter, HtmlConverter, PdfConverter, PptxConverter
     from pypdfium2 import PdfDocument, PdfiumError
@@ -18,21 +18,23 @@ with without_collections(to_the_end=True):
 _ENDINGS = {"word": ".docx", "powerpoint": ".pptx"}
 
 
-def office(path: str, roots: Sequence[str] | None, kind: Literal["word", "powerpoint"]) -> str:
-    """Return the text of a .docx or .pptx file in one of the folders `roots`; slide by slide, with the notes."""
-    with opened(path, roots) as file:
+def convert_office(path: str, roots: Sequence[str] | None, kind: Literal["word", "powerpoint"]) -> str:
+    """Return the text of a .docx or .pptx file in one of the folders `roots`; a presentation is converted slide by
+    slide, with its notes.
+    """
+    with open_document(path, roots) as file:
         check_office(file, kind)
         converter = DocxConverter() if kind == "word" else PptxConverter()  # type: ignore[no-untyped-call]
         return str(converter.convert(file, StreamInfo(extension=_ENDINGS[kind])).markdown)
 
 
-def html(path: str, roots: Sequence[str] | None) -> str:
-    """Return the text of a page in UTF-8, which must lie in one of the folders `roots`.
+def convert_html(path: str, roots: Sequence[str] | None) -> str:
+    """Return the text of an HTML file in one of the folders `roots`.
 
     Raises:
-        UnreadableError: it is not UTF-8.
+        UnreadableError: the file is not UTF-8.
     """
-    with opened(path, roots) as file:
+    with open_document(path, roots) as file:
         data = file.read()
     try:
         data.decode("utf-8-sig")
@@ -43,30 +45,31 @@ def html(path: str, roots: Sequence[str] | None) -> str:
     return str(HtmlConverter().convert(io.BytesIO(data), StreamInfo(extension=".html", charset="utf-8")).markdown)
 
 
-def pdf(path: str, roots: Sequence[str] | None, pages: Sequence[int] | None) -> str:
+def convert_pdf(path: str, roots: Sequence[str] | None, pages: Sequence[int] | None) -> str:
     """Return the text of a PDF file.
 
     Args:
-        roots: folders in one of which it must lie; None for anywhere.
-        pages: which pages, in their order, the first is 1; None for all.
+        path: path of the file.
+        roots: folders of which one must contain the file; None if there is no restriction.
+        pages: numbers of the pages to convert, from 1, in the order of the returned text; None to convert all.
 
     Raises:
-        UnreadableError: it is no PDF file, is encrypted, has no such page, or has no text.
+        UnreadableError: the file is not a PDF, is encrypted, has no such page, or has no text.
     """
-    with opened(path, roots) as file:
+    with open_document(path, roots) as file:
         data = file.read()
     if b"%PDF-" not in data[:1024]:
-        raise UnreadableError("it is no PDF file")
-    data = _chosen(data, pages)
+        raise UnreadableError("it is not a PDF file")
+    data = _select_pages(data, pages)
     text = str(PdfConverter().convert(io.BytesIO(data), StreamInfo(extension=".pdf")).markdown)
     text = text.replace("\f", "").strip()
     if not text:
-        raise UnreadableError("it holds no text (a scan?); give it with its text, or as an image")
+        raise UnreadableError("it contains no text (a scan?); give a PDF with text, or an image")
     return text
 
 
-def _chosen(data: bytes, pages: Sequence[int] | None) -> bytes:
-    """Return the document with the chosen pages alone."""
+def _select_pages(data: bytes, pages: Sequence[int] | None) -> bytes:
+    """Return the document with the selected pages only."""
     try:
         document = PdfDocument(data)
     except PdfiumError as error:

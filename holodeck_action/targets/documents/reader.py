@@ -1,4 +1,7 @@
-"""Documents as text, converted in worker processes that are killed at their deadline and replaced after a crash."""
+"""Conversion of documents to text in worker processes.
+
+Processes are killed at the deadline and replaced after a crash.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +20,25 @@ from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.limited import limited_pool
 
 MOST_TEXT = 16 << 20
-"""Most bytes of UTF-8 in the text of one document: far more than any model reads."""
+"""Maximum bytes of UTF-8 in the text of one document, far more than any model reads."""
 
 _PACKAGE = "holodeck_action.targets.documents"
 _CONVERTERS: dict[Kind, str] = {
-    "html": f"{_PACKAGE}.markdown:html",
-    "pdf": f"{_PACKAGE}.markdown:pdf",
-    "excel": f"{_PACKAGE}.excel:excel",
-    "word": f"{_PACKAGE}.markdown:office",
-    "powerpoint": f"{_PACKAGE}.markdown:office",
+    "html": f"{_PACKAGE}.markdown:convert_html",
+    "pdf": f"{_PACKAGE}.markdown:convert_pdf",
+    "excel": f"{_PACKAGE}.excel:convert_excel",
+    "word": f"{_PACKAGE}.markdown:convert_office",
+    "powerpoint": f"{_PACKAGE}.markdown:convert_office",
 }
 _WORKERS = 2
 _LONGEST_REASON = 300
 
 
 class DocumentError(Exception):
-    """A document whose text cannot be had.
+    """A document has no text or cannot be read.
 
     Attributes:
-        message: one clause without the file's name, which its reader knows: `there is no page 9: it has 3 pages`.
+        message: a clause without the file's name: `there is no page 9: it has 3 pages`.
     """
 
     def __init__(self, message: str) -> None:
@@ -44,25 +47,26 @@ class DocumentError(Exception):
 
 
 def missing_packages(kind: Kind) -> str | None:
-    """Return what to install before documents of a kind can be read; None when nothing is missing."""
+    """Return the package to install to read documents of a kind; None if no package is missing."""
     if kind == "text" or importlib.util.find_spec("markitdown") is not None:
         return None
     return f"reading a {SHOWN[kind]} needs the `files` extra: pip install 'holodeck-action[files]'"
 
 
 class DocumentReader:
-    """Reads documents; used within one event loop.
+    """Converts documents to text. An instance belongs to one event loop.
 
-    What was read is kept until `close`, so that trials of a case share one conversion.
+    Texts are cached until `close`, so that trials of a case share one conversion.
     """
 
     def __init__(self, *, timeout_s: float, environ: Mapping[str, str], redact: Redact) -> None:
-        """Prepare the reader; no process is started before the first document needs one.
+        """Create the reader; processes start with the first document that needs them.
 
         Args:
-            timeout_s: seconds one conversion may take (`execution.file_timeout`), waiting for others excluded.
-            environ: the job's environment; the processes see only what an interpreter needs of it.
-            redact: removes secrets from the reasons why a document cannot be read.
+            timeout_s: maximum seconds of one conversion (`execution.file_timeout`), not counting the wait for a
+                process.
+            environ: the job's environment; the processes receive only the variables that Python needs.
+            redact: removes secrets from error messages.
         """
         self._timeout_s = timeout_s
         self._pool = limited_pool(environ, size=_WORKERS, redact=redact)
@@ -78,19 +82,21 @@ class DocumentReader:
         cells: str | None = None,
         kind: Kind | None = None,
     ) -> str:
-        """Return the text of a document: text files as they are, all others as Markdown.
+        """Return the text of a document: plain text unchanged, other kinds as Markdown.
 
         Args:
-            pages: pages of a PDF in their order, the first is 1; None for all.
-            sheet: sheet of an Excel file; None for all (the first where `cells` is given).
-            cells: cells of the sheet, such as `A1:C10`; None for all.
-            kind: what it is; None to tell by the end of its name.
+            path: path of the file.
+            checkout: the files that may be read.
+            pages: numbers of a PDF's pages, from 1, in the order of the returned text; None to convert all.
+            sheet: name of an Excel sheet; None to convert all sheets, or only the first sheet if `cells` is given.
+            cells: range of cells in the sheet, such as `A1:C10`; None to convert all cells.
+            kind: the kind of document; None to detect it by the extension.
 
         Raises:
-            DocumentError: it cannot be read.
+            DocumentError: the document cannot be read.
         """
         kind = kind or kind_of(path)
-        place, version = _found(path, checkout)
+        place, version = _locate(path, checkout)
         options: dict[str, Any] = {}
         if kind == "pdf":
             options = {"pages": None if pages is None else list(pages)}
@@ -101,16 +107,16 @@ class DocumentReader:
         key = (place, version, kind, repr(options))
         if key not in self._reading:
             reading = (
-                asyncio.to_thread(_plain_text, place, checkout)
+                asyncio.to_thread(_read_text, place, checkout)
                 if kind == "text"
                 else self._convert(place, checkout, kind, options)
             )
             self._reading[key] = asyncio.create_task(reading)
-        # Others may wait for it, too: whoever gives up waiting does not end it.
+        # Shielded, because other callers may wait for the same conversion.
         return await asyncio.shield(self._reading[key])
 
     async def close(self) -> None:
-        """End the processes; conversions under way fail."""
+        """Stop the processes; conversions in progress fail."""
         await self._pool.close()
         await asyncio.gather(*self._reading.values(), return_exceptions=True)
 
@@ -134,54 +140,54 @@ class DocumentReader:
                 max_bytes=MOST_TEXT,
             )
         except UserCodeError as error:
-            raise DocumentError(_reason(error, reference, kind, self._timeout_s)) from None
+            raise DocumentError(_explain(error, reference, kind, self._timeout_s)) from None
         match outcome.value:
             case {"value": str() as text, "cut": False}:
                 return text
             case _:
-                raise DocumentError(f"its text is longer than {MOST_TEXT >> 20} MiB; give less of it")
+                raise DocumentError(f"its text is longer than {MOST_TEXT >> 20} MiB; give a smaller part of it")
 
 
-def _found(path: Path, checkout: Checkout) -> tuple[str, tuple[int, int]]:
-    """Return a file's absolute path, and what changes when it does.
+def _locate(path: Path, checkout: Checkout) -> tuple[str, tuple[int, int]]:
+    """Return a file's absolute path, and `(modification time, size)`, which identify its version.
 
     Raises:
-        DocumentError: there is no such file, or it may not be read.
+        DocumentError: the file does not exist or must not be read.
     """
     try:
         found = checkout.check(path, MOST_FILE)
     except RefusedFileError as error:
         raise DocumentError(f"it {error.clause}") from None
     except IsADirectoryError:
-        raise DocumentError("it is no file") from None
+        raise DocumentError("it is not a regular file") from None
     except OSError as error:
         raise DocumentError(f"it cannot be read: {error.strerror}") from None
     return os.fspath(path.absolute()), (found.st_mtime_ns, found.st_size)
 
 
-def _plain_text(path: str, checkout: Checkout) -> str:
-    """Read UTF-8, with or without a byte-order mark."""
+def _read_text(path: str, checkout: Checkout) -> str:
+    """Return the text of a UTF-8 file without its byte-order mark."""
     try:
         with checkout.open(path, MOST_FILE) as file:
             data = file.read(MOST_TEXT + 1)
     except OSError as error:
         raise DocumentError(f"it cannot be read: {error.strerror}") from None
     if len(data) > MOST_TEXT:
-        raise DocumentError(f"it is larger than {MOST_TEXT >> 20} MiB; give less of it")
+        raise DocumentError(f"it is larger than {MOST_TEXT >> 20} MiB; give a smaller part of it")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise DocumentError(f"it is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from None
 
 
-def _reason(error: UserCodeError, reference: str, kind: Kind, timeout_s: float) -> str:
-    """Say why a conversion gave no text."""
+def _explain(error: UserCodeError, reference: str, kind: Kind, timeout_s: float) -> str:
+    """Return the reason for a failed conversion, as a clause."""
     shown = SHOWN[kind]
     match error.code, error.type:
         case "raised", "UnreadableError":
             return error.text
         case "raised", "MemoryError":
-            return f"the {shown} needs more memory to be read than it may have; give a smaller one"
+            return f"the {shown} needs more memory to be read than is allowed; give a smaller one"
         case "raised", _:
             return cut(f"it cannot be read as a {shown}: {error.type}: {error.text}", _LONGEST_REASON)
         case "timeout", _:

@@ -1,4 +1,4 @@
-"""The files of cases as models and metrics get them."""
+"""The files of cases, converted to the text and images that models and metrics receive."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HTML = (b"<!doctype html", b"<html")
 
 
 class Attachment(Struct, frozen=True):
-    """A file that was read: `name` is its path or URL, `content` its text or the image that it is."""
+    """A file with its content: `name` is its path or URL, `content` its text or image."""
 
     name: str
     description: str | None
@@ -32,7 +32,9 @@ class Attachment(Struct, frozen=True):
 
 
 class CaseFiles:
-    """The files of a suite's cases; shared by all conversations of a run, within one event loop."""
+    """Reads the files of a suite's cases. All conversations of a run share one instance, which belongs to one event
+    loop.
+    """
 
     def __init__(
         self,
@@ -45,16 +47,16 @@ class CaseFiles:
         environ: Mapping[str, str],
         redact: Redact,
     ) -> None:
-        """Prepare; nothing is read, started or connected yet.
+        """Create the instance; nothing is read, started or connected yet.
 
         Args:
-            checkout: the suite's folder, in which paths of files start, and what may be read.
-            file_timeout_s: seconds one conversion may take.
-            download_timeout_s: seconds one download may take.
-            cache: folder in which downloads are kept between runs; None keeps none.
-            online: False in a replay, which downloads nothing.
-            environ: the job's environment; in CI nothing is downloaded from private networks.
-            redact: removes secrets from the reasons why a file cannot be read.
+            checkout: the suite's folder, the base of relative paths, and the files that may be read.
+            file_timeout_s: maximum seconds of one conversion.
+            download_timeout_s: maximum seconds of one download.
+            cache: folder in which downloads are kept between runs; None to keep no downloads.
+            online: whether files may be downloaded; False in a replay.
+            environ: the job's environment; if it is a CI job, nothing is downloaded from private networks.
+            redact: removes secrets from error messages.
         """
         self._checkout = checkout
         self._reader = DocumentReader(timeout_s=file_timeout_s, environ=environ, redact=redact)
@@ -67,25 +69,25 @@ class CaseFiles:
         """Read all files of a turn, in their order.
 
         Raises:
-            AgentError: `bad_file`, one of them cannot be read.
+            AgentError: `bad_file`: a file cannot be read.
         """
-        return await self._all(turn.files)
+        return await self._read_all(turn.files)
 
     async def texts(self, turn: Turn) -> tuple[str, ...]:
-        """Return the texts of a turn's files, images left out.
+        """Return the texts of a turn's files, without images.
 
         Raises:
-            AgentError: `bad_file`, one of them cannot be read.
+            AgentError: `bad_file`: a file cannot be read.
         """
-        found = await self._all([file for file in turn.files if file.type != "image"])
+        found = await self._read_all([file for file in turn.files if file.type != "image"])
         return tuple(attachment.content for attachment in found if isinstance(attachment.content, str))
 
     async def close(self) -> None:
-        """End what is under way and remove what was downloaded and is not kept."""
+        """Stop downloads and conversions, and delete temporary files."""
         await self._downloads.close()
         await self._reader.close()
 
-    async def _all(self, files: Sequence[FileInput]) -> tuple[Attachment, ...]:
+    async def _read_all(self, files: Sequence[FileInput]) -> tuple[Attachment, ...]:
         found = await asyncio.gather(*(self._read(file) for file in files), return_exceptions=True)
         for each in found:
             if isinstance(each, BaseException):
@@ -93,16 +95,16 @@ class CaseFiles:
         return tuple(each for each in found if isinstance(each, Attachment))
 
     async def _read(self, file: FileInput) -> Attachment:
-        name = shown_name(file)
+        name = display_name(file)
         try:
             if file.path is not None:
                 path, checkout = self._checkout.folder / file.path, self._checkout
             else:
                 path = await self._downloads.path(str(file.url), cached=file.cache is not False)
-                checkout = Checkout.anywhere(path.parent)
+                checkout = Checkout.unbounded(path.parent)
             content: str | Image
             if file.type == "image":
-                content = await asyncio.to_thread(_image, path, checkout)
+                content = await asyncio.to_thread(_read_image, path, checkout)
             else:
                 content = await self._reader.text(
                     path,
@@ -110,17 +112,17 @@ class CaseFiles:
                     pages=file.pages or None,
                     sheet=file.sheet,
                     cells=file.range,
-                    kind=await asyncio.to_thread(_kind, file, path),
+                    kind=await asyncio.to_thread(_detect_kind, file, path),
                 )
         except (DocumentError, DownloadError) as error:
             raise AgentError(f"the file {name} cannot be used: {error.message}", "bad_file", {"file": name}) from None
         return Attachment(name, file.description, content)
 
 
-def shown_name(file: FileInput) -> str:
-    """Return how a file is named to models and people: its path, or its URL without query and fragment.
+def display_name(file: FileInput) -> str:
+    """Return the name of a file for models and people: its path, or its URL without query and fragment.
 
-    What a signed URL is signed with is no business of a model, and would differ in every run.
+    The signature of a signed URL would differ in every run, and models must not see it.
     """
     if file.path is not None:
         return file.path
@@ -132,30 +134,30 @@ def shown_name(file: FileInput) -> str:
 
 
 def check_packages(cases: Iterable[Case]) -> None:
-    """Make sure that the files of the cases can be read at all.
+    """Check that the packages to read the cases' files are installed.
 
     Raises:
-        TargetError: packages for one of them are not installed.
+        TargetError: a package is missing.
     """
     for case in cases:
         for turn in case.turns:
             for file in turn.files:
                 missing = None if file.type == "image" else missing_packages(_kind_by_name(file))
                 if missing is not None:
-                    raise TargetError(f"{turn.mark}: files: {shown_name(file)}: {missing}")
+                    raise TargetError(f"{turn.mark}: files: {display_name(file)}: {missing}")
 
 
 def _kind_by_name(file: FileInput) -> Kind:
-    """Return what a file is by its type, and by its name where a text may be a page."""
+    """Return the kind of a file by its declared type; a text file whose extension belongs to web pages is HTML."""
     match file.type:
         case "pdf" | "excel" | "word" | "powerpoint":
             return file.type
         case _:
-            return "html" if file.type == "text" and kind_of(PurePath(shown_name(file))) == "html" else "text"
+            return "html" if file.type == "text" and kind_of(PurePath(display_name(file))) == "html" else "text"
 
 
-def _kind(file: FileInput, path: Path) -> Kind:
-    """Return what a file is; what comes from a URL is a page when it begins like one."""
+def _detect_kind(file: FileInput, path: Path) -> Kind:
+    """Return the kind of a file; a downloaded text file is HTML if its content starts like HTML."""
     kind = _kind_by_name(file)
     if kind == "text" and file.type == "text" and file.url is not None:
         with open_file(path, MOST_FILE) as opened:
@@ -165,11 +167,11 @@ def _kind(file: FileInput, path: Path) -> Kind:
     return kind
 
 
-def _image(path: Path, checkout: Checkout) -> Image:
+def _read_image(path: Path, checkout: Checkout) -> Image:
     """Read an image.
 
     Raises:
-        DocumentError: it is none that models can see.
+        DocumentError: the file is not an image that models support.
     """
     try:
         with checkout.open(path, MOST_FILE) as file:
@@ -184,16 +186,16 @@ def _image(path: Path, checkout: Checkout) -> Image:
         raise DocumentError(f"the image is larger than {MOST_BYTES // 1_000_000} MB; give a smaller one")
     kind = media_type(data)
     if kind is None:
-        raise DocumentError("it is no PNG, JPEG, GIF or WebP image")
+        raise DocumentError("it is not a PNG, JPEG, GIF or WebP image")
     return Image(kind, data)
 
 
 MOST_BYTES = 20_000_000
-"""Most bytes of one image; what a single model takes may be less."""
+"""Maximum bytes of one image; some models accept less."""
 
 
 def media_type(data: bytes) -> str | None:
-    """Return the media type of a PNG, JPEG, GIF or WebP image; None for anything else."""
+    """Return the media type of a PNG, JPEG, GIF or WebP image; None for other data."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -206,15 +208,16 @@ def media_type(data: bytes) -> str | None:
 
 
 def message_with_files(files: Sequence[Attachment], text: str) -> Question:
-    """Return the user's message: a block for each file, then the input, joined by blank lines; images follow.
+    """Return the user's message: one block of text per file, then the input `text`, separated by blank lines, and the
+    images.
 
-    A block is `File: <path or URL>`, the description where there is one, and the file's text.
+    A block consists of `File: <path or URL>`, the description if there is one, and the file's text.
     """
-    blocks = "\n\n".join([*map(_block, files), text])
+    blocks = "\n\n".join([*map(_text_block, files), text])
     return Question(blocks, tuple(file.content for file in files if not isinstance(file.content, str)))
 
 
-def _block(file: Attachment) -> str:
+def _text_block(file: Attachment) -> str:
     lines = [f"File: {file.name}"]
     if file.description is not None:
         lines.append(f"Description: {file.description}")

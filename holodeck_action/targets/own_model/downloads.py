@@ -1,4 +1,6 @@
-"""Files of URLs on disk: every address checked, downloaded once per run, and kept between runs where that is wanted."""
+"""Downloads of files from URLs. Every IP address is checked, and each file is downloaded once per run or kept between
+runs.
+"""
 
 from __future__ import annotations
 
@@ -16,53 +18,54 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from holodeck_action import __version__
-from holodeck_action.suite.addresses import is_machine_service, is_public, reached
+from holodeck_action.suite.addresses import is_machine_service, is_public, reachable_addresses
 
 if TYPE_CHECKING:
     import httpx2
 
 
-def refusal(address: str, *, public_only: bool) -> str | None:
-    """Say why nothing is downloaded from an address; None when it may be.
+def refusal_reason(address: str, *, public_only: bool) -> str | None:
+    """Return the reason why downloads from an IP address are refused; None if they are allowed.
 
     Args:
-        public_only: refuse everything that is not on the public internet. Addresses where clouds keep the credentials
-            of their machines, and groups of machines, are refused everywhere.
+        address: IP address to check.
+        public_only: whether to refuse all addresses outside the public internet. Multicast addresses, and the metadata
+            addresses at which clouds serve credentials, are always refused.
     """
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
-        return f"{address!r:.80} is no address"
-    for each in reached(found):
+        return f"{address!r:.80} is not an IP address"
+    for each in reachable_addresses(found):
         if each.is_link_local or each.is_multicast or each.is_unspecified:
             return f"{address} is a link-local, multicast or unspecified address"
         if is_machine_service(each):
-            return f"{address} is where a cloud serves the credentials of its machines"
+            return f"{address} is an address from which clouds serve credentials"
     if public_only and not is_public(found):
-        return f"{address} is no public address, and CI is set"
+        return f"{address} is not a public address, which downloads in CI need"
     return None
 
 
 MOST_BYTES = 25_000_000
-"""Most bytes of one file."""
+"""Maximum bytes of one file."""
 MOST_REDIRECTS = 5
 _MOST_ADDRESSES = 4
-"""Addresses of one name that are tried."""
+"""Maximum number of a host's IP addresses that are tried."""
 
 _PORTS = {"http": 80, "https": 443}
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _TRANSIENT = frozenset((408, 425, 429))
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Host and port to addresses, best first; raises OSError."""
+"""Returns the IP addresses of a host and port, best first; raises OSError if there are none."""
 
 
 class DownloadError(Exception):
-    """A file that could not be downloaded.
+    """A file could not be downloaded.
 
     Attributes:
-        message: one clause without the URL, which its reader knows.
-        transient: whether trying again may help.
+        message: a clause without the URL.
+        transient: whether a retry may help.
     """
 
     def __init__(self, message: str, *, transient: bool = False) -> None:
@@ -72,47 +75,47 @@ class DownloadError(Exception):
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host, best first, as the system knows them.
+    """Return the IP addresses that the system resolves a host to, best first.
 
     Raises:
-        OSError: there are none.
+        OSError: the host has no address.
     """
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class Fetcher:
-    """Fetches files; connects only to addresses that were checked, through no proxy."""
+    """Downloads files, connecting only to checked IP addresses and never through a proxy."""
 
     def __init__(self, *, public_only: bool, resolve: Resolve) -> None:
-        """Prepare; nothing is connected yet.
+        """Create the instance; no connection is opened yet.
 
         Args:
-            public_only: refuse addresses that are not on the public internet (see `refusal`).
+            public_only: whether to refuse addresses outside the public internet (see `refusal_reason`).
         """
         self._public_only = public_only
         self._resolve = resolve
         self._client: httpx2.AsyncClient | None = None
 
     async def fetch(self, url: str) -> bytes:
-        """Fetch a file once, following redirects.
+        """Download a file in one attempt, following redirects.
 
         Raises:
-            DownloadError: it cannot be had.
+            DownloadError: the download failed.
         """
         for _ in range(MOST_REDIRECTS + 1):
             status, moved, body = await self._get(url)
             if moved is None:
                 return body
             if not moved:
-                raise DownloadError(f"the server answered {status} without saying where to")
+                raise DownloadError(f"the server answered {status} without a destination")
             try:
                 target = urljoin(url, moved)
                 downgraded = urlsplit(url).scheme == "https" and urlsplit(target).scheme != "https"
             except ValueError as error:
-                raise DownloadError(f"the server redirects to what is no URL: {error}") from None
+                raise DownloadError(f"the server redirects to an invalid URL: {error}") from None
             if downgraded:
-                raise DownloadError("the server redirects from https to an address that is not")
+                raise DownloadError("the server redirects from https to a URL without https")
             url = target
         raise DownloadError(f"the server redirects more than {MOST_REDIRECTS} times")
 
@@ -122,12 +125,12 @@ class Fetcher:
             await self._client.aclose()
 
     async def _get(self, url: str) -> tuple[int, str | None, bytes]:
-        """Return status, where the file has moved to, and its bytes."""
-        parts, host, port = _split(url)
+        """Return the HTTP status, the target of a redirect or None, and the bytes of the file."""
+        parts, host, port = _split_url(url)
         addresses = await self._addresses(host, port)
         for last, address in enumerate(addresses, start=1 - len(addresses)):
             try:
-                return await self._ask(parts, host, port, address)
+                return await self._request(parts, host, port, address)
             except _NotReachedError as error:
                 if last == 0:
                     raise DownloadError(f"{host} cannot be reached: {error}", transient=True) from None
@@ -137,25 +140,25 @@ class Fetcher:
         try:
             found = await self._resolve(host, port)
         except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is no name of a host"
+            reason = getattr(error, "strerror", None) or "it is not a host name"
             raise DownloadError(f"{host} cannot be resolved: {reason}", transient=True) from None
         for address in found:
-            reason = refusal(address, public_only=self._public_only)
+            reason = refusal_reason(address, public_only=self._public_only)
             if reason is not None:
                 raise DownloadError(f"nothing is downloaded from {host}: {reason}")
         return found[:_MOST_ADDRESSES]
 
-    async def _ask(self, parts: SplitResult, host: str, port: int, address: str) -> tuple[int, str | None, bytes]:
+    async def _request(self, parts: SplitResult, host: str, port: int, address: str) -> tuple[int, str | None, bytes]:
         import httpx2
 
-        client = self._opened()
-        # The checked address, not the name: a second look at it might give another one.
+        client = self._open_client()
+        # Uses the checked address, because resolving the name again could give another one.
         literal = f"[{address}]" if ":" in address else address
         url = urlunsplit((parts.scheme, f"{literal}:{port}", parts.path or "/", parts.query, ""))
         shown = f"[{host}]" if ":" in host else host
         header = shown if port == _PORTS[parts.scheme] else f"{shown}:{port}"
         try:
-            request = client.build_request("GET", url, headers={"host": header}, extensions=_named(host))
+            request = client.build_request("GET", url, headers={"host": header}, extensions=_tls_extensions(host))
             response = await client.send(request, stream=True)
             try:
                 status = response.status_code
@@ -165,15 +168,17 @@ class Fetcher:
                     raise DownloadError(
                         f"the server answered with status {status}", transient=status >= 500 or status in _TRANSIENT
                     )
-                return status, None, await _body(response)
+                return status, None, await _read_body(response)
             finally:
                 await response.aclose()
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
             raise _NotReachedError(str(error) or type(error).__name__) from None
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-            raise DownloadError(f"the server broke off ({type(error).__name__})", transient=True) from None
+            raise DownloadError(
+                (f"the server closed the connection early ({type(error).__name__})"), transient=True
+            ) from None
 
-    def _opened(self) -> httpx2.AsyncClient:
+    def _open_client(self) -> httpx2.AsyncClient:
         if self._client is None:
             from http.cookiejar import CookieJar, DefaultCookiePolicy
 
@@ -188,66 +193,68 @@ class Fetcher:
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
                 timeout=None,
                 follow_redirects=False,
-                # A proxy would look the name up itself; certificates are those that the job trusts.
+                # A proxy would resolve the name itself, without our checks.
                 trust_env=False,
                 verify=httpx2.create_ssl_context(),
-                # Two names may share an address, but not a connection: its certificate was checked for one of them.
+                # Connections are not reused, because the certificate was checked for one name of the address only.
                 limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
             )
         return self._client
 
 
 class _NotReachedError(Exception):
-    """One address of a host does not answer."""
+    """An IP address of a host does not respond."""
 
 
-def _split(url: str) -> tuple[SplitResult, str, int]:
+def _split_url(url: str) -> tuple[SplitResult, str, int]:
     """Return the parts of a URL, its host and its port.
 
     Raises:
-        DownloadError: it is none to download from.
+        DownloadError: files are not downloaded from this URL.
     """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise DownloadError(f"it is no URL: {error}") from None
+        raise DownloadError(f"it is not a URL: {error}") from None
     if parts.scheme not in _PORTS or not host:
         raise DownloadError("only http and https URLs are downloaded")
     if parts.username is not None or parts.password is not None:
-        raise DownloadError("a URL with a user name or a password is not downloaded; download it in a step before")
+        raise DownloadError(
+            "a URL with a user name or a password is not downloaded; download the file in an earlier step"
+        )
     return parts, host.rstrip("."), port if port is not None else _PORTS[parts.scheme]
 
 
-def _named(host: str) -> dict[str, Any]:
-    """Tell the name that the certificate must have."""
+def _tls_extensions(host: str) -> dict[str, Any]:
+    """Return the request extensions that make TLS check the certificate against the host name."""
     return {"sni_hostname": host}
 
 
-async def _body(response: httpx2.Response) -> bytes:
+async def _read_body(response: httpx2.Response) -> bytes:
     length = response.headers.get("content-length", "")
     if length.isdecimal() and int(length) > MOST_BYTES:
-        raise _too_large()
+        raise _too_large_error()
     data = bytearray()
     async with aclosing(response.aiter_bytes()) as chunks:
         async for chunk in chunks:
             data += chunk
             if len(data) > MOST_BYTES:
-                raise _too_large()
+                raise _too_large_error()
     return bytes(data)
 
 
-def _too_large() -> DownloadError:
-    return DownloadError(f"it is larger than {MOST_BYTES // 1_000_000} MB; download what is needed of it before")
+def _too_large_error() -> DownloadError:
+    return DownloadError(f"it is larger than {MOST_BYTES // 1_000_000} MB; download the needed part in an earlier step")
 
 
 ATTEMPTS = 3
 FIRST_PAUSE_S = 1.0
-"""Seconds before the second attempt, doubled before the third."""
+"""Seconds before the second attempt; doubled before the third."""
 
 
 class Downloads:
-    """The files of the URLs that cases name; used within one event loop."""
+    """Downloads the files that cases name by URL. An instance belongs to one event loop."""
 
     def __init__(
         self,
@@ -258,12 +265,13 @@ class Downloads:
         online: bool,
         pause: Callable[[float], Awaitable[None]],
     ) -> None:
-        """Prepare; nothing is downloaded or written yet.
+        """Create the instance; nothing is downloaded or written yet.
 
         Args:
-            timeout_s: seconds one file may take, with all attempts (`execution.download_timeout`).
-            cache: folder in which files are kept between runs, under the SHA-256 of their URLs; None keeps none.
-            online: False in a replay, where only kept files are used.
+            timeout_s: maximum seconds per file, including all attempts (`execution.download_timeout`).
+            cache: folder in which files are kept between runs, named by the SHA-256 of their URLs; None to keep no
+                files.
+            online: whether files may be downloaded; in a replay (False) only kept files are used.
         """
         self._fetcher = fetcher
         self._timeout_s = timeout_s
@@ -274,27 +282,29 @@ class Downloads:
         self._temporary: Path | None = None
 
     async def path(self, url: str, *, cached: bool) -> Path:
-        """Return the file of a URL.
+        """Download the file of a URL if necessary, and return the path of the local copy.
 
         Args:
-            cached: use and keep a copy between runs, if there is a folder for that.
+            url: URL of the file.
+            cached: whether to use a copy kept by an earlier run, and to keep the file for later runs, if there is a
+                cache folder.
 
         Raises:
-            DownloadError: it cannot be had.
+            DownloadError: the download failed.
         """
         key = (url, cached)
         if key not in self._fetching:
-            self._fetching[key] = asyncio.create_task(self._fetched(url, cached))
-        # Others may wait for it, too: whoever gives up waiting does not end it.
+            self._fetching[key] = asyncio.create_task(self._fetch_to_disk(url, cached))
+        # Shielded, because other callers may wait for the same download.
         try:
             return await asyncio.shield(self._fetching[key])
         except DownloadError:
-            # Whoever needs it next may be luckier.
+            # The next caller tries again.
             self._fetching.pop(key, None)
             raise
 
     async def close(self) -> None:
-        """End downloads under way and remove what is not kept."""
+        """Stop downloads in progress and delete files that are not kept."""
         for task in self._fetching.values():
             task.cancel()
         await asyncio.gather(*self._fetching.values(), return_exceptions=True)
@@ -302,7 +312,7 @@ class Downloads:
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 
-    async def _fetched(self, url: str, cached: bool) -> Path:
+    async def _fetch_to_disk(self, url: str, cached: bool) -> Path:
         name = hashlib.sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
         kept = self._cache / name if cached and self._cache is not None else None
         if kept is not None and kept.is_file():
@@ -311,12 +321,12 @@ class Downloads:
             raise DownloadError(
                 "a replay downloads nothing, and "
                 + (
-                    "the folder of execution.cache_dir has no copy of it; take that folder along from the recorded run"
+                    "the folder of execution.cache_dir has no copy of it; keep that folder of the recorded run"
                     if kept is not None
                     else "it is not kept between runs; record with execution.cache_enabled and without `cache: false`"
                 )
             )
-        data = await self._within_time(url)
+        data = await self._fetch_in_time(url)
         if kept is None:
             if self._temporary is None:
                 self._temporary = Path(tempfile.mkdtemp(prefix="holodeck-action-"))
@@ -325,20 +335,20 @@ class Downloads:
             _write(kept, data)
         except OSError as error:
             raise DownloadError(
-                f"it cannot be kept: {error.strerror}; set execution.cache_dir to a folder that can be written"
+                f"it cannot be cached: {error.strerror}; set execution.cache_dir to a writable folder"
             ) from None
         return kept
 
-    async def _within_time(self, url: str) -> bytes:
+    async def _fetch_in_time(self, url: str) -> bytes:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._tried(url)
+                return await self._fetch_with_retries(url)
         except TimeoutError:
             raise DownloadError(
                 f"it was not downloaded within {self._timeout_s:g} s; raise execution.download_timeout"
             ) from None
 
-    async def _tried(self, url: str) -> bytes:
+    async def _fetch_with_retries(self, url: str) -> bytes:
         for attempt in range(ATTEMPTS - 1):
             try:
                 return await self._fetcher.fetch(url)
@@ -353,7 +363,7 @@ class Downloads:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Write a file in one step, so that nobody ever finds half of it."""
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".download.")
     try:

@@ -1,9 +1,9 @@
-"""Tools that are a Python function of the repository, run in worker processes.
+"""Tools that are Python functions of the repository, run in worker processes.
 
-Every conversation has a process of its own from its first call of a function to its end: what functions keep in their
-modules lasts from turn to turn, and no case sees what another has left behind. The calls of one conversation run one
-after the other, in the order the model asked for them. A process that had to be ended (a deadline, a crash) is
-replaced, and what it kept is lost.
+Every conversation has its own process, from its first call of a function to its end. State that functions keep in their
+modules lasts from turn to turn, but is never visible to other cases. The calls of a conversation run one after the
+other, in the order of the model's requests. A process that was killed (a deadline, a crash) is replaced, and its state
+is lost.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from msgspec import Struct
 
 from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, quoted
+from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.tools import FunctionTool as FunctionEntry
 from holodeck_action.suite.model.tools import ToolModel
-from holodeck_action.targets.own_model.schemas import JsonSchema
 from holodeck_action.targets.own_model.toolbox import ToolError, Toolkit, ToolResult, parameters_schema, plain_result
 from holodeck_action.text.foreign import Redact
-from holodeck_action.text.plain import cut, storable
+from holodeck_action.text.plain import cut, make_storable
 from holodeck_action.workers.code_errors import CallError, UserCodeError
 from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.pool import DedicatedWorker
@@ -31,21 +31,21 @@ from holodeck_action.workers.worker_process import Imported
 
 _ATTRIBUTE_CODES = ("missing_attribute", "not_callable")
 _LONGEST_ERROR = 2000
-"""Characters of an error that the model reads."""
+"""Maximum characters of an error message for the model."""
 
 _PLAIN_WORDS = {
     "import_failed": "the tool cannot be loaded",
-    "crashed": "the process of the tool ended before it had finished",
+    "crashed": "the process of the tool ended before it finished",
     "exited": "the tool tried to end its process",
 }
-"""What the model reads of errors that name places in files."""
+"""Messages for the model that replace errors with file locations, by error code."""
 
 _MOST_BYTES = 2**53
-"""Largest size: the whole numbers that every JSON reader keeps exact."""
+"""Largest size in bytes; every JSON reader represents integers up to this number exactly."""
 
 
 class FunctionTools(Toolkit):
-    """The functions of a suite; made by `load_functions`."""
+    """The function tools of a suite; created by `load_functions`."""
 
     def __init__(
         self,
@@ -54,23 +54,23 @@ class FunctionTools(Toolkit):
         clock: Callable[[], float],
         new_worker: Callable[[], DedicatedWorker],
     ) -> None:
-        """Prepare the tools, each with the JSON schema of its arguments; a conversation's process starts later."""
+        """Create the tools, each with the JSON schema of its arguments; no process is started yet."""
         self._clock = clock
         self._new_worker = new_worker
         self._workers: dict[str, DedicatedWorker] = {}
         self.tools = tuple(FunctionTool(entry, schema, self) for entry, schema in entries)
 
     async def open(self) -> Sequence[FunctionTool]:
-        """Return the tools: their processes start with the first call."""
+        """Return the tools; their processes start with the first call."""
         return self.tools
 
     async def call(
         self, entry: FunctionEntry, args: Mapping[str, Any], session: str, *, max_bytes: int, timeout_s: float | None
     ) -> ToolResult:
-        """Call the function of an entry in the process of a conversation.
+        """Call a function in the process of a conversation.
 
         Raises:
-            ToolError: it gave no usable result.
+            ToolError: the call has no usable result.
         """
         if session not in self._workers:
             self._workers[session] = self._new_worker()
@@ -88,27 +88,27 @@ class FunctionTools(Toolkit):
         except UserCodeError as error:
             duration = (self._clock() - begun[0]) * 1000.0 if begun else None
             raise ToolError(
-                error.message, error.code, for_model=_for_model(error, reference), duration_ms=duration
+                error.message, error.code, for_model=_model_message(error, reference), duration_ms=duration
             ) from None
         duration = (self._clock() - begun[0]) * 1000.0
-        result = _result(value, max_bytes, duration)
+        result = _read_result(value, max_bytes, duration)
         if result is None:
-            raise ToolError(f"{reference}: its process sent what no result can be", "bad_answer", duration_ms=duration)
+            raise ToolError(f"{reference}: its process sent an invalid result", "bad_answer", duration_ms=duration)
         return result
 
     async def end(self, session: str) -> None:
-        """End the process of a conversation that is over."""
+        """Stop the process of a finished conversation."""
         worker = self._workers.pop(session, None)
         if worker is not None:
             await worker.close()
 
     async def close(self) -> None:
-        """End all processes; calls under way fail."""
+        """Stop all processes; calls in progress fail."""
         await asyncio.gather(*(self.end(session) for session in list(self._workers)))
 
 
 class FunctionTool(Struct, frozen=True):
-    """One function as a tool."""
+    """A Python function as a tool for the model."""
 
     entry: FunctionEntry
     schema: dict[str, Any]
@@ -116,12 +116,12 @@ class FunctionTool(Struct, frozen=True):
 
     @property
     def definition(self) -> ToolDefinition:
-        """How the model sees it."""
+        """The tool as presented to the model."""
         return ToolDefinition(self.entry.name, self.entry.description, self.schema)
 
     @property
     def is_retrieval(self) -> bool:
-        """Whether its results are retrieval context."""
+        """Whether the results are retrieval context."""
         return self.entry.is_retrieval
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
@@ -142,19 +142,19 @@ async def load_functions(
     imported: Imported = lambda files: None,
     interpreter: Path | None = None,
 ) -> FunctionTools:
-    """Import every function in a worker process and read the schemas of its arguments.
+    """Import all functions in a worker process, and derive the schemas of their arguments.
 
     Args:
-        tools: all tools of the suite, in its order; those that are no functions are passed over.
-        environ: the job's environment; the processes see it without the job's tokens.
-        cwd: the processes' working folder, absolute.
-        code: the permission to start them.
-        redact: removes secrets from what functions print and raise.
-        imported: told which files of the checkout they have imported.
-        interpreter: the Python that the processes run; None for ours.
+        tools: all tools of the suite, in their order; other kinds are skipped.
+        environ: the job's environment; the processes do not receive the job's tokens.
+        cwd: absolute path of the processes' working folder.
+        code: the permission to start the processes.
+        redact: removes secrets from output and errors of functions.
+        imported: called with the files of the checkout that the functions imported.
+        interpreter: the Python interpreter of the processes; None to use the current one.
 
     Raises:
-        SuiteError: functions that cannot be imported or called, and `parameters` that are no schema or do not fit.
+        SuiteError: a function cannot be imported or called, or `parameters` is not a valid schema for it.
     """
     entries: list[tuple[FunctionEntry, dict[str, Any]]] = []
     problems: list[Problem] = []
@@ -181,7 +181,7 @@ async def load_functions(
                 problems.append(Problem(mark, f"tools[{index}].{key}", error.message))
                 continue
             try:
-                entries.append((entry, _schema(entry, found)))
+                entries.append((entry, _argument_schema(entry, found)))
             except ValueError as error:
                 problems.append(Problem(mark, f"tools[{index}].parameters", str(error)))
     finally:
@@ -191,17 +191,17 @@ async def load_functions(
     return FunctionTools(entries, clock=clock, new_worker=new_worker)
 
 
-def _schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:
-    """Return the schema of a function's arguments, from `parameters` or else from its signature.
+def _argument_schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:
+    """Return the schema of a function's arguments, from `parameters` or from its signature.
 
     Raises:
-        ValueError: it is no schema, or no call that fits it can succeed.
+        ValueError: the schema is invalid, or no call that fits it can succeed.
     """
     match found:
         case {"schema": dict() as schema, "required": list() as required, "names": list() as names, "open": is_open}:
             pass
         case _:
-            raise ValueError(f"the process of {entry.file}:{entry.function} sent what no description can be")
+            raise ValueError(f"the process of {entry.file}:{entry.function} sent an invalid description")
     if entry.parameters is not None:
         schema = parameters_schema(entry.parameters)
         given = schema.get("properties", {})
@@ -215,13 +215,15 @@ def _schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:
                 f"the function {entry.function} needs {quoted(str(missing[0]))}, which `parameters` does not name; "
                 "add it, or give the parameter a default"
             )
-    stored: dict[str, Any] = storable(schema)
+    stored: dict[str, Any] = make_storable(schema)
     JsonSchema(stored)
     return stored
 
 
-def _result(answer: Any, max_bytes: int, duration_ms: float) -> ToolResult | None:
-    """Read what a process says that a function gave; user code may have forged it. None when it is no result."""
+def _read_result(answer: Any, max_bytes: int, duration_ms: float) -> ToolResult | None:
+    """Parse a worker's answer, which user code may have forged, as the result of a function; None if it is not a valid
+    result.
+    """
     match answer:
         case {"value": value, "bytes": int() as size, "cut": bool() as cut} if 0 <= size <= _MOST_BYTES:
             try:
@@ -233,8 +235,8 @@ def _result(answer: Any, max_bytes: int, duration_ms: float) -> ToolResult | Non
             return None
 
 
-def _for_model(error: UserCodeError, reference: str) -> str:
-    """Say to the model what happened: no places in files, which change without the function changing."""
+def _model_message(error: UserCodeError, reference: str) -> str:
+    """Return the error message for the model, without file locations, which change independently of the function."""
     if error.code == "raised":
         return cut(f"{error.type}: {error.text}", _LONGEST_ERROR) if error.text else error.type
     return _PLAIN_WORDS.get(error.code) or cut(error.message.removeprefix(f"{reference}: "), _LONGEST_ERROR)

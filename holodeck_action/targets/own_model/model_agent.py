@@ -1,4 +1,4 @@
-"""The suite's own agent: its model, its instructions, its conversation, and the schema that its answers must fit."""
+"""The suite's own agent: its model, instructions and conversation, and the schema of its answers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from holodeck_action.llm.calls import CALL, CallContext, Meter, Tokens
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.limits.pauses import Deadline, stopped_by_calls
+from holodeck_action.llm.limits.pauses import Deadline, stop_during_calls
 from holodeck_action.llm.messages import Message, Request, ToolResult
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan
 from holodeck_action.llm.usage import list_price
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.record.record import Usage
 from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.agent import AgentConfig
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.own_model.case_files import CaseFiles, message_with_files
 from holodeck_action.targets.own_model.runner_block import RunnerSettings
-from holodeck_action.targets.own_model.schemas import JsonSchema
 from holodeck_action.targets.own_model.toolbox import ToolBox, ToolSet
 from holodeck_action.targets.protocol import Agent, Attempt, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
@@ -38,38 +38,39 @@ from holodeck_action.text.plain import cut
 
 _MOST_PROBLEMS = 5
 _RAW_SHOWN = 2000
-"""Characters of an answer that does not fit which the record keeps."""
+"""Maximum characters of an invalid answer that the record keeps."""
 
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
 
 
 class AnswerFormat:
-    """The schema, compiled once."""
+    """The compiled JSON schema of a suite's answers."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         """Compile the schema.
 
         Raises:
-            TargetError: it is no JSON schema.
+            TargetError: `schema` is not a valid JSON schema.
         """
         try:
             self._schema = JsonSchema(schema)
         except ValueError as error:
-            raise TargetError(f"response_format is no JSON schema: {error}") from None
+            raise TargetError(f"response_format is not a JSON schema: {error}") from None
         self.schema = schema
 
     def read(self, answer: ChatAnswer, *, max_tokens: int | None, redact: Redact) -> str:
-        """Return an answer's JSON value as metrics see it: its JSON text, keys in the given order.
+        """Return the JSON text of an answer for metrics, with keys in their original order.
 
         Args:
-            answer: what the model answered. A code fence around it is taken off where the model could only be told
-                the schema in words.
-            max_tokens: the limit of the answer, for the message; None for the provider's own.
-            redact: removes secrets from the beginning of the answer.
+            answer: the model's answer. A code fence around it is removed if the schema was only described in the
+                instructions.
+            max_tokens: token limit of the answer, for the error message; None if the provider's default applies.
+            redact: removes secrets from the quoted beginning of the answer.
 
         Raises:
-            AgentError: `refused`, `cut_off` at the limit, or `bad_output`: it is no JSON, or does not fit. The context
-                holds the beginning of the answer, and of a misfit the path in the schema.
+            AgentError: `refused`, `cut_off` (at the token limit), or `bad_output` (not JSON, or does not fit the
+                schema). The context contains the beginning of the answer and, if it does not fit, the path in the
+                schema.
         """
         said = Foreign.of_text(answer.text)
         context: dict[str, object] = {"answer": cut(said.without_secrets(redact), _RAW_SHOWN)}
@@ -86,7 +87,7 @@ class AnswerFormat:
         try:
             value = parse_json(text)
         except ValueError as error:
-            message = f"the answer is not JSON, which response_format asks for ({error}): {said.words(redact)}"
+            message = f"the answer is not JSON, which response_format requires ({error}): {said.words(redact)}"
             raise AgentError(message, "bad_output", context) from None
         misfits = self._schema.misfits(value, whole="the answer", most=_MOST_PROBLEMS)
         if misfits:
@@ -98,10 +99,10 @@ class AnswerFormat:
 
 
 def answer_format(agent: AgentConfig, checkout: Checkout) -> AnswerFormat | None:
-    """Return the format of a suite's answers, None when it asks for none.
+    """Return the format of a suite's answers; None if the suite sets no format.
 
     Raises:
-        TargetError: the file cannot be read, is no JSON, or holds no JSON schema.
+        TargetError: the file with the schema cannot be read, or does not contain a JSON schema.
     """
     written = agent.response_format
     if written is None:
@@ -120,36 +121,41 @@ def answer_format(agent: AgentConfig, checkout: Checkout) -> AnswerFormat | None
 
 
 _TOOL_SHARE = 0.5
-"""Of the time of a turn, what one call of a tool may take: the model can still answer when a tool hangs."""
+"""Fraction of a turn's time limit that one tool call may take, so that the model can still answer if a tool hangs."""
 
 _STAND_IN = frozenset(("overloaded", "server_error", "rate_limited", "model_not_found"))
-"""Codes of calls that another model may be able to answer."""
+"""Codes of failed model calls after which the fallback model is called."""
 
 
 class Spending(Struct):
-    """What a conversation has cost: `before` in the turns that are over, `meter` counts the present one's calls."""
+    """The cost of a conversation.
+
+    Attributes:
+        before: cost of finished turns in US dollars.
+        meter: collects the calls of the current turn.
+    """
 
     before: float = 0.0
     meter: Meter = field(default_factory=Meter)
 
-    def known(self) -> float:
-        """Return US dollars at list price, as far as prices are known."""
+    def known_usd(self) -> float:
+        """Return the cost of the conversation in US dollars at list price, as far as prices are known."""
         costs = (record.cost_usd for record in self.meter.records)
         return math.fsum((self.before, *(cost for cost in costs if cost is not None)))
 
     def next_turn(self) -> Meter:
-        """Begin to count anew; return the meter of the turn that is over."""
+        """Start a new turn, and return the meter of the finished turn."""
         over = self.meter
-        self.before, self.meter = self.known(), Meter()
+        self.before, self.meter = self.known_usd(), Meter()
         return over
 
 
 class ModelAgent(Agent):
-    """Asks the suite's model, and gives it the results of the tools it calls until it answers.
+    """Calls the suite's model, and passes on the results of tools until the model answers.
 
-    Every turn sends the instructions, the conversation so far and the turn's input; a turn that failed leaves nothing
-    in the conversation. An empty answer and a refusal are answers, and so is one cut off at `max_tokens`, unless an
-    answer must fit a schema.
+    Every turn sends the instructions, the conversation so far and the turn's input. The messages of a failed turn are
+    not part of the conversation. Empty answers, refusals and answers cut off at `max_tokens` count as answers; a schema
+    makes cut-off answers and refusals errors.
     """
 
     notices: tuple[str, ...] = ()
@@ -170,18 +176,18 @@ class ModelAgent(Agent):
         fallback: ModelPlan | None = None,
         files: CaseFiles | None = None,
     ) -> None:
-        """Prepare; nothing is opened.
+        """Create the instance; nothing is opened yet.
 
         Args:
-            max_bytes: most bytes of UTF-8 in one reply (`limits.max_response_bytes`).
-            turn_s: seconds a turn may take, after which the wire tries nothing again, and half of which one call of a
-                tool may take; None without a limit.
-            monotonic: clock of the deadlines, in seconds.
-            ended: told the name of every conversation that is over, so that its tools end, too.
-            files: reads the files of turns; None where no turn has any.
+            max_bytes: maximum bytes of UTF-8 in one reply (`limits.max_response_bytes`).
+            turn_s: time limit of a turn in seconds, after which the wire does not retry; one tool call may take half of
+                this time. None if there is no limit.
+            monotonic: returns monotonic seconds.
+            ended: called with the name of every finished conversation, to release its tools.
+            files: reads the files of turns; None if no turn has files.
 
         Raises:
-            TargetError: a tool cannot be offered to the model.
+            TargetError: the model does not support the schema of a tool.
         """
         try:
             definitions = () if tools is None else tools.definitions
@@ -193,7 +199,9 @@ class ModelAgent(Agent):
         self._settings = settings or RunnerSettings()
         of_fallback = () if self._fallback is None else self._fallback.notices
         plans = (plan,) if fallback is None else (plan, fallback)
-        self.notices = tuple(dict.fromkeys((*self._model.notices, *of_fallback, *_unlimited(self._settings, plans))))
+        self.notices = tuple(
+            dict.fromkeys((*self._model.notices, *of_fallback, *_unlimited_notices(self._settings, plans)))
+        )
         self._clients = clients
         self._answers = answers
         self._max_tokens: int | None = plan.settings.get("max_tokens")
@@ -210,10 +218,10 @@ class ModelAgent(Agent):
         """Start a conversation; nothing is sent yet.
 
         Raises:
-            AgentError: `unsupported`, a turn of the case has files, and nothing that reads them was given.
+            AgentError: `unsupported`: a turn of the case has files, but `files` was not given.
         """
         if self._files is None and any(turn.files for turn in case.turns):
-            raise AgentError("nothing reads the files of this case", "unsupported")
+            raise AgentError("this target does not read the files of a case", "unsupported")
         name = f"{case.id} {trial} {next(self._opened)}"
         box = None
         if self._tools is not None:
@@ -231,12 +239,12 @@ class ModelAgent(Agent):
     async def answer(
         self, history: list[Message], turn: Turn, trial: int, tools: ToolBox | None, spending: Spending
     ) -> Reply:
-        """Ask one turn, and extend the history by its messages once it is answered.
+        """Answer one turn, and extend the history by its messages.
 
         Raises:
-            AgentError: `bad_file` before anything is asked, no answer came (the codes of `ModelCallError`),
-                `too_large`, `too_many_calls` where the model goes on calling tools, `session_budget` where the
-                conversation has cost what it may, or the codes of `AnswerFormat.read`.
+            AgentError: `bad_file` before any call, a code of `ModelCallError`, `too_large`, `too_many_calls` if the
+                model keeps calling tools, `session_budget` if the conversation has reached its cost limit, or a code of
+                `AnswerFormat.read`.
         """
         files = () if self._files is None else await self._files.read(turn)
         request = Request((message_with_files(files, turn.input),), self._instructions)
@@ -245,7 +253,7 @@ class ModelAgent(Agent):
         context = CallContext(kind="agent", repeat=trial, deadline=deadline, meter=spending.meter, stand_in=spare)
         token = CALL.set(context)
         try:
-            with stopped_by_calls(deadline):
+            with stop_during_calls(deadline):
                 messages, answer, stand_in = await self._converse([*history, request], tools, spending)
         except ModelCallError as error:
             raise AgentError(error.message, error.code, error.context) from error
@@ -256,9 +264,9 @@ class ModelAgent(Agent):
             text = self._answers.read(answer, max_tokens=self._max_tokens, redact=self._clients.redact)
             reply = reply_from_mapping(text, max_bytes=self._max_bytes)
         history[:] = messages
-        called = tools.take() if tools is not None else None
+        called = tools.drain() if tools is not None else None
         if called is None:
-            # A model without tools calls none.
+            # Without tools there are no tool calls, which is known and not unknown.
             reply = replace(reply, tool_invocations=())
         else:
             reply = replace(
@@ -270,7 +278,7 @@ class ModelAgent(Agent):
         meter = spending.next_turn()
         return replace(
             reply,
-            usage=_estimated(meter.usage()),
+            usage=_mark_estimated(meter.usage()),
             finish_reason="length" if answer.truncated else "refusal" if answer.refused else "stop",
             fallback_model=stand_in,
             model_ms=meter.working_ms(),
@@ -279,7 +287,9 @@ class ModelAgent(Agent):
     async def _converse(
         self, messages: list[Message], tools: ToolBox | None, spending: Spending
     ) -> tuple[list[Message], ChatAnswer, str | None]:
-        """Ask until the model answers; return the conversation, the answer, and which model stood in for it, if any."""
+        """Call the model and its tools until it answers; return the messages, the answer, and the name of the fallback
+        model if it was used.
+        """
         stand_in: str | None = None
         for _ in range(self._settings.max_calls):
             self._check_budget(spending)
@@ -293,16 +303,16 @@ class ModelAgent(Agent):
             parts = tuple(ToolResult(call.id, text) for call, text in zip(answer.calls, results, strict=True))
             messages = [*messages, Request(parts, self._instructions)]
         raise AgentError(
-            f"the model asked for tools {self._settings.max_calls} times in one turn and gave no answer",
+            f"the model called tools {self._settings.max_calls} times in one turn without giving an answer",
             "too_many_calls",
         )
 
     async def _ask(self, messages: list[Message]) -> tuple[ChatAnswer, ChatModel]:
-        """Ask the model, and its stand-in where it cannot answer; return the answer and who gave it."""
+        """Call the model, or the fallback model if the call fails; return the answer and the model that gave it."""
         try:
             return await self._model.ask(messages), self._model
         except ModelCallError as error:
-            # Errors are not recorded: in a replay the call that failed is missing, and its stand-in's answer is there.
+            # Errors are not recorded, so a replay has only the answer of the fallback model.
             missed = error.code == "cassette_miss"
             if self._fallback is None or not (missed or error.code in _STAND_IN):
                 raise
@@ -315,30 +325,30 @@ class ModelAgent(Agent):
                 raise ModelCallError(message, second.code, second.context) from second
 
     def _check_budget(self, spending: Spending) -> None:
-        limit, known = self._settings.budget_usd, spending.known()
+        limit, known = self._settings.budget_usd, spending.known_usd()
         if limit is not None and known >= limit:
             raise AgentError(
-                f"the conversation has cost ${known:.4f}, and may cost ${limit:g}; "
-                f"raise {self._settings.block}.max_budget_usd, or ask less in one case",
+                f"the conversation has cost ${known:.4f} of at most ${limit:g}; raise "
+                f"{self._settings.block}.max_budget_usd, or shorten the case",
                 "session_budget",
             )
 
 
-def _unlimited(settings: RunnerSettings, plans: Sequence[ModelPlan]) -> Iterator[str]:
-    """Yield a sentence for every model that the budget of a conversation does not limit."""
+def _unlimited_notices(settings: RunnerSettings, plans: Sequence[ModelPlan]) -> Iterator[str]:
+    """Yield a notice for every model that the budget of a conversation does not limit."""
     if settings.budget_usd is None:
         return
     for plan in plans:
-        # Azure's answers say which model stands behind a deployment.
+        # The model of an Azure deployment is only known from its answers.
         if plan.provider != "azure_openai" and list_price(plan.account, plan.name, Tokens(1000, 1000)) is None:
             yield (
-                f"{settings.block}.max_budget_usd does not limit {plan.title}, whose price is not known; "
-                "budget.max_tokens would"
+                f"{settings.block}.max_budget_usd does not limit {plan.title}, whose price is unknown; use "
+                "budget.max_tokens"
             )
 
 
 class ModelSession(Session):
-    """One conversation with the model."""
+    """A conversation with the model."""
 
     def __init__(self, agent: ModelAgent, trial: int, name: str, tools: ToolBox | None) -> None:
         self._agent = agent
@@ -349,23 +359,25 @@ class ModelSession(Session):
         self._spending = Spending()
 
     async def send(self, turn: Turn) -> Reply:
-        """Ask one turn."""
+        """Answer one turn."""
         return await self._agent.answer(self._history, turn, self._trial, self._tools, self._spending)
 
     def attempt(self) -> Attempt:
-        """Tell what the last turn did; calls still under way count as broken off, and nobody knows what those cost."""
-        called = () if self._tools is None else self._tools.take().invocations
+        """Return the tool calls and usage of the failed turn; unfinished calls count as interrupted, and their cost is
+        unknown.
+        """
+        called = () if self._tools is None else self._tools.drain().invocations
         meter = self._spending.meter
         usage = meter.usage()
         unknown = usage == Usage() or any(record.status is None for record in meter.records)
-        return Attempt(called, None if unknown else _estimated(usage))
+        return Attempt(called, None if unknown else _mark_estimated(usage))
 
     async def close(self) -> None:
-        """End the processes of the tools; connections belong to the wire."""
+        """Stop the processes of the tools; the wire keeps the connections."""
         if self._agent.ended is not None:
             await self._agent.ended(self._name)
 
 
-def _estimated(usage: Usage | None) -> Usage | None:
-    """Say that a cost is a list price, as all costs of calls are that the wire makes."""
+def _mark_estimated(usage: Usage | None) -> Usage | None:
+    """Mark the cost as estimated, because the wire computes costs from list prices."""
     return usage if usage is None or usage.cost_usd is None else replace(usage, estimated=True)

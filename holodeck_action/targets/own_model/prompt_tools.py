@@ -1,4 +1,4 @@
-"""Tools that are a prompt of their own: a template is filled in, and a model asked once."""
+"""Tools that are prompts: a template is rendered, and a model is called once with the result."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_m
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
+from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.tools import PromptTool as PromptEntry
 from holodeck_action.suite.model.tools import ToolModel
-from holodeck_action.targets.own_model.schemas import JsonSchema
 from holodeck_action.targets.own_model.toolbox import ToolError, Toolkit, ToolResult, parameters_schema, text_result
-from holodeck_action.targets.templates.computing import Computing
+from holodeck_action.targets.templates.computing import ComputationPool
 from holodeck_action.targets.templates.templates import PromptTemplate
 from holodeck_action.text.foreign import ForeignError
-from holodeck_action.text.plain import storable, storable_text
+from holodeck_action.text.plain import make_storable, replace_surrogates
 
 _CUT_OFF = "\n[The answer stops here, at max_tokens.]"
 
 
 class PromptTools(Toolkit):
-    """The prompts of a suite. Each call is a model call of the conversation: it is recorded and counted with it."""
+    """The prompt tools of a suite. Each use is a model call, recorded and counted as part of the conversation."""
 
     def __init__(
         self,
@@ -41,19 +41,19 @@ class PromptTools(Toolkit):
         clients: Clients,
         marks: Mapping[str, SourceMark] | None = None,
     ) -> None:
-        """Read the templates; nothing is asked.
+        """Read the templates; no model is called.
 
         Args:
-            tools: all tools of the suite, in its order; those that are no prompts are passed over.
-            checkout: the suite's folder, where the files of templates start, and what may be read.
-            plan: the suite's model, asked by prompts that name none.
+            tools: all tools of the suite, in their order; other kinds are skipped.
+            checkout: the suite's folder, the base of template paths, and the files that may be read.
+            plan: the suite's model, which is used for prompts that name no model.
 
         Raises:
-            TargetError: a template or a schema cannot be used.
-            ModelConfigError: a model has no key or no address.
+            TargetError: a template or schema is invalid.
+            ModelConfigError: a model has no key or no URL.
         """
         self._clients = clients
-        self._computing = Computing(environ, clients.redact)
+        self._computing = ComputationPool(environ, clients.redact)
         self._found: list[tuple[PromptEntry, str, dict[str, Any], ModelPlan]] = []
         notices: list[str] = []
         for entry in tools:
@@ -61,9 +61,9 @@ class PromptTools(Toolkit):
                 continue
             mark = (marks or {}).get(entry.name)
             where = f"{mark}: tools.{entry.name}" if mark else f"tools.{entry.name}"
-            schema = _schema(entry, where)
+            schema = _parameter_schema(entry, where)
             text = template_text(entry, checkout)
-            template = _template(entry, text, [*schema.get("properties", {})], where)
+            template = _compile_template(entry, text, [*schema.get("properties", {})], where)
             own = plan
             if entry.model is not None:
                 own = resolve_model(entry.model, environ, where=f"tools.{entry.name}.model")
@@ -74,13 +74,13 @@ class PromptTools(Toolkit):
         self.notices = tuple(notices)
 
     async def open(self) -> Sequence[PromptTool]:
-        """Build the clients of the models.
+        """Create the clients of the models.
 
         Raises:
-            AgentError: `tool_unavailable`, a package is not installed.
+            AgentError: `tool_unavailable`: a model is invalid.
         """
         if self._found:
-            # Its start is no part of a call.
+            # Started here, so that its start is not part of a call's time.
             await self._computing.start("prompt")
         try:
             return [
@@ -96,21 +96,21 @@ class PromptTools(Toolkit):
             raise AgentError(str(error), "tool_unavailable") from error
 
     async def close(self) -> None:
-        """End the processes that fill in templates; connections belong to the wire."""
+        """Stop the processes that render templates; the wire keeps the connections."""
         await self._computing.close()
 
 
 class PromptTool(Struct, frozen=True):
-    """One prompt as a tool."""
+    """A prompt as a tool for the model."""
 
     definition: ToolDefinition
     template: str
     model: ChatModel
-    computing: Computing
+    computing: ComputationPool
     is_retrieval: ClassVar[bool] = False
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
-        """Fill in the template and ask the model (see `Tool.call`)."""
+        """Render the template and call the model (see `Tool.call`)."""
         names = [*self.definition.parameters.get("properties", {})]
         given = {"template": self.template, "parameters": names, "values": args}
         try:
@@ -120,7 +120,7 @@ class PromptTool(Struct, frozen=True):
         if len(asked.encode("utf-8", "replace")) > max_bytes:
             raise ToolError(f"the prompt holds more than {max_bytes} bytes", "too_large")
         answer = await self._ask(asked, timeout_s)
-        return text_result(storable_text(answer.text) + (_CUT_OFF if answer.truncated else ""), max_bytes)
+        return text_result(replace_surrogates(answer.text) + (_CUT_OFF if answer.truncated else ""), max_bytes)
 
     async def _ask(self, text: str, timeout_s: float | None) -> ChatAnswer:
         try:
@@ -129,7 +129,7 @@ class PromptTool(Struct, frozen=True):
         except TimeoutError:
             raise ToolError(f"its model did not answer within {timeout_s:g} s", "timeout") from None
         except ModelCallError as error:
-            # What the provider says is nothing to the model, and may hold addresses.
+            # The model does not see the provider's message, which may contain addresses.
             raise ToolError(error.message, error.code, for_model=f"its model gave no answer ({error.code})") from None
 
 
@@ -137,7 +137,7 @@ def template_text(entry: PromptEntry, checkout: Checkout) -> str:
     """Return the text of a prompt's template.
 
     Raises:
-        TargetError: its file cannot be read.
+        TargetError: the file cannot be read.
     """
     if entry.template is not None:
         return entry.template
@@ -148,17 +148,17 @@ def template_text(entry: PromptEntry, checkout: Checkout) -> str:
         raise TargetError(f"tools.{entry.name}.file: {entry.file} cannot be read: {reason}") from None
 
 
-def _template(entry: PromptEntry, text: str, names: Sequence[str], where: str) -> PromptTemplate:
+def _compile_template(entry: PromptEntry, text: str, names: Sequence[str], where: str) -> PromptTemplate:
     try:
         return PromptTemplate(text, names)
     except ValueError as error:
         field = "file" if entry.template is None else "template"
-        raise TargetError(f"{where}.{field} is no template that can be used: {error}") from None
+        raise TargetError(f"{where}.{field} is not a usable template: {error}") from None
 
 
-def _schema(entry: PromptEntry, where: str) -> dict[str, Any]:
+def _parameter_schema(entry: PromptEntry, where: str) -> dict[str, Any]:
     try:
-        schema: dict[str, Any] = storable(parameters_schema(entry.parameters))
+        schema: dict[str, Any] = make_storable(parameters_schema(entry.parameters))
         JsonSchema(schema)
     except ValueError as error:
         raise TargetError(f"{where}.parameters: {error}") from None

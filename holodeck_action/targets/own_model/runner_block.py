@@ -1,4 +1,4 @@
-"""What the `claude` and `openai` blocks say about the suite's own model."""
+"""The settings of the `claude` and `openai` blocks for the suite's own model."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from holodeck_action.suite.model.providers import runner_block
 from holodeck_action.targets.own_model.toolbox import Tool
 
 MOST_CALLS = 20
-"""Calls of the model in one turn unless `max_turns` says otherwise: a model that goes round in circles is ended."""
+"""Maximum model calls in one turn unless `max_turns` is set, so that a model cannot call tools forever."""
 
 
 class RunnerSettings(Struct, frozen=True):
-    """How the suite's model is used.
+    """Settings of the suite's model.
 
     Attributes:
-        block: the block that says so, `claude` or `openai`.
-        max_calls: calls of the model in one turn, at most.
-        allowed: patterns of tool names, one of which must fit; None allows every tool.
-        disallowed: patterns of tool names, none of which may fit.
-        budget_usd: list price at which a conversation is ended; None without a limit.
-        fallback: name of the model that is asked where the suite's cannot answer; None for none.
-        reasoning: how hard the model is asked to think.
+        block: name of the block of agent.yaml with these settings, `claude` or `openai`.
+        max_calls: maximum model calls in one turn.
+        allowed: patterns of tool names; a tool may be used only if one of them matches. None allows every tool.
+        disallowed: patterns of tool names; a tool may not be used if one of them matches.
+        budget_usd: cost in US dollars, at list price, at which a conversation is ended; None if there is no limit.
+        fallback: name of the model that is called if the suite's model fails; None if there is no fallback.
+        reasoning: the reasoning settings.
     """
 
     block: str = "openai"
@@ -39,31 +39,31 @@ class RunnerSettings(Struct, frozen=True):
     fallback: str | None = None
     reasoning: Reasoning = field(default_factory=Reasoning)
 
-    def permitted(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """Return the tools that the model is given."""
+    def permitted_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        """Return the tools that the model may use."""
         return tuple(
             tool
             for tool in tools
-            if (self.allowed is None or any(_fits(tool, pattern) for pattern in self.allowed))
-            and not any(_fits(tool, pattern) for pattern in self.disallowed)
+            if (self.allowed is None or any(_is_named_by(tool, pattern) for pattern in self.allowed))
+            and not any(_is_named_by(tool, pattern) for pattern in self.disallowed)
         )
 
     def notices(self, tools: Sequence[Tool]) -> Iterator[str]:
-        """Yield a sentence for every pattern that fits none of the suite's tools."""
+        """Yield a notice for every pattern that matches none of the suite's tools."""
         for pattern in dict.fromkeys((*(self.allowed or ()), *self.disallowed)):
-            if not any(_fits(tool, pattern) for tool in tools):
-                yield f"{self.block}: {quoted(pattern)} is no tool of this suite"
+            if not any(_is_named_by(tool, pattern) for tool in tools):
+                yield f"{self.block}: {quoted(pattern)} is not a tool of this suite"
 
 
 def runner_settings(agent: AgentConfig) -> RunnerSettings:
-    """Read the block that belongs to the model's provider."""
+    """Return the settings from the block that belongs to the model's provider."""
     name, block = runner_block(agent.model.provider), agent.claude
     if name == "openai":
-        return RunnerSettings() if agent.openai is None else _openai(agent.openai)
-    return RunnerSettings("claude") if block is None else _claude(block)
+        return RunnerSettings() if agent.openai is None else _openai_settings(agent.openai)
+    return RunnerSettings("claude") if block is None else _claude_settings(block)
 
 
-def _openai(block: OpenAIConfig) -> RunnerSettings:
+def _openai_settings(block: OpenAIConfig) -> RunnerSettings:
     permissions = block.permissions
     allowed = None if permissions is None else permissions.allowed_tools
     disallowed = (*(block.disallowed_tools or ()), *((permissions and permissions.disallowed_tools) or ()))
@@ -78,7 +78,7 @@ def _openai(block: OpenAIConfig) -> RunnerSettings:
     )
 
 
-def _claude(block: ClaudeConfig) -> RunnerSettings:
+def _claude_settings(block: ClaudeConfig) -> RunnerSettings:
     thinking = block.extended_thinking
     budget = thinking.budget_tokens if thinking is not None and thinking.enabled else None
     return RunnerSettings(
@@ -92,8 +92,8 @@ def _claude(block: ClaudeConfig) -> RunnerSettings:
     )
 
 
-def _fits(tool: Tool, pattern: str) -> bool:
-    """Whether a pattern names a tool: by its name here, or by the one it has in HoloDeck's Claude runner."""
+def _is_named_by(tool: Tool, pattern: str) -> bool:
+    """Return whether a pattern matches a tool's name, or the name that HoloDeck's Claude runner gives to the tool."""
     name = tool.definition.name
     names = (name, f"mcp__holodeck_tools__{name}", *getattr(tool, "other_names", ()))
     return any(fnmatchcase(each, pattern) for each in names)

@@ -1,4 +1,4 @@
-"""What a tool is, what it is given and gives, and the tools of one conversation, called by name and recorded."""
+"""The interface of tools, and the tools of one conversation, whose calls are recorded."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from holodeck_action.llm.spans import Span, span
 from holodeck_action.llm.wire import Wire
 from holodeck_action.record.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.errors import quoted
+from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.values import Suite
-from holodeck_action.targets.own_model.schemas import JsonSchema
 from holodeck_action.text.foreign import Foreign, Redact
-from holodeck_action.text.json_values import kind_of, parse_json, unknown_key
-from holodeck_action.text.plain import MARK, excerpt, storable
+from holodeck_action.text.json_values import kind_of, parse_json, unknown_key_clause
+from holodeck_action.text.plain import MARK, excerpt, make_storable
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.code_errors import CallError
-from holodeck_action.workers.json_values import Plain
+from holodeck_action.workers.json_values import PlainConverter
 from holodeck_action.workers.permission import CodeAllowed
 
 
 class ToolResult(Struct, frozen=True):
-    """What a tool gave.
+    """The result of a tool.
 
     Attributes:
-        value: a JSON value; the beginning of its text, or of a list, where `cut`.
-        bytes: size of the whole text in UTF-8: the value itself when it is a text, else as JSON.
-        cut: `value` is not all of it.
-        duration_ms: how long the tool worked, without waiting for its turn; None when the call took exactly as long.
-        for_model: what the model reads; None for the value, a text as it is and anything else as JSON.
+        value: the result as a JSON value; if `cut` is set, only the beginning of its text or list.
+        bytes: size in UTF-8 of the complete value, if it is a string, or of its JSON.
+        cut: whether `value` is incomplete.
+        duration_ms: milliseconds that the tool worked, without waiting; None to use the duration of the call.
+        for_model: text for the model; None to use the value, or its JSON if it is not a string.
     """
 
     value: Any
@@ -46,13 +46,14 @@ class ToolResult(Struct, frozen=True):
 
 
 class ToolError(Exception):
-    """A tool call that gave no result: the model's problem to see and ours to record, never the run's end.
+    """A tool call without a result. The model sees it and the record contains it, but the run continues.
 
     Attributes:
         message: one sentence for the record: what happened and where.
         code: stable snake_case code, such as `raised`, `timeout`, `bad_arguments`, `unknown_tool`.
-        for_model: what the model reads: the same without places in files, which are nothing to it.
-        duration_ms: how long the tool worked; None when it never began, or the call took exactly as long.
+        for_model: error message for the model, without file locations.
+        duration_ms: milliseconds that the tool worked; None to use the duration of the call, or if the tool did not
+            start.
     """
 
     def __init__(
@@ -66,45 +67,45 @@ class ToolError(Exception):
 
 
 class Tool(Protocol):
-    """Something the model can call; one object serves all conversations."""
+    """A tool that the model can call; one object serves all conversations."""
 
     @property
     def definition(self) -> ToolDefinition:
-        """How the model sees it."""
+        """The tool as presented to the model."""
         ...
 
     @property
     def is_retrieval(self) -> bool:
-        """Whether its results are retrieval context."""
+        """Whether the results are retrieval context."""
         ...
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
-        """Call it.
+        """Call the tool.
 
         Args:
             args: JSON values that fit the definition's schema.
-            session: which conversation asks; what a tool remembers stays within one.
-            max_bytes: most bytes of the result's text to hand over; the rest is only counted.
-            timeout_s: seconds it may work; None for no limit.
+            session: name of the conversation; a tool's state is separate for each conversation.
+            max_bytes: maximum bytes of the result's text; the rest is cut, but counted.
+            timeout_s: maximum seconds; None if there is no limit.
 
         Raises:
-            ToolError: it gave no result.
-            ModelCallError: a model that it needs could not be asked: the turn's error, since an answer without the
-                result would be scored as if the agent had given it.
+            ToolError: there is no result.
+            ModelCallError: a model that the tool needs failed. This fails the turn, since an answer without the result
+                would be scored as the agent's.
         """
         ...
 
 
 class PlannedCalls(Struct, frozen=True):
-    """Calls of one model for one purpose, before the first case.
+    """The model calls that tools are expected to make, estimated before the first case.
 
     Attributes:
-        purpose: such as `contexts of chunks`.
-        model: who is asked.
-        calls: the least and the most.
-        prompt_tokens: of all calls together, the least and the most.
-        answer_tokens: of all answers together, at most; 0 for embeddings.
-        per_search: whether they are made for each search of the agent instead, whose number nobody can foretell.
+        purpose: purpose of the calls, such as `contexts of chunks`.
+        model: name of the model.
+        calls: minimum and maximum number of calls.
+        prompt_tokens: minimum and maximum prompt tokens of all calls together.
+        answer_tokens: maximum answer tokens of all calls together; 0 for embeddings.
+        per_search: whether the numbers apply to each search by the agent; the number of searches is unknown.
     """
 
     purpose: str
@@ -116,51 +117,51 @@ class PlannedCalls(Struct, frozen=True):
 
 
 class Toolkit(Protocol):
-    """All tools of one kind that a suite has, with what they hold: processes, connections, indexes.
+    """All tools of one kind in a suite, with their resources: processes, connections, indexes.
 
     Attributes:
-        notices: what the reader should know about them, each one sentence; known once they are built.
-        plans_calls: whether they call models, so that the plan of a run asks for them.
+        notices: notices for the reader of the record, one sentence each; complete once the toolkit is built.
+        calls_models: whether the tools call models, so that the plan of a run must include their calls.
     """
 
     notices: tuple[str, ...] = ()
-    plans_calls: bool = False
+    calls_models: bool = False
 
-    async def planned(self) -> Sequence[PlannedCalls]:
-        """Return the calls of models that they take, before they are opened.
+    async def plan_calls(self) -> Sequence[PlannedCalls]:
+        """Return the model calls that opening and using the tools requires.
 
         Raises:
-            AgentError: `tool_unavailable`, that cannot be told.
+            AgentError: `tool_unavailable`: the calls are unknown.
         """
         return ()
 
     async def open(self) -> Sequence[Tool]:
-        """Start what the tools need; called once, in the loop in which they are used, before the first turn.
+        """Start the tools; called once, in the event loop in which they are used, before the first turn.
 
         Raises:
-            AgentError: `tool_unavailable`, they cannot be used.
+            AgentError: `tool_unavailable`: the tools cannot be used.
         """
         ...
 
     async def end(self, session: str) -> None:
-        """Release what a conversation held that is over; most tools hold nothing for one."""
+        """Release the resources of a finished conversation; by default there is nothing to release."""
         return
 
     async def close(self) -> None:
-        """Release everything; safe after a failed or cancelled `open`."""
+        """Release all resources; safe after a failed or cancelled `open`."""
         ...
 
 
-class ToolSurroundings(Struct, frozen=True):
-    """What the tools of one kind are built with.
+class ToolContext(Struct, frozen=True):
+    """The objects that are needed to build the tools of one kind.
 
     Attributes:
-        suite: which holds their entries.
+        suite: the suite with the tools.
         plan: the suite's own model.
-        wire: over which models are asked.
+        wire: makes model calls.
         environ: the job's environment.
-        redactor: takes the suite's secrets out of texts.
-        code: the permission to start code of the checkout.
+        redactor: removes the suite's secrets from texts.
+        code: the permission to run code of the checkout.
     """
 
     suite: Suite
@@ -172,27 +173,26 @@ class ToolSurroundings(Struct, frozen=True):
 
 
 _ID_LENGTH = 16
-"""Hexadecimal digits of the digest that names a chunk without an id."""
+"""Number of hexadecimal digits of the digest that identifies a chunk without an id."""
 
 
 def chunks_of(value: Any) -> tuple[RetrievedChunk, ...]:
-    """Return the chunks of a result, in its order.
+    """Return the chunks in a tool result, in their order.
 
     Args:
-        value: a list, of which each item is a chunk, or anything else, which is one; null is none. A chunk is a text,
-            or an object with `text` and, if it has them, `id` (text or integer) and `score`; any other value counts
-            with its JSON text.
+        value: a list of chunks, or a single chunk; null means no chunks. A chunk is a string, or an object with `text`
+            and optionally `id` (string or integer) and `score`; any other value is converted to JSON.
 
     Returns:
-        The chunks. One without an id gets the beginning of its text's SHA-256: the same text has the same id wherever
-        it is found.
+        The chunks. A chunk without id gets the beginning of its text's SHA-256, so that the same text always has the
+        same id.
     """
     if value is None:
         return ()
-    return tuple(_chunk(item) for item in (value if isinstance(value, list) else [value]))
+    return tuple(_make_chunk(item) for item in (value if isinstance(value, list) else [value]))
 
 
-def _chunk(item: Any) -> RetrievedChunk:
+def _make_chunk(item: Any) -> RetrievedChunk:
     text, identity, score = item, None, None
     if isinstance(item, dict) and isinstance(item.get("text"), str):
         text, identity, score = item["text"], item.get("id"), item.get("score")
@@ -213,14 +213,14 @@ def _is_finite(number: float) -> bool:
 
 
 _MOST_PROBLEMS = 5
-"""Problems named in one message: a model repairs all of them at once, but need not read a thousand."""
+"""Maximum number of problems in one message, usually enough for a model to repair all of them at once."""
 
 
 def check_arguments(schema: JsonSchema, args: Mapping[str, Any]) -> None:
-    """Hold arguments to the schema of a tool.
+    """Check arguments against a tool's schema.
 
     Raises:
-        ToolError: `bad_arguments`, naming up to five problems.
+        ToolError: `bad_arguments`, with up to five problems.
     """
     found = schema.misfits(args, whole="the arguments", most=_MOST_PROBLEMS)
     if found:
@@ -229,10 +229,11 @@ def check_arguments(schema: JsonSchema, args: Mapping[str, Any]) -> None:
 
 
 def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Read `parameters` of a tool: a schema per parameter, all of them required, or one schema of all as an object.
+    """Return the schema of a tool's arguments from its `parameters`, which are one schema per parameter (all are then
+    required), or the schema of an object.
 
     Raises:
-        ValueError: a parameter has no schema.
+        ValueError: the value of a parameter is not a schema.
     """
     if parameters.get("type") == "object" and isinstance(parameters.get("properties"), Mapping):
         return dict(parameters)
@@ -248,35 +249,37 @@ def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_result(text: str, max_bytes: int) -> ToolResult:
-    """Return a text as a result, cut where it holds more than `max_bytes` of UTF-8."""
+    """Return a result with a string, cut to `max_bytes` of UTF-8."""
     data = text.encode()
     is_cut = len(data) > max_bytes
     return ToolResult(data[:max_bytes].decode("utf-8", "ignore") if is_cut else text, len(data), is_cut)
 
 
 def plain_result(value: Any, max_bytes: int) -> Any:
-    """Return what a tool gave as plain JSON values that a record can hold.
+    """Convert a tool's result to plain JSON values that a record can store.
 
     Raises:
-        CallError: it is far larger than `max_bytes`, nested too deeply, or holds what JSON cannot.
+        CallError: the result is far larger than `max_bytes`, nested too deeply, or contains values that JSON cannot
+            represent.
     """
-    # A value's content counts at most four times the size of its text (`0.5` counts as four bytes).
-    return storable(Plain(4 * max_bytes + 4).convert(value, "the result"))
+    # `PlainConverter` counts a value at up to four times the size of its text (`0.5` counts as four bytes).
+    return make_storable(PlainConverter(4 * max_bytes + 4).convert(value, "the result"))
 
 
 def read_arguments(given: str | Mapping[str, Any], max_bytes: int, redact: Redact) -> dict[str, Any]:
-    """Read the arguments of a call.
+    """Parse the arguments of a call.
 
     Args:
-        given: JSON text as the model wrote it (no text at all is no arguments), or what was read from it.
-        max_bytes: most bytes they may hold.
-        redact: removes secrets from what the message repeats of them.
+        given: JSON written by the model (an empty string if there are no arguments), or the object that the provider
+            parsed from it.
+        max_bytes: maximum bytes of the arguments.
+        redact: removes secrets from quoted arguments.
 
     Returns:
         Plain JSON values without lone surrogates.
 
     Raises:
-        ToolError: `bad_arguments`: no JSON object, too deep, too large.
+        ToolError: `bad_arguments`: not a JSON object, too deep, or too large.
     """
     value: Any = given
     if isinstance(given, str):
@@ -290,24 +293,24 @@ def read_arguments(given: str | Mapping[str, Any], max_bytes: int, redact: Redac
     if not isinstance(value, Mapping):
         raise ToolError(f"the arguments must be a JSON object, not {kind_of(value)}", "bad_arguments")
     try:
-        plain: dict[str, Any] = storable(Plain(max_bytes).convert(value, "the arguments"))
+        plain: dict[str, Any] = make_storable(PlainConverter(max_bytes).convert(value, "the arguments"))
     except CallError as error:
-        # The path to the place can be as long as the nesting is deep.
+        # The original message may be as long as the nesting is deep.
         deep = "the arguments are nested too deeply, or hold what JSON cannot"
         problem = f"the arguments hold more than {max_bytes} bytes" if error.code == "too_large" else deep
         raise ToolError(problem, "bad_arguments") from None
     return plain
 
 
-_BROKEN_OFF = "it was broken off, because the turn had ended"
+_BROKEN_OFF = "it was stopped because the turn had ended"
 
 
 class ToolCalls(Struct, frozen=True):
-    """The calls of a turn, as `Reply` wants them.
+    """The tool calls and retrieved chunks of a turn, as a `Reply` contains them.
 
     Attributes:
-        invocations: in the order the model asked for them.
-        retrieved_chunks: what retrieval tools returned, in the same order; None when there are no such tools.
+        invocations: the calls, in the order of the model's requests.
+        retrieved_chunks: results of retrieval tools, in the same order; None if the suite has no retrieval tools.
     """
 
     invocations: tuple[ToolInvocation, ...]
@@ -315,28 +318,28 @@ class ToolCalls(Struct, frozen=True):
 
     @property
     def retrieval_context(self) -> tuple[str, ...] | None:
-        """Texts of the chunks."""
+        """The texts of the chunks."""
         if self.retrieved_chunks is None:
             return None
         return tuple(chunk.text for chunk in self.retrieved_chunks if chunk.text is not None)
 
 
 class ToolSet:
-    """The tools of a suite with their schemas compiled, shared by all conversations."""
+    """The tools of a suite with compiled schemas, shared by all conversations."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         """Compile the schemas.
 
         Args:
-            tools: with different names.
+            tools: the tools, with distinct names.
 
         Raises:
-            ValueError: two have one name, or a definition's parameters are no JSON schema.
+            ValueError: two tools have the same name, or a definition has an invalid schema.
         """
         self.tools = {tool.definition.name: tool for tool in tools}
         if len(self.tools) < len(tools):
-            raise ValueError("two tools have one name: tool names must differ")
-        self.schemas = {name: _compiled(tool.definition) for name, tool in self.tools.items()}
+            raise ValueError("two tools have the same name: tool names must be unique")
+        self.schemas = {name: _compile_schema(tool.definition) for name, tool in self.tools.items()}
         self.definitions = tuple(tool.definition for tool in tools)
         self.retrieves = any(tool.is_retrieval for tool in tools)
 
@@ -344,7 +347,7 @@ class ToolSet:
 class ToolBox:
     """The tools of one conversation.
 
-    Calls may run at the same time; they are recorded in the order in which they were asked for.
+    Calls may run concurrently; they are recorded in the order of the model's requests.
     """
 
     def __init__(
@@ -357,13 +360,13 @@ class ToolBox:
         session: str,
         redact: Redact,
     ) -> None:
-        """Prepare the box.
+        """Create the box.
 
         Args:
-            max_bytes: most bytes of arguments, and of a result, that one call may hold; longer results are cut.
-            timeout_s: seconds one call may work; None for no limit.
-            session: which conversation this is; unique among those under way.
-            redact: removes secrets from what messages repeat of the model's words.
+            max_bytes: maximum bytes of a call's arguments, and of its result; longer results are cut.
+            timeout_s: maximum seconds of one call; None if there is no limit.
+            session: name of the conversation, unique among those in progress.
+            redact: removes secrets from text of the model that messages quote.
         """
         self._set = tools
         self._max_bytes = max_bytes
@@ -375,14 +378,17 @@ class ToolBox:
         self._chunks: list[tuple[RetrievedChunk, ...]] = []
 
     async def call(self, name: str, args: str | Mapping[str, Any]) -> str:
-        """Call a tool; fails by cancellation, or where a model that the tool needs cannot be asked (`ModelCallError`).
+        """Call a tool and return the text for the model.
 
         Args:
-            name: as the model wrote it.
-            args: JSON text as the model wrote it, or what was read from it.
+            name: name of the tool as written by the model.
+            args: JSON written by the model, or the object that the provider parsed from it.
 
         Returns:
-            What the model reads: a text as it is, any other result as JSON, trouble as `Error: …`.
+            A result that is a string unchanged, any other result as JSON, an error as `Error: …`.
+
+        Raises:
+            ModelCallError: a model that the tool needs failed.
         """
         shown_name = excerpt(self._redact(name)) or "(no name)"
         attributes = {
@@ -394,7 +400,7 @@ class ToolBox:
             return await self._call(name, shown_name, args, traced)
 
     async def _call(self, name: str, shown_name: str, args: str | Mapping[str, Any], traced: Span) -> str:
-        # Taken before anything can run in between: parallel calls keep their order.
+        # The slot is reserved before the first await, so that concurrent calls keep their order.
         invocations, chunks, slot = self._invocations, self._chunks, len(self._invocations)
         invocations.append(ToolInvocation(shown_name, error=_BROKEN_OFF))
         chunks.append(())
@@ -404,7 +410,7 @@ class ToolBox:
             read = read_arguments(args, self._max_bytes, self._redact)
             traced.set_content("gen_ai.tool.call.arguments", read)
             invocations[slot] = ToolInvocation(shown_name, read, error=_BROKEN_OFF)
-            tool = self._checked(name, read)
+            tool = self._find_tool(name, read)
             result = await tool.call(read, self._session, max_bytes=self._max_bytes, timeout_s=self._timeout_s)
         except ToolError as error:
             invocations[slot] = ToolInvocation(
@@ -412,7 +418,7 @@ class ToolBox:
             )
             traced.fail(error.code)
             return f"Error: {error.for_model}"
-        # Without a mark, a piece of a secret at the cut would pass for something else.
+        # The mark lets redaction recognise a secret that was cut.
         value = f"{result.value}{MARK}" if result.cut else result.value
         traced.set_content("gen_ai.tool.call.result", value)
         invocations[slot] = ToolInvocation(
@@ -420,20 +426,20 @@ class ToolBox:
         )
         if tool.is_retrieval:
             chunks[slot] = chunks_of(result.value)
-        return _text_of(result)
+        return _model_text(result)
 
-    def take(self) -> ToolCalls:
-        """Return the calls since the last time, and forget them; calls still under way count as broken off."""
+    def drain(self) -> ToolCalls:
+        """Return the calls since the last `drain`, and remove them; calls in progress count as interrupted."""
         chunks = tuple(chunk for found in self._chunks for chunk in found)
         calls = ToolCalls(tuple(self._invocations), chunks if self._set.retrieves else None)
-        # New lists: a call that is still under way writes into the old ones.
+        # New lists, because calls in progress write into the old ones.
         self._invocations, self._chunks = [], []
         return calls
 
-    def _checked(self, name: str, args: Mapping[str, Any]) -> Tool:
+    def _find_tool(self, name: str, args: Mapping[str, Any]) -> Tool:
         tool = self._set.tools.get(name)
         if tool is None:
-            known = unknown_key(name, tuple(self._set.tools)).removeprefix("unknown key ")
+            known = unknown_key_clause(name, tuple(self._set.tools)).removeprefix("unknown key ")
             raise ToolError(f"there is no tool {known}", "unknown_tool")
         check_arguments(self._set.schemas[name], args)
         return tool
@@ -442,18 +448,18 @@ class ToolBox:
         return (self._clock() - started) * 1000.0 if measured_ms is None else measured_ms
 
 
-def _compiled(definition: ToolDefinition) -> JsonSchema:
+def _compile_schema(definition: ToolDefinition) -> JsonSchema:
     try:
         return JsonSchema(definition.parameters)
     except ValueError as error:
-        raise ValueError(f"the parameters of the tool {definition.name} are no JSON schema: {error}") from None
+        raise ValueError(f"the parameters of the tool {definition.name} are not a JSON schema: {error}") from None
 
 
-def _text_of(result: ToolResult) -> str:
+def _model_text(result: ToolResult) -> str:
     text = result.for_model
     if text is None:
         text = result.value if isinstance(result.value, str) else json.dumps(result.value, ensure_ascii=False)
     if not result.cut:
         return text
     above = len(text.encode())
-    return f"{text}{MARK}\n[The result was cut here: it holds {result.bytes} bytes, of which {above} are above.]"
+    return f"{text}{MARK}\n[The result was cut here: it has {result.bytes} bytes, of which {above} are above.]"

@@ -1,1 +1,1 @@
-"""Templates and paths that say what is sent to a target and read of its reply."""
+"""Templates of requests, and JSONPaths that extract replies."""

@@ -1,4 +1,4 @@
-"""What a suite's texts compute: requests, replies and prompts (imported in a process with limits only)."""
+"""Evaluation of a suite's templates and JSONPaths. This module is imported only in processes with limits."""
 
 from __future__ import annotations
 
@@ -19,34 +19,36 @@ from holodeck_action.workers.limited import OutOfTimeError, time_limit
 
 
 def request(mapping: str, variables: Mapping[str, Any], seconds: float) -> str:
-    """Return the body that a `request` mapping (as JSON) gives for a turn; see `RequestTemplate.render`."""
-    return _outcome("target request", seconds, lambda: _request(mapping).render(variables).decode())
+    """Return the body that a `request` mapping (as JSON) renders for a turn; see `RequestTemplate.render`."""
+    return _run_computation("target request", seconds, lambda: _compile_request(mapping).render(variables).decode())
 
 
 def reply(mapping: str, body: str, seconds: float) -> str:
-    """Return what a `response` mapping (as JSON) finds in a body of JSON; see `ReplyPaths.extract`."""
-    return _outcome("target response", seconds, lambda: _reply(mapping).extract(parse_json(body)))
+    """Return the reply that a `response` mapping (as JSON) extracts from a JSON body; see `ReplyPaths.extract`."""
+    return _run_computation("target response", seconds, lambda: _compile_paths(mapping).extract(parse_json(body)))
 
 
 def stream(mapping: str, bodies: Sequence[str], seconds: float) -> str:
-    """Return what a `response` mapping (as JSON) finds in events, each JSON; see `ReplyPaths.extract_stream`."""
-    return _outcome("target response", seconds, lambda: _reply(mapping).extract_stream([*map(parse_json, bodies)]))
+    """Return the reply that a `response` mapping (as JSON) extracts from events; see `ReplyPaths.extract_stream`."""
+    return _run_computation(
+        "target response", seconds, lambda: _compile_paths(mapping).extract_stream([*map(parse_json, bodies)])
+    )
 
 
 def prompt(template: str, parameters: Sequence[str], values: Mapping[str, Any], seconds: float) -> str:
-    """Return the text of a prompt's template for some values; see `PromptTemplate.render`."""
+    """Return the text of a rendered prompt template; see `PromptTemplate.render`."""
 
     def render() -> str:
         try:
-            return _prompt(template, tuple(parameters)).render(values)
+            return _compile_prompt(template, tuple(parameters)).render(values)
         except ValueError as error:
             raise AgentError(str(error), "bad_arguments") from None
 
-    return _outcome("the template", seconds, render)
+    return _run_computation("the template", seconds, render)
 
 
-def _outcome(what: str, seconds: float, compute: Callable[[], Any]) -> str:
-    """Return `{value}` or `{error, code}` as JSON."""
+def _run_computation(what: str, seconds: float, compute: Callable[[], Any]) -> str:
+    """Run a computation within a time limit, and return `{value}` or `{error, code}` as JSON."""
     try:
         with time_limit(seconds):
             return json.dumps({"value": compute()})
@@ -55,19 +57,19 @@ def _outcome(what: str, seconds: float, compute: Callable[[], Any]) -> str:
     except OutOfTimeError as error:
         return json.dumps({"error": f"{what}: {error}", "code": None})
     except MemoryError:
-        return json.dumps({"error": f"{what} needs more memory than it may have", "code": None})
+        return json.dumps({"error": f"{what} needs more memory than is allowed", "code": None})
 
 
 @lru_cache(maxsize=4)
-def _request(mapping: str) -> RequestTemplate:
+def _compile_request(mapping: str) -> RequestTemplate:
     return RequestTemplate(parse_json(mapping))
 
 
 @lru_cache(maxsize=4)
-def _reply(mapping: str) -> ReplyPaths:
+def _compile_paths(mapping: str) -> ReplyPaths:
     return ReplyPaths(parse_json(mapping))
 
 
 @lru_cache(maxsize=64)
-def _prompt(template: str, parameters: tuple[str, ...]) -> PromptTemplate:
+def _compile_prompt(template: str, parameters: tuple[str, ...]) -> PromptTemplate:
     return PromptTemplate(template, parameters)

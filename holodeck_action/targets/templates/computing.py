@@ -1,4 +1,6 @@
-"""Computations by texts of a suite, done in a process with limits, so that none of them can hold up the run."""
+"""A pool of processes with limits that evaluate a suite's templates and JSONPaths, which therefore cannot block the
+run.
+"""
 
 from __future__ import annotations
 
@@ -12,33 +14,36 @@ from holodeck_action.workers.code_errors import SENT_WORDS, UserCodeError
 from holodeck_action.workers.limited import limited_pool
 
 SECONDS = 5.0
-"""Longest time one computation may take."""
+"""Maximum seconds of one computation."""
 MOST_BYTES = 64_000_000
-"""Most bytes of what one computation gives, as JSON."""
+"""Maximum bytes of a result as JSON."""
 
 _MODULE = "holodeck_action.targets.templates.computations"
-"""The functions that are called unless others are named."""
+"""Name of the module whose functions are called by default."""
 _PROCESSES = 2
-"""One that is busy to its deadline leaves another for all other turns."""
+"""Number of processes; while one is busy until its deadline, the other serves all other turns."""
 _LONGEST_TROUBLE = 500
-"""Characters of what a computation says of its trouble."""
+"""Maximum characters of an error message."""
 _GRACE_S = 1.0
-"""How much later the process is ended: first the computation is broken off, which tells where it was."""
+"""Additional seconds before the process is killed; the computation normally stops itself first, with a better message.
+"""
 
 
-class Computing:
-    """Calls the functions of a module; used within one event loop."""
+class ComputationPool:
+    """Calls functions of a module in a pool of worker processes with time and memory limits. An instance belongs to one
+    event loop.
+    """
 
     def __init__(
         self, environ: Mapping[str, str], redact: Redact, seconds: float = SECONDS, module: str = _MODULE
     ) -> None:
-        """Prepare; no process is started yet.
+        """Create the instance; no process is started yet.
 
         Args:
             environ: the job's environment.
-            redact: removes secrets from what a computation says of its trouble.
-            seconds: longest time one computation may take.
-            module: the one whose functions are called.
+            redact: removes secrets from error messages.
+            seconds: maximum seconds of one computation.
+            module: name of the module with the functions.
         """
         self._seconds = seconds
         self._redact = redact
@@ -46,10 +51,10 @@ class Computing:
         self._pool = limited_pool(environ, size=_PROCESSES, redact=redact)
 
     async def start(self, function: str) -> None:
-        """Start a process where none waits, so that its start is no part of a turn.
+        """Start a process if none is idle, so that its start is not part of a turn's time.
 
         Raises:
-            AgentError: `cannot_start`.
+            AgentError: no process can be started (`cannot_start`).
         """
         try:
             await self._pool.check(f"{self._module}:{function}")
@@ -57,15 +62,16 @@ class Computing:
             raise AgentError(error.message, "cannot_start") from None
 
     async def call(self, function: str, args: Mapping[str, Any], *, what: str, code: str) -> Any:
-        """Compute.
+        """Call a function and return its value.
 
         Args:
-            args: its arguments, JSON values; `seconds` is added.
-            what: what computes, for messages, such as `target request`.
-            code: code of an error that has no other.
+            function: name of the function.
+            args: arguments of the function, JSON values; `seconds` is added.
+            what: name of the computation in messages, such as `target request`.
+            code: code of the AgentError if the function reports no code.
 
         Raises:
-            AgentError: it has no value, or took more time or memory than it may.
+            AgentError: the function failed, or needed too much time or memory.
         """
         given = {"args": {**args, "seconds": self._seconds}}
         try:
@@ -76,7 +82,7 @@ class Computing:
             if error.code == "timeout":
                 raise AgentError(f"{what} took longer than {self._seconds:g} s; make it simpler", code) from None
             if error.type == "MemoryError":
-                raise AgentError(f"{what} needs more memory than it may have; make it smaller", code) from None
+                raise AgentError(f"{what} needs more memory than is allowed; make it smaller", code) from None
             raise AgentError(f"{what}: {error.message.partition(': ')[2]}", code) from None
         if outcome.value["cut"]:
             raise AgentError(f"{what} gives more than {MOST_BYTES:,} bytes; make it smaller", code)
@@ -87,5 +93,5 @@ class Computing:
         return found["value"]
 
     async def close(self) -> None:
-        """End the processes; calls under way fail."""
+        """Stop the processes; calls in progress fail."""
         await self._pool.close()

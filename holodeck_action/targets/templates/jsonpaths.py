@@ -1,4 +1,4 @@
-"""Finding the parts of a reply in a service's JSON by JSONPath (RFC 9535, as python-jsonpath has it)."""
+"""Extraction of a reply from a service's JSON by JSONPath (RFC 9535, as implemented by python-jsonpath)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 _LISTS = frozenset({"tool_invocations", "retrieval_context", "retrieved_chunks", "messages"})
 _MAX_MATCHES = 100_000
 _PATTERN_S = 0.5
-"""How long one pattern in a filter may search one text."""
+"""Maximum seconds that one pattern of a filter may search one string."""
 
 
 class ReplyPaths:
-    """The `response` mapping of an HTTP target, compiled once."""
+    """The compiled `response` mapping of an HTTP target."""
 
     def __init__(self, mapping: Mapping[str, str | None]) -> None:
         """Compile the paths.
 
         Raises:
-            TargetError: a path does not parse.
+            TargetError: a path is invalid.
         """
         paths = {name: _compile(name, path) for name, path in mapping.items() if path is not None}
         self._text = paths.pop("text")
@@ -38,32 +38,32 @@ class ReplyPaths:
         self._values = {name: path for name, path in paths.items() if name not in _LISTS}
 
     def extract(self, body: object) -> dict[str, object]:
-        """Return the reply mapping found in a body.
+        """Return the reply object that the paths extract from a body.
 
-        `text` must match once, unless `error` matches. Paths of single values may match once; only `usage` collects
-        several. The paths of lists collect what they match; a single match that is a list is the list. No match is an
-        empty list where a wildcard, a slice or a filter finds nothing in a list that is there, such as
-        `$.calls[*]` where `calls` is empty; else it leaves the entry out.
+        `text` must match exactly once, unless `error` matches. The paths of other single values may match at most once,
+        except for `usage`, which adds up several matches. Paths of entries that are lists collect their matches; if the
+        only match is a list, this list is used. An entry without a match is omitted. It is an empty list, however, if a
+        wildcard, slice or filter selects nothing from an existing list, such as `$.calls[*]` if `calls` is empty.
 
         Raises:
             AgentError: `bad_reply`.
         """
         if not isinstance(body, dict | list):
             raise AgentError("the answer must be a JSON object or list for the target's response mapping", "bad_reply")
-        reply = self._found_values(body)
+        reply = self._extract_values(body)
         if "error" not in reply:
-            texts = _matches("text", self._text, body)
+            texts = _find_matches("text", self._text, body)
             if len(texts) != 1:
                 _refuse("text", self._text, texts)
             reply["response"] = texts[0]
-        return {**reply, **self._found_lists(body)}
+        return {**reply, **self._extract_lists(body)}
 
     def extract_stream(self, events: Sequence[Any]) -> dict[str, object]:
-        """Return the reply mapping that the events of a stream add up to, as `reply`.
+        """Return the reply object that the paths extract from the events of a stream, as `{reply, first}`.
 
-        The answer is what `text` matches in the last event in which it matches, or else all that `delta` matches, put
-        together. Every other part is that of the last event in which its path matches. `first` is the number of the
-        first event in which `delta` matches a text that is not empty, None for none.
+        The answer is the last match of `text`, or else the concatenated matches of `delta`. Every other entry comes
+        from the last event with a match. `first` is the index of the first event in which `delta` matches a non-empty
+        string; None if there is no such event.
 
         Raises:
             AgentError: `bad_reply`.
@@ -73,14 +73,14 @@ class ReplyPaths:
         reply: dict[str, object] = {}
         for at, event in enumerate(events):
             body = event if isinstance(event, dict | list) else [event]
-            found = () if self._delta is None else _matches("delta", self._delta, body)
+            found = () if self._delta is None else _find_matches("delta", self._delta, body)
             pieces += (piece for piece in found if isinstance(piece, str))
             if first is None and any(pieces):
                 first = at
-            texts = _matches("text", self._text, body)
-            reply |= self._found_values(body)
-            # An event without calls says nothing of those before it.
-            reply |= {name: items for name, items in self._found_lists(body).items() if items or name not in reply}
+            texts = _find_matches("text", self._text, body)
+            reply |= self._extract_values(body)
+            # An event with an empty list does not replace earlier items.
+            reply |= {name: items for name, items in self._extract_lists(body).items() if items or name not in reply}
             if len(texts) == 1 and texts[0] is not None:
                 reply["response"] = texts[0]
         if "error" in reply:
@@ -91,21 +91,21 @@ class ReplyPaths:
             reply["response"] = "".join(pieces)
         return {"reply": reply, "first": first}
 
-    def _found_values(self, body: Any) -> dict[str, object]:
+    def _extract_values(self, body: Any) -> dict[str, object]:
         reply: dict[str, object] = {}
         for name, path in self._values.items():
-            matches = [match for match in _matches(name, path, body) if match is not None]
+            matches = [match for match in _find_matches(name, path, body) if match is not None]
             if len(matches) > 1 and name != "usage":
                 _refuse(name, path, matches)
             if matches:
                 reply[name] = matches if len(matches) > 1 else matches[0]
         return reply
 
-    def _found_lists(self, body: Any) -> dict[str, list[Any]]:
+    def _extract_lists(self, body: Any) -> dict[str, list[Any]]:
         reply: dict[str, list[Any]] = {}
         for name, path in self._lists.items():
-            items = _items(_matches(name, path, body))
-            if items is None and _selects_of_a_list(name, path, body):
+            items = _as_items(_find_matches(name, path, body))
+            if items is None and _selects_from_list(name, path, body):
                 items = []
             if items is not None:
                 reply[name] = items
@@ -114,24 +114,26 @@ class ReplyPaths:
 
 def _refuse(name: str, path: JSONPath | CompoundJSONPath, matches: Sequence[Any]) -> NoReturn:
     found = f"{len(matches)} values" if matches else "nothing"
-    raise AgentError(f"response.{name}, {_shown(path)}, matches {found} in the answer", "bad_reply")
+    raise AgentError(f"response.{name}, {_format_path(path)}, matches {found} in the answer", "bad_reply")
 
 
-def _items(matches: list[Any]) -> list[Any] | None:
+def _as_items(matches: list[Any]) -> list[Any] | None:
     if len(matches) == 1 and (matches[0] is None or isinstance(matches[0], list)):
         return matches[0]
     return matches or None
 
 
-def _selects_of_a_list(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> bool:
-    """Tell why a path matches nothing: it chooses from lists that are there, or what it names is missing."""
+def _selects_from_list(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> bool:
+    """Return whether a path has no match because it selects nothing from existing lists, and not because a key is
+    missing.
+    """
     from jsonpath import JSONPath
     from jsonpath.segments import JSONPathChildSegment
     from jsonpath.selectors import IndexSelector, NameSelector
 
     segments = tuple(path.segments) if isinstance(path, JSONPath) else ()
     for position in reversed(range(len(segments))):
-        before = _matches(name, JSONPath(env=_environment(), segments=segments[:position]), body)
+        before = _find_matches(name, JSONPath(env=_environment(), segments=segments[:position]), body)
         if before:
             segment = segments[position]
             named = not isinstance(segment, JSONPathChildSegment) or any(
@@ -141,7 +143,7 @@ def _selects_of_a_list(name: str, path: JSONPath | CompoundJSONPath, body: Any) 
     return False
 
 
-def _matches(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> list[Any]:
+def _find_matches(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> list[Any]:
     from jsonpath import JSONPathError
 
     try:
@@ -149,22 +151,23 @@ def _matches(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> list[An
     except (JSONPathError, RecursionError) as error:
         reason = str(error).partition("\n")[0][:SENT_WORDS]
         raise AgentError(
-            f"response.{name}, {_shown(path)}, cannot be applied to the answer: {reason}", "bad_reply"
+            f"response.{name}, {_format_path(path)}, cannot be applied to the answer: {reason}", "bad_reply"
         ) from None
     except OutOfTimeError as error:
         raise AgentError(
-            f"response.{name}, {_shown(path)}, cannot be applied to the answer: {error}", "bad_reply"
+            f"response.{name}, {_format_path(path)}, cannot be applied to the answer: {error}", "bad_reply"
         ) from None
     except TimeoutError:
         raise AgentError(
-            f"response.{name}, {_shown(path)}: a pattern took longer than {_PATTERN_S:g} s on the answer", "bad_reply"
+            f"response.{name}, {_format_path(path)}: a pattern took longer than {_PATTERN_S:g} s on the answer",
+            "bad_reply",
         ) from None
     if len(found) > _MAX_MATCHES:
-        raise AgentError(f"response.{name}, {_shown(path)}, matches more than {_MAX_MATCHES} values", "too_large")
+        raise AgentError(f"response.{name}, {_format_path(path)}, matches more than {_MAX_MATCHES} values", "too_large")
     return found
 
 
-def _shown(path: JSONPath | CompoundJSONPath) -> str:
+def _format_path(path: JSONPath | CompoundJSONPath) -> str:
     return excerpt(str(path), 80)
 
 
@@ -175,12 +178,12 @@ def _compile(name: str, path: str) -> JSONPath | CompoundJSONPath:
         return _environment().compile(path)
     except JSONPathError as error:
         reason = excerpt(str(error).partition("\n")[0])
-        raise TargetError(f"response.{name} is no JSONPath: {reason}") from None
+        raise TargetError(f"response.{name} is not a JSONPath: {reason}") from None
 
 
 @cache
 def _environment() -> JSONPathEnvironment:
-    """An environment whose patterns run under a time limit: they meet text that nobody has vetted."""
+    """Return a JSONPath environment in which patterns have a time limit, since they search untrusted text."""
     import regex
     from jsonpath import JSONPathEnvironment
     from jsonpath.function_extensions import Match, Search
@@ -188,12 +191,12 @@ def _environment() -> JSONPathEnvironment:
     class TimedMatch(Match):
         def __call__(self, value: object, pattern: object) -> bool:
             compiled = self.check_cache(pattern) if isinstance(pattern, str) else None
-            return compiled is not None and isinstance(value, str) and _found(compiled.fullmatch, value)
+            return compiled is not None and isinstance(value, str) and _is_match(compiled.fullmatch, value)
 
     class TimedSearch(Search):
         def __call__(self, value: object, pattern: object) -> bool:
             compiled = self.check_cache(pattern) if isinstance(pattern, str) else None
-            return compiled is not None and isinstance(value, str) and _found(compiled.search, value)
+            return compiled is not None and isinstance(value, str) and _is_match(compiled.search, value)
 
     class TimedEnvironment(JSONPathEnvironment):
         def setup_function_extensions(self) -> None:
@@ -203,15 +206,15 @@ def _environment() -> JSONPathEnvironment:
 
         def compare(self, left: object, operator: str, right: object) -> bool:
             if operator == "=~" and isinstance(left, str) and isinstance(right, re.Pattern):
-                return _found(regex.compile(right.pattern, right.flags & _SHARED_FLAGS).fullmatch, left)
+                return _is_match(regex.compile(right.pattern, right.flags & _SHARED_FLAGS).fullmatch, left)
             return super().compare(left, operator, right)
 
     return TimedEnvironment()
 
 
-def _found(method: Any, text: str) -> bool:
+def _is_match(method: Any, text: str) -> bool:
     return method(text, timeout=_PATTERN_S) is not None
 
 
 _SHARED_FLAGS = 0b11010
-"""IGNORECASE, MULTILINE and DOTALL, which both pattern libraries number alike."""
+"""The flags IGNORECASE, MULTILINE and DOTALL, which have the same values in `re` and `regex`."""

@@ -1,6 +1,6 @@
-"""Jinja templates of a suite, in a sandbox: the `request` mapping of an HTTP target, and `prompt` tools.
+"""Sandboxed Jinja templates of a suite: the `request` mapping of an HTTP target, and `prompt` tools.
 
-Compiling computes nothing, so that it can be done anywhere; rendering belongs into a process with limits.
+Compiling evaluates nothing, so it is safe anywhere; rendering must run in a process with limits.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.record.agent_errors import AgentError, TargetError
-from holodeck_action.text.json_values import unknown_key
+from holodeck_action.text.json_values import unknown_key_clause
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.code_errors import SENT_WORDS
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 VARIABLES = ("turn", "case", "session", "history")
 
 _WHITE_SPACE_CONTROL = re.compile(r"^[-+]|[-+]$")
-"""The signs of `{{- expression -}}`."""
+"""The characters for white-space control in `{{- expression -}}`."""
 
 _Evaluate = Callable[..., Any]
 _Render = Callable[[Mapping[str, Any]], Any]
 
 
 class RequestTemplate:
-    """A request body with open places, compiled once.
+    """A compiled request body with templates.
 
-    A text that is one `{{ expression }}` and nothing else keeps the expression's JSON type; any other text renders to
-    text, with null as nothing and lists, objects and booleans as their JSON.
+    A string that consists of one `{{ expression }}` keeps the expression's JSON type. Any other string is rendered to a
+    string: null as an empty string; lists, objects and booleans as JSON.
     """
 
     def __init__(self, mapping: Mapping[str, Any]) -> None:
-        """Compile all texts.
+        """Compile all strings of the mapping.
 
         Raises:
-            TargetError: a text is no template, or uses a variable there is none of.
+            TargetError: a string is not a valid template, or uses an unknown variable.
         """
         self._render = _compile(mapping, "request")
 
@@ -51,13 +51,13 @@ class RequestTemplate:
             variables: `turn`, `case`, `session`, `history`, plain JSON values.
 
         Raises:
-            AgentError: `bad_request`, an expression has no value for this turn, or one that JSON does not have.
+            AgentError: `bad_request`: an expression has no value for this turn, or a value that JSON cannot represent.
         """
         value = self._render(variables)
         try:
             return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
         except (TypeError, ValueError, RecursionError) as error:
-            raise AgentError(f"target request is no JSON: {str(error)[:SENT_WORDS]}", "bad_request") from None
+            raise AgentError(f"target request is not JSON: {str(error)[:SENT_WORDS]}", "bad_request") from None
 
 
 def _compile(value: Any, path: str) -> _Render:
@@ -78,9 +78,9 @@ def _compile_text(text: str, path: str) -> _Render:
     environment = _request_environment()
     try:
         tree = environment.parse(text)
-        unknown = sorted(undeclared(tree) - set(VARIABLES) - set(environment.globals))
+        unknown = sorted(undeclared_names(tree) - set(VARIABLES) - set(environment.globals))
         if unknown:
-            problem = unknown_key(unknown[0], VARIABLES).replace("key", "variable", 1)
+            problem = unknown_key_clause(unknown[0], VARIABLES).replace("key", "variable", 1)
             raise TargetError(f"{path}: {problem}")
         match tree.body:
             case []:
@@ -93,17 +93,17 @@ def _compile_text(text: str, path: str) -> _Render:
             case _:
                 evaluate = environment.from_string(text).render
     except TemplateSyntaxError as error:
-        raise TargetError(f"{path} is no template: {excerpt(error.message or 'syntax error')}") from None
+        raise TargetError(f"{path} is not a template: {excerpt(error.message or 'syntax error')}") from None
     except (SyntaxError, RecursionError) as error:  # what Jinja accepts and Python does not
-        raise TargetError(f"{path} is no template: {type(error).__name__}") from None
+        raise TargetError(f"{path} is not a template: {type(error).__name__}") from None
 
     def render(variables: Mapping[str, Any]) -> Any:
         try:
             value = evaluate(**variables)
-            # Looking at an undefined value raises the error that tells what is undefined.
+            # `str` of an undefined value raises an error that names it.
             return str(value) if isinstance(value, Undefined) else value
         except Exception as error:  # noqa: BLE001 - an expression can raise anything
-            raise AgentError(f"target {path} cannot be rendered: {_reason(error)}", "bad_request") from None
+            raise AgentError(f"target {path} cannot be rendered: {_explain(error)}", "bad_request") from None
 
     return render
 
@@ -114,11 +114,11 @@ def _request_environment() -> ImmutableSandboxedEnvironment:
 
 
 def lazy_environment(show: Callable[[Any], Any]) -> ImmutableSandboxedEnvironment:
-    """Return an environment of Jinja that computes nothing while it compiles, not even `{{ 9 ** 9 ** 9 }}`."""
+    """Return a Jinja environment that evaluates nothing while compiling, not even `{{ 9 ** 9 ** 9 }}`."""
     from jinja2 import StrictUndefined, pass_context
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    # What needs the context of a rendering cannot be done before.
+    # A function that needs the rendering context cannot be evaluated at compile time.
     @pass_context
     def finalize(_: object, value: Any) -> Any:
         return show(value)
@@ -128,11 +128,11 @@ def lazy_environment(show: Callable[[Any], Any]) -> ImmutableSandboxedEnvironmen
     )
 
 
-def undeclared(tree: nodes.Template) -> set[str]:
-    """Return the names that a template looks up from outside; nothing is computed.
+def undeclared_names(tree: nodes.Template) -> set[str]:
+    """Return the names of the variables that a template expects, without evaluating anything.
 
     Raises:
-        TemplateSyntaxError: it holds `autoescape`, whose setting would be computed, or what cannot be compiled.
+        TemplateSyntaxError: the template cannot be compiled, or uses `autoescape`, which would evaluate its setting.
     """
     from jinja2 import TemplateSyntaxError, meta, nodes
 
@@ -156,32 +156,33 @@ _FILTERS = (
     *("round", "sort", "title", "tojson", "trim", "upper", "wordcount"),
 )
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-"""What differs between two runs in the text of an error."""
+"""Matches the parts of error messages that differ between runs."""
 
 
 class PromptTemplate:
-    """The template of a `prompt` tool, of which only what ends by itself is taken; compiled once.
+    """A compiled template of a `prompt` tool, restricted to constructs that always terminate.
 
-    `{{ name }}` is replaced by the value, `{{$name}}` (Semantic Kernel's way of writing) too. Texts stand as they are,
-    other values as JSON.
+    `{{ name }}` and `{{$name}}` (the syntax of Semantic Kernel) are replaced by the value: strings unchanged, other
+    values as JSON.
     """
 
     def __init__(self, text: str, parameters: Sequence[str]) -> None:
         """Compile the template.
 
         Raises:
-            ValueError: it is no template, uses a name there is none of, or what may not end; one clause says which.
+            ValueError: the template is invalid, or uses an unknown name or a forbidden construct; the message is a
+                clause with the reason.
         """
         from jinja2 import TemplateSyntaxError
 
         environment = _prompt_environment()
         try:
             tree = environment.parse(_DOLLAR.sub(r"{{\1\2\3}}", text))
-            for problem in _refused(tree):
+            for problem in _forbidden_parts(tree):
                 raise ValueError(problem)
-            used = undeclared(tree)
+            used = undeclared_names(tree)
             if unknown := sorted(used - {*parameters}):
-                raise ValueError(unknown_key(unknown[0], parameters).replace("key", "parameter", 1))
+                raise ValueError(unknown_key_clause(unknown[0], parameters).replace("key", "parameter", 1))
             self._render: Callable[..., str] = environment.from_string(tree).render
         except TemplateSyntaxError as error:
             raise ValueError(f"line {error.lineno}: {excerpt(error.message or 'syntax error')}") from None
@@ -190,25 +191,27 @@ class PromptTemplate:
         self.unused = tuple(name for name in parameters if name not in used)
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """Fill in values.
+        """Render the template.
 
         Raises:
-            ValueError: an expression has no value; one clause says why.
+            ValueError: an expression has no value; the message is a clause with the reason.
         """
         try:
             return self._render(**values)
         except Exception as error:  # noqa: BLE001 - an expression can raise anything
-            raise ValueError(_reason(error)) from None
+            raise ValueError(_explain(error)) from None
 
 
-def _reason(error: Exception) -> str:
-    """Say why an expression has no value, without what differs between two runs."""
-    reason = "it needs more memory than it may have" if isinstance(error, MemoryError) else str(error)
+def _explain(error: Exception) -> str:
+    """Return why an expression has no value, without parts that differ between runs."""
+    reason = "it needs more memory than is allowed" if isinstance(error, MemoryError) else str(error)
     return _ADDRESS.sub("", reason)[:SENT_WORDS]
 
 
-def _refused(tree: nodes.Template) -> Iterator[str]:
-    """Yield what a template must not do: reach other files, or work without an end in sight."""
+def _forbidden_parts(tree: nodes.Template) -> Iterator[str]:
+    """Yield a message for each forbidden construct in a template: access to other files, and computations without a
+    bound.
+    """
     from jinja2 import nodes
 
     others = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends, nodes.Block)
@@ -218,14 +221,14 @@ def _refused(tree: nodes.Template) -> Iterator[str]:
     for node in tree.find_all((nodes.Mul, nodes.Pow)):
         yield f"line {node.lineno}: * and ** cannot be used here"
     for loop in tree.find_all(nodes.For):
-        if any(True for part in (*loop.body, *loop.else_) for _ in _loops(part)):
+        if any(True for part in (*loop.body, *loop.else_) for _ in _find_loops(part)):
             yield f"line {loop.lineno}: a loop inside a loop cannot be used here"
     for found in tree.find_all(nodes.Filter):
         if found.name not in _FILTERS:
             yield f"line {found.lineno}: unknown filter `{excerpt(found.name, 40)}` (allowed: {', '.join(_FILTERS)})"
 
 
-def _loops(node: nodes.Node) -> Iterator[nodes.Node]:
+def _find_loops(node: nodes.Node) -> Iterator[nodes.Node]:
     from jinja2 import nodes
 
     if isinstance(node, nodes.For):
@@ -237,7 +240,7 @@ def _loops(node: nodes.Node) -> Iterator[nodes.Node]:
 def _prompt_environment() -> ImmutableSandboxedEnvironment:
     environment = lazy_environment(_as_prompt_text)
     environment.globals.clear()
-    # Jinja's own would escape characters of HTML.
+    # Jinja's own filter escapes HTML characters.
     environment.filters["tojson"] = lambda value: json.dumps(value, ensure_ascii=False)
     return environment
 

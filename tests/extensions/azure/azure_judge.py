@@ -9,9 +9,8 @@ from typing import Any
 
 from holodeck_action.extensions.azure.base import AzureAIEvaluator, FivePointResult, ModelConfig
 from tests.extensions.azure.native_azure import DEPLOYMENT, VERSION, score_of
-from tests.llm.models import Answer, FakeModels, Request
+from tests.llm.models import KEY, Answer, FakeModels, Request
 
-KEY = "sk-azure-judge-4711"
 _OPENINGS = {
     "**Groundedness**": "groundedness",
     "Relevance Evaluator": "relevance",

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,20 +18,13 @@ from holodeck_action.extensions.azure.metrics import RelevanceEvaluator as Relev
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.metrics.base import EvaluationResult
 from holodeck_action.suite.model.providers import LLMProvider
-from tests.extensions.azure.azure_judge import KEY, config, evaluated, judging, verdict
+from tests.extensions.azure.azure_judge import config, evaluated, judging, verdict
 from tests.extensions.azure.native_azure import DEPLOYMENT, INPUTS, VERSION, case, score_of
-from tests.llm.models import Answer, FakeModels, Request
+from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.llm.wiring import opened
 
+pytestmark = pytest.mark.models(answer=judging)
 COUNT = 20
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(judging)
-        yield models
-        assert models.violations == []
 
 
 # -- the library's own client is the reference

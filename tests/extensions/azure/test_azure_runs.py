@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,10 @@ import pytest
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import Record
 from tests.commands.project import Finished, Project
-from tests.extensions.azure.azure_judge import KEY, judging, verdict
+from tests.extensions.azure.azure_judge import judging, verdict
 from tests.extensions.azure.native_azure import score_of
 from tests.extensions.deepeval.test_isolation import Imports
-from tests.llm.models import Answer, FakeModels, Fault, Request
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request
 
 TESTED = "agent"
 METRICS = ("groundedness", "relevance", "coherence", "fluency", "similarity")
@@ -34,12 +33,7 @@ def answering(request: Request) -> Any:
     return f"echo: {request.text}" if request.model == TESTED else judging(request)
 
 
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(answering)
-        yield models
-        assert models.violations == []
+pytestmark = pytest.mark.models(answer=answering)
 
 
 def azure(models: FakeModels, name: str = "judge", **more: Any) -> dict[str, Any]:
@@ -161,12 +155,15 @@ def test_the_context_is_the_texts_of_files_or_what_was_retrieved(project: Projec
     [
         (
             {},
-            "is graded by models of provider azure_openai alone, and OpenAI model gpt-4o is none: give it",
+            (
+                "is graded only by models of the provider azure_openai, and OpenAI model gpt-4o is not one of them: "
+                "give it"
+            ),
         ),
         ({}, "migrate to type rag with metric_type answer_relevancy"),
-        ({"custom_prompt": "{{answer}}?"}, "custom_prompt has a place for answer, which relevance does not have"),
+        ({"custom_prompt": "{{answer}}?"}, "custom_prompt has a placeholder answer, which relevance does not fill"),
         ({"threshold": 0.8, "scale": 5}, "has a threshold of 0.8 on scale 5, where the lowest score is 1"),
-        ({"judges": {"models": [{"provider": "ollama", "name": "m"}]}}, "Ollama model m is none"),
+        ({"judges": {"models": [{"provider": "ollama", "name": "m"}]}}, "Ollama model m is not o"),
     ],
 )
 def test_what_cannot_be_judged_is_refused_before_the_run(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,20 +16,12 @@ from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.metrics.base import RetryConfig
 from holodeck_action.metrics.errors import EvaluationError, ProviderNotSupportedError
 from holodeck_action.suite.model.providers import LLMProvider, ProviderEnum
-from tests.extensions.azure.azure_judge import KEY, config, evaluated, judging, verdict
+from tests.extensions.azure.azure_judge import config, evaluated, judging, verdict
 from tests.extensions.azure.native_azure import case, score_of
-from tests.llm.models import Answer, FakeModels, Fault
+from tests.llm.models import KEY, Answer, FakeModels, Fault
 from tests.llm.wiring import opened
 
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(judging)
-        yield models
-        assert models.violations == []
-
-
+pytestmark = pytest.mark.models(answer=judging)
 # -- what comes back
 
 
@@ -158,13 +149,19 @@ def test_what_cannot_be_configured() -> None:
     given = ModelConfig(azure_endpoint="https://a.example", api_key=KEY, azure_deployment="d")
     assert given.api_version == "2024-02-15-preview"
     assert KEY not in repr(given)
-    with pytest.raises(TypeError, match="use one, such as GroundednessEvaluator"):
+    with pytest.raises(TypeError, match="use a metric such as GroundednessEvaluator"):
         AzureAIEvaluator(given)
     with pytest.raises(TypeError, match="needs a ModelConfig, not NoneType"):
         Relevance()
     with pytest.raises(ValueError, match="threshold must be a number from 0 to 1"):
         Relevance(given, threshold=3)
-    with pytest.raises(ValueError, match=r"custom_prompt has a place for answer, .* it has {{query}}, {{response}}"):
+    with pytest.raises(
+        ValueError,
+        match=(
+            r"custom_prompt has a placeholder answer, .* it fills {{query}}, "
+            r"{{response}}"
+        ),
+    ):
         Relevance(given, custom_prompt="Is {{ answer }} good?")
 
 

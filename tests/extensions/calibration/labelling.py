@@ -9,9 +9,8 @@ import re
 from typing import Any
 
 from tests.commands.project import Finished, Project
-from tests.llm.models import Answer, FakeModels, Request
+from tests.llm.models import KEY, Answer, FakeModels, Request
 
-KEY = "sk-planted-calibrate-23"
 STEPS = ["Read the answer.", "Compare it with the criteria."]
 GEVAL = {"type": "geval", "name": "quality", "criteria": "Is it good?", "evaluation_steps": STEPS}
 QUESTIONED = {**GEVAL, "evaluation_params": ["input", "actual_output"]}

@@ -12,8 +12,8 @@ import pytest
 from holodeck_action.decide.agreement import cohen_kappa, corrected_rate, wilson
 from holodeck_action.record.judge_card import Confusion
 from tests.commands.project import Project
-from tests.extensions.calibration.labelling import GEVAL, KEY, QUESTIONED, Bench
-from tests.llm.models import FakeModels, Fault
+from tests.extensions.calibration.labelling import GEVAL, QUESTIONED, Bench
+from tests.llm.models import KEY, FakeModels, Fault
 
 pytestmark = pytest.mark.needs("deepeval")
 
@@ -119,12 +119,12 @@ def test_labels_of_the_viewer_name_their_metric(bench: Bench) -> None:
     assert found["quality"]["verdicts"] == {"true_pass": 2, "false_pass": 1, "false_fail": 0, "true_fail": 3}
     assert found["=tone"]["verdicts"] == {"true_pass": 3, "false_pass": 0, "false_fail": 1, "true_fail": 2}
     unnamed = bench.calibrate("--results", "out/results.json")
-    assert (unnamed.code, "say with --metric" in unnamed.stderr) == (2, True)
+    assert (unnamed.code, "use --metric" in unnamed.stderr) == (2, True)
     bench.project.write("labels.csv", head + rows[6])
     assert bench.card("--results", "out/results.json")["metric"] == "quality"
     bench.project.write("labels.csv", head + rows[8])
     refused = bench.calibrate("--results", "out/results.json", "--metric", "quality")
-    assert refused.stderr == "error: labels.csv: no label is about metric 'quality' of suite 'tested'\n"
+    assert refused.stderr == "error: labels.csv: no label is about the metric 'quality' of suite 'tested'\n"
 
 
 def test_what_a_metric_looks_at_is_in_the_labels(bench: Bench) -> None:
@@ -153,7 +153,7 @@ def test_what_a_metric_looks_at_is_in_the_labels(bench: Bench) -> None:
         bench.labels([{**row, column: ""}])
         finished = bench.calibrate()
         assert finished.code == 2
-        assert finished.stderr == f"error: labels.csv:2: quality needs {name}, which the row does not give\n"
+        assert finished.stderr == f"error: labels.csv:2: quality needs {name}, which the row does not contain\n"
     assert len(bench.models.requests) == 1
 
 
@@ -301,7 +301,7 @@ def test_a_gate_that_labels_cannot_tell_is_violated(bench: Bench) -> None:
     bench.labels([{"input": "q", "response": f"answer-{n}-end", "label": "pass"} for n in range(20)])
     finished = bench.calibrate("--min-kappa-lower-bound", "0")
     assert finished.code == 1
-    assert "min-kappa-lower-bound 0: the labels cannot tell" in finished.stderr
+    assert "min-kappa-lower-bound 0: there are too few labels to tell" in finished.stderr
 
 
 @pytest.mark.proves("calibrate: --format --cache")
@@ -327,23 +327,23 @@ def test_the_card_is_shown(bench: Bench) -> None:
     ("content", "message"),
     [
         (b"case\na\n", ":1: there is no column label"),
-        (b"case,label,verdict\na,pass,x\n", ":1: column 3: no column is called 'verdict' (there are: "),
-        (b"case,label,label\na,pass,fail\n", ":1: column label is there twice"),
-        (b"response,actual_output,input,label\na,b,c,pass\n", ":1: column response is there twice"),
-        (b"response,label\na,pass\n", ":1: nothing tells the answers: give the column case, or "),
-        (b"input,response,turn,label\na,b,0,pass\n", ":1: column turn needs the column case"),
+        (b"case,label,verdict\na,pass,x\n", ":1: column 3: there is no column 'verdict' (there are: "),
+        (b"case,label,label\na,pass,fail\n", ":1: column label occurs twice"),
+        (b"response,actual_output,input,label\na,b,c,pass\n", ":1: column response occurs twice"),
+        (b"response,label\na,pass\n", ":1: nothing identifies the answers: give the column case, or "),
+        (b"input,response,turn,label\na,b,0,pass\n", ":1: column turn requires the column case"),
         (b"case,label\n", ": no row with a label"),
         (b"", ": no row with a label"),
-        (b"case,label\na,maybe\n", ":2: column label: 'maybe' is no label: write pass or fail"),
+        (b"case,label\na,maybe\n", ":2: column label: 'maybe' is not a label: write pass or fail"),
         (b"case,label\na,\n", ":2: column label: the field is empty"),
-        (b"case,label\na,0.5\nb,pass\n", ":3: column label: 'pass' is no number, but other labels"),
-        (b"case,label\na,1.5\n", ":2: column label: '1.5' is no score from 0 to 1"),
-        (b"case,label\na,nan\n", ":2: column label: 'nan' is no label"),
+        (b"case,label\na,0.5\nb,pass\n", ":3: column label: 'pass' is not a number, but other labels"),
+        (b"case,label\na,1.5\n", ":2: column label: '1.5' is not a score from 0 to 1"),
+        (b"case,label\na,nan\n", ":2: column label: 'nan' is not a label"),
         (b"case,label\na,pass,b\n", ":2: 3 fields, but 2 columns; put texts with commas in quotes"),
-        (b'case,label\n"a\nb",pass\nc,hm\n', ":4: column label: 'hm' is no label"),
+        (b'case,label\n"a\nb",pass\nc,hm\n', ":4: column label: 'hm' is not a label"),
         (b'case,label\n"a"b,pass\n', ":2: not CSV: "),
-        (b"case,label\na,pass\n\na,fail\n", ":4: the answer of line 2 again"),
-        (b"case,turn,label\na,-1,pass\n", ":2: column turn: '-1' is no index"),
+        (b"case,label\na,pass\n\na,fail\n", ":4: repeats the answer of line 2"),
+        (b"case,turn,label\na,-1,pass\n", ":2: column turn: '-1' is not an index"),
         (b"case,retrieval_context,label\na,text,pass\n", ":2: column retrieval_context: write a JSON list of texts"),
         (b"case,input,response,label\n,,b,pass\n", ":2: column case: the field is empty: name a case, or give input"),
         (b"case,label\n\xff,pass\n", ":2: not UTF-8 text"),
@@ -378,7 +378,7 @@ def test_labels_are_read_strictly(project: Project, content: bytes, message: str
         ),
         (
             [{"case": "case 0", "label": "pass"}, {"case": "case-0", "label": "fail"}],
-            ":3: the answer of line 2 again",
+            ":3: repeats the answer of line 2",
         ),
     ],
 )
@@ -400,14 +400,17 @@ def test_metrics_and_options_that_do_not_fit_are_refused(bench: Bench) -> None:
     bench.labels([{"input": f"question {n}", "response": f"answer-{n}-end", "label": 1 - n} for n in range(2)])
     asked = len(bench.models.requests)
     for flags, message in (
-        ((), "agent.yaml: say with --metric which one the labels are about (there are: bleu, quality, tone)"),
-        (("--metric", "bleu"), "agent.yaml:22:4: bleu has no threshold that makes a verdict of a score"),
-        (("--metric", "x"), "agent.yaml: no case has a metric called 'x' (there are: bleu, quality, tone)"),
-        (("--results", "out/results.json"), "out/results.json: say with --metric which one the labels are about"),
-        (("--results", "out/results.json", "--metric", "x"), "out/results.json: no metric is called 'x'"),
-        (("--results", "out/results.json", "--metric", "bleu"), "labels.csv:2: bleu has no threshold that makes"),
-        (("--results", "out/results.json", "--cache", "c"), "--results asks nobody: leave out --cache"),
-        (("agent.yaml", "--results", "out/results.json"), "--results asks nobody: leave out SUITE"),
+        ((), "agent.yaml: use --metric to name the metric that the labels are about (there are: bleu, quality, tone)"),
+        (("--metric", "bleu"), "agent.yaml:22:4: bleu has no threshold, so its scores are not verdicts"),
+        (("--metric", "x"), "agent.yaml: no case has the metric 'x' (there are: bleu, quality, tone)"),
+        (
+            ("--results", "out/results.json"),
+            "out/results.json: use --metric to name the metric that the labels are about",
+        ),
+        (("--results", "out/results.json", "--metric", "x"), "out/results.json: there is no metric 'x'"),
+        (("--results", "out/results.json", "--metric", "bleu"), "labels.csv:2: bleu has no threshold, so"),
+        (("--results", "out/results.json", "--cache", "c"), "--results calls no model: leave out --cache"),
+        (("agent.yaml", "--results", "out/results.json"), "--results calls no model: leave out SUITE"),
         (("--results", "labels.csv"), "labels.csv: not a results file"),
         (("--metric", "tone", "absent.yaml"), "absent.yaml: no such suite"),
     ):

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from holodeck_action.record.judge_card import NOTHING, CardSummary, Estimate
 from holodeck_action.record.record import Record
 from holodeck_action.reports.comment.size_limit import JOB_SUMMARY, SizeLimit
-from holodeck_action.reports.custom import CustomTemplate, custom_markdown
-from holodeck_action.reports.formats import markdown
+from holodeck_action.reports.custom import CustomTemplate, render_custom
+from holodeck_action.reports.formats import render_markdown
 from holodeck_action.reports.terminal.console import console_report
 from tests.action.runner import read_log
 from tests.record.records import case, record
@@ -49,10 +49,10 @@ def test_a_card_is_one_row_and_a_stale_one_a_line() -> None:
     report = report_of(of(HELD, replace(STALE, missing=3)))
     row = f"| `faithfulness` | `2027-01-31` | 60 | {' | '.join((*NUMBERS, *RATES))} |\n"
     line = (
-        "- `tone`: the judge card of `2027-01-31` is stale and corrects nothing. Not as when it was made: "
+        "- `tone`: the judge card of `2027-01-31` is stale and is not used for corrections. Changed since it was made: "
         "`settings of the metric`, `threshold (was 0.5, is 0.7)`\n"
     )
-    for text in (markdown(report), comment(report), markdown(report, SizeLimit(1500, 1500))):
+    for text in (render_markdown(report), comment(report), render_markdown(report, SizeLimit(1500, 1500))):
         assert row in text
         assert line in text
     said = (
@@ -61,7 +61,7 @@ def test_a_card_is_one_row_and_a_stale_one_a_line() -> None:
         "passes 0.700 [0.670, 0.730] of 1,200 answers, corrected 0.667 [0.600, 0.800]"
     )
     stale = (
-        "tone: judge card of 2027-01-31 is stale and corrects nothing. Not as when it was made: "
+        "tone: judge card of 2027-01-31 is stale and is not used for corrections. Changed since it was made: "
         "settings of the metric; threshold (was 0.5, is 0.7)"
     )
     console = "".join(console_report(report))
@@ -74,14 +74,14 @@ def test_a_card_is_one_row_and_a_stale_one_a_line() -> None:
 def test_what_is_not_known_is_a_dash_and_missing_labels_are_told() -> None:
     made = of(replace(HELD, missing=2, corrected=NOTHING, judged=0, pass_rate=NOTHING))
     report = report_of(made)
-    assert "| 60 (2 not judged) |" in markdown(report)
-    assert "| – | – |\n" in markdown(report)
+    assert "| 60 (2 not judged) |" in render_markdown(report)
+    assert "| – | – |\n" in render_markdown(report)
     assert "60 labels (2 more not judged)" in "".join(console_report(report))
     assert "passes – of 0 answers, corrected –\n" in "".join(console_report(report))
     assert "60 labels (2 more not judged)" in page(made)
 
 
-@pytest.mark.parametrize("show", [markdown, comment, lambda report: "".join(console_report(report))])
+@pytest.mark.parametrize("show", [render_markdown, comment, lambda report: "".join(console_report(report))])
 def test_without_cards_nothing_is_said(show: object) -> None:
     assert "card" not in show(report_of(of())).casefold()  # type: ignore[operator]
 
@@ -89,7 +89,7 @@ def test_without_cards_nothing_is_said(show: object) -> None:
 def test_a_template_of_the_user_can_show_them() -> None:
     source = "{% for card in report.cards %}{{ card.metric|code }} {{ card.corrected|estimate }}{% endfor %}"
     template = CustomTemplate("mine.md.j2", source)
-    shown = custom_markdown(template, report_of(of(HELD)), JOB_SUMMARY, rest="")
+    shown = render_custom(template, report_of(of(HELD)), JOB_SUMMARY, rest="")
     assert shown == "`faithfulness` 0.667 [0.600, 0.800]"
 
 
@@ -102,7 +102,7 @@ def test_the_text_of_a_card_stays_text(text: str) -> None:
         replace(STALE, metric=text, made_on=text, stale=(text, text)),
     )
     report = report_of(of(*cards))
-    shown = markdown(report)
+    shown = render_markdown(report)
     check_inert(shown, SENTINEL)
     assert all([len(row) for row in rows(tokens)].count(10) == 2 for tokens in parses(shown))
     for told in (shown, comment(report), "".join(console_report(report))):

@@ -15,8 +15,8 @@ from holodeck_action.record.judge_card import NOTHING, CardSummary, Confusion
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project
-from tests.extensions.calibration.labelling import GEVAL, KEY, STEPS, Bench
-from tests.llm.models import FakeModels
+from tests.extensions.calibration.labelling import GEVAL, STEPS, Bench
+from tests.llm.models import KEY, FakeModels
 from tests.record.records import resealed
 from tests.reports.pages import Page
 
@@ -180,7 +180,7 @@ def test_a_card_of_another_judge_is_stale_and_corrects_nothing(bench: Bench, nam
     line = next(line for line in finished.stdout.splitlines() if line.startswith("quality: judge card of "))
     told = (line, shown(bench, "markdown"), shown(bench, "html"))
     for text in told:
-        assert ("orrects nothing" in text) == bool(stale)
+        assert ("is not used for corrections" in text) == bool(stale)
         assert all(reason in text for reason in stale)
         assert ("0.833 [" in text) != bool(stale)
 
@@ -195,7 +195,7 @@ def test_a_panel_of_the_policy_file_makes_a_card_stale(bench: Bench) -> None:
             "judges (were openai/judge, are openai/judge, openai/judge, openai/judge)",
             "addresses of the judges",
             "settings of the judges",
-            "how several verdicts become one",
+            "how the verdicts of a panel are combined",
         )
     ]
 
@@ -206,7 +206,7 @@ def test_a_metric_without_a_card_is_named_only_beside_metrics_that_have_one(benc
     assert not any("judge card" in notice for notice in read_record(bench.project.out / "results.json").notices)
     with_card(bench)
     finished, record = run(bench)
-    told = "no judge card says what the judges of these metrics are worth: tone"
+    told = "no judge card measures the judges of these metrics: tone"
     assert (record.notices[-1], f"note: {told}\n" in finished.stdout) == (told, True)
     assert [card.metric for card in record.cards] == ["quality"]
     assert {*record.configurations} == {"quality", "tone"}
@@ -228,7 +228,7 @@ def test_a_card_of_a_record_that_does_not_say_how_it_was_judged_is_stale(bench: 
     assert "judge card" not in shown(bench, "console")
     assert bench.project.run("decide", "out/results.json").code == 1
     with_card(bench)
-    assert run(bench)[1].cards[0].stale == ("the card does not tell what its verdicts came from",)
+    assert run(bench)[1].cards[0].stale == ("the card does not record how its verdicts were made",)
 
 
 def test_records_with_cards_are_judged_again_and_resumed(bench: Bench) -> None:
@@ -272,23 +272,23 @@ def test_cards_that_cannot_be_used_are_refused_at_their_line(bench: Bench, tmp_p
     copy_card(bench, "again.json")
     expected = {
         "absent-file.json": "does not exist (allowed: a judge-card.json, by its path relative to agent.yaml)",
-        "../outside.json": "lies outside of the checkout",
-        "link.json": "lies outside of the checkout",
-        "broken.json": "is no judge card: it is not valid JSON; make it anew with holodeck-action calibrate",
-        "other.json": "is no judge card: it has no schema_version",
-        "newer.json": 'has schema_version "2", and this version reads 1; make it anew',
-        "absent.json": 'is about "absent", which is no metric of this suite (allowed: "quality", "tone")',
-        "bleu.json": 'is about "bleu", which no model grades; remove it',
-        "short.json": "is no judge card: n: expected int, got str; make it anew",
+        "../outside.json": "is outside the checkout",
+        "link.json": "is outside the checkout",
+        "broken.json": "is not a judge card: it is not valid JSON; create it again with holodeck-action calibrate",
+        "other.json": "is not a judge card: it has no schema_version",
+        "newer.json": 'has schema_version "2", but this version reads 1; create it again',
+        "absent.json": 'is about "absent", which is not a metric of this suite (allowed: "quality", "tone")',
+        "bleu.json": 'is about "bleu", which is not graded by a model; remove it',
+        "short.json": "is not a judge card: n: expected int, got str; create it again",
         "better.json": "contradicts itself: specificity is not what its verdicts give",
-        "undated.json": "is no judge card: created_at is no date",
+        "undated.json": "is not a judge card: created_at is not a date",
     }
     with_card(bench, CARD, *expected, "again.json")
     lines = [line for line in refused(bench).splitlines() if line.startswith("error: ")]
     assert len(lines) == len(expected) + 1, lines
     for at, (line, (name, message)) in enumerate(zip(lines, expected.items(), strict=False), start=1):
         assert line.startswith(f'error: holodeck-action.yaml:{5 + at}:4: judges.cards[{at}]: "{name}" {message}'), line
-    assert '"again.json" is about "quality", like judges.cards[0]: a metric has one card' in lines[-1]
+    assert '"again.json" is about "quality", as is judges.cards[0]: a metric can have only one card' in lines[-1]
 
 
 def test_the_text_of_a_card_is_only_text(bench: Bench) -> None:
@@ -301,7 +301,7 @@ def test_the_text_of_a_card_is_only_text(bench: Bench) -> None:
     assert record.cards[0].stale == (f"judges (were {hostile}, are openai/judge)",)
     assert not any(line.startswith("::error") for line in finished.stdout.splitlines())
     markdown = shown(bench, "markdown")
-    (line,) = (line for line in markdown.splitlines() if "is stale and corrects nothing" in line)
+    (line,) = (line for line in markdown.splitlines() if "is stale and is not used for corrections" in line)
     assert "`` judges (were a¦b `@octocat` <img src=x> ⏎ ::error::x # #[error], are openai/judge) ``" in line
     page = Page(shown(bench, "html"))
     assert page.stray == []

@@ -15,15 +15,18 @@ HERE = "tcp://127.0.0.1:1"
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--cluster", HERE, "--replay", "tape"), "--replay is about this machine and does not go with --cluster"),
-        (("--cluster", HERE, "--record", "tape"), "--record is about this machine"),
-        (("--cluster", HERE, "--cache", "kept"), "--cache is about this machine"),
-        (("--cluster", HERE, "--against", "."), "--against is about this machine"),
-        (("--cluster", HERE, "--allow-path", "."), "--allow-path is about this machine"),
-        (("--cluster-insecure",), "--cluster-insecure is about the workers of --cluster"),
-        (("--cluster-env", "KEY"), "--cluster-env is about the workers of --cluster"),
+        (
+            ("--cluster", HERE, "--replay", "tape"),
+            "--replay applies to this machine and cannot be combined with --cluster",
+        ),
+        (("--cluster", HERE, "--record", "tape"), "--record applies to this machine"),
+        (("--cluster", HERE, "--cache", "kept"), "--cache applies to this machine"),
+        (("--cluster", HERE, "--against", "."), "--against applies to this machine"),
+        (("--cluster", HERE, "--allow-path", "."), "--allow-path applies to this machine"),
+        (("--cluster-insecure",), "--cluster-insecure applies to the workers of --cluster"),
+        (("--cluster-env", "KEY"), "--cluster-env applies to the workers of --cluster"),
         (("--cluster", HERE, "--cluster-env", "NOBODY_SETS_IT"), "--cluster-env NOBODY_SETS_IT: there is no such var"),
-        (("--cluster", "tcp://10.0.0.1:8786"), "over tcp:// whoever reaches the scheduler reads what is sent"),
+        (("--cluster", "tcp://10.0.0.1:8786"), "over tcp:// anyone who can reach the scheduler can read the traffic"),
     ],
 )
 def test_what_does_not_go_with_a_cluster(project: Project, arguments: tuple[str, ...], said: str) -> None:
@@ -39,7 +42,7 @@ def test_a_scheduler_that_is_not_there_is_named(project: Project) -> None:
     # Dask leaves threads behind.
     finished = project.run_process("run", "--cluster", "tls://localhost:1")
     assert (finished.code, len(finished.errors)) == (2, 1), finished.stderr
-    assert "no scheduler of Dask can be used there" in finished.errors[0]
+    assert "no usable Dask scheduler was found there" in finished.errors[0]
 
 
 @pytest.mark.parametrize(
@@ -55,8 +58,8 @@ def test_an_address_has_a_form(project: Project, address: str) -> None:
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        ({"cache": {"mode": "cache"}}, "--cluster does not go with recorded or kept model calls"),
-        ({"baseline": {"source": "merge-base"}}, "--cluster does not go with merge-base"),
+        ({"cache": {"mode": "cache"}}, "--cluster cannot be combined with recorded or cached model calls"),
+        ({"baseline": {"source": "merge-base"}}, "--cluster cannot be combined with merge-base"),
     ],
 )
 def test_what_the_policy_file_asks_for(project: Project, policy: dict[str, object], said: str) -> None:
@@ -85,4 +88,4 @@ def test_recorded_answers_with_a_judge_go_to_the_cluster(project: Project) -> No
     project.suite(cases, [criteria])
     finished = project.run_process("run", "--cluster", "tls://localhost:1", OPENAI_API_KEY="sk-not-used-at-all")
     assert finished.code == 2, finished.stderr
-    assert "no scheduler of Dask can be used there" in finished.stderr
+    assert "no usable Dask scheduler was found there" in finished.stderr

@@ -25,7 +25,7 @@ from holodeck_action.extensions.deepeval.rag import (
     ContextualRelevancyEvaluator,
     FaithfulnessEvaluator,
 )
-from holodeck_action.extensions.deepeval.rubric import rubric_of
+from holodeck_action.extensions.deepeval.rubric import build_rubric
 from holodeck_action.extensions.tracing.settings import Traces
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationError, RetryConfig
@@ -33,12 +33,12 @@ from holodeck_action.metrics.deterministic import EqualityEvaluator, NumericEval
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.metrics.standard import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
 from tests.fields.test_judged import TRUTH, judge
-from tests.llm.models import Answer, FakeModels, Request
+from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.llm.models.values import Reply
 from tests.llm.wiring import opened
 from tests.metrics.documented import EVALUATORS
 
-KEY, OTHER_KEY = "sk-arguments", "sk-arguments-other"
+OTHER_KEY = "sk-arguments-other"
 
 
 @dataclass(frozen=True)
@@ -362,7 +362,7 @@ TRIES: dict[str, Try] = {
         {"evaluation_steps": ["Say 1."]},
     ),
     "GEvalEvaluator.rubric": Try(
-        score, {"rubric": rubric_of(["rude", "cool", "kind", "warm"])}, (0.8, pytest.approx(2 / 3))
+        score, {"rubric": build_rubric(["rude", "cool", "kind", "warm"])}, (0.8, pytest.approx(2 / 3))
     ),
     "GEvalEvaluator.polarity": Try(passed, {"polarity": "minimize"}, (True, False)),
     "GEvalConfig.name": Try(of_config(lambda made, found: made.name), {"name": "Manners"}, ("Tone", "Manners")),

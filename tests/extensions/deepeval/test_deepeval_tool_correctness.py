@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.extensions.deepeval.library import module
+from holodeck_action.extensions.deepeval.library import load_module
 from holodeck_action.extensions.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
 from holodeck_action.metrics.base import EvaluationError
 from holodeck_action.metrics.errors import DeepEvalError
@@ -35,7 +35,7 @@ VALUES = (1, 1.0, True, 2, "1", None, [1, 2], {"a": 1}, {"a": 1, "b": {"c": 2}},
 
 def native(options: Mapping[str, Any], expected: Sequence[Any], made: Sequence[Any]) -> float:
     """The score of DeepEval's own class; calls are pairs of name and arguments."""
-    cases, models, metrics = module("deepeval.test_case"), module("deepeval.models"), module("deepeval.metrics")
+    cases, models, metrics = (load_module(f"deepeval.{name}") for name in ("test_case", "models", "metrics"))
 
     class Stub(models.DeepEvalBaseLLM):  # type: ignore[misc,name-defined]
         def load_model(self) -> Any:
@@ -153,12 +153,12 @@ def test_what_deepeval_cannot_do_is_an_error() -> None:
         deep = [deep]
     with pytest.raises(DeepEvalError, match="RecursionError"):
         evaluator.compute(tool_invocations=[call("a", q=deep)], expected_tools=[expect("a", {"q": 1})])
-    with pytest.raises(EvaluationError, match=r"1000 expected calls and 1001 calls made are more") as caught:
+    with pytest.raises(EvaluationError, match=r"1000 expected calls and 1001 calls made are too many") as caught:
         evaluator.compute(tool_invocations=[call("a")] * 1001, expected_tools=[expect("a", {}, count=1000)])
     assert caught.value.code == "too_many_calls"
-    with pytest.raises(EvaluationError, match="more than DeepEval can compare"):
+    with pytest.raises(EvaluationError, match="too many for DeepEval to compare"):
         evaluator.compute(tool_invocations=[], expected_tools=[expect("a", count=10**12)])
-    with pytest.raises(EvaluationError, match=r"a\(q=\"x\" \(fuzzy\)\): DeepEval compares plain values") as caught:
+    with pytest.raises(EvaluationError, match=r"a\(q=\"x\" \(fuzzy\)\): DeepEval compares only plain values") as caught:
         evaluator.compute(tool_invocations=[], expected_tools=[expect("a", {"q": fuzzy("x")})])
     assert caught.value.code == "invalid_input"
     with pytest.raises(ValueError, match="input_parameters"):
@@ -287,7 +287,7 @@ def test_without_deepeval_the_run_is_refused(recorded: Project, tmp_path_factory
     assert finished.code == 2
     assert (
         f"{KIND}: needs packages that are not installed (pip install 'holodeck-action[judges]'); "
-        "or set enabled: false to go without"
+        "or set enabled: false to leave it out"
     ) in finished.stderr
     recorded.suite(CASES, [{"type": "composite", "metrics": [{"type": KIND}, {"type": "length", "max_words": 9}]}])
     assert recorded.run("run", PYTHONPATH=f"{folder}:{ROOT}").code == 2
@@ -322,14 +322,16 @@ CALLED = "{input: a, expected_tools: [{name: f, args: {q: 1}}]}"
     [
         (
             "available_tools: [f]",
-            "available_tools: unknown key: a model would have to be asked about them, and here none is: type "
-            f"trajectory_accuracy asks one {ALLOWED}",
+            (
+                "available_tools: unknown key: they would need a judge, and this metric has none: type "
+                f"trajectory_accuracy has one {ALLOWED}"
+            ),
         ),
         ("model: {provider: ollama, name: m}", f"model: unknown key {ALLOWED}"),
         ("judges: {}", f"judges: unknown key {ALLOWED}"),
         (
             "evaluation_params: [output]",
-            "evaluation_params[0]: output cannot be compared: expected_tools say nothing about results (allowed: "
+            "evaluation_params[0]: output cannot be compared: expected_tools do not describe results (allowed: "
             "input_parameters)",
         ),
         (
@@ -356,9 +358,9 @@ def test_expected_calls_that_deepeval_cannot_express_are_refused(tmp_path: Path)
     places, reasons = zip(*(each.split(": expected_tools", 1) for each in found), strict=True)
     assert places == ("agent.yaml:7:3",) * 2
     assert reasons == (
-        f'[1]: "{KIND}" (agent.yaml:4:25) cannot grade this: DeepEval compares plain values alone, and the argument '
-        '"q" is a fuzzy matcher: write the value itself, or use type tool_correctness',
-        f'[2]: "{KIND}" (agent.yaml:4:25) cannot grade this: it says nothing about arguments, which are compared: '
+        f'[1]: "{KIND}" (agent.yaml:4:25) cannot grade this: DeepEval compares only plain values, but the argument "q" '
+        "is a fuzzy matcher: write the value itself, or use type tool_correctness",
+        f'[2]: "{KIND}" (agent.yaml:4:25) cannot grade this: it gives no args, but arguments are compared: '
         "give its args ({} for none)",
     )
     assert len(complaints(tmp_path, agent(f"{{type: composite, metrics: [{compared}]}}", *cases))) == 2

@@ -8,7 +8,6 @@ import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from textwrap import dedent
@@ -21,21 +20,10 @@ from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import Record
 from tests.commands.project import Project
 from tests.llm.judging import asked_keys
-from tests.llm.models import Answer, FakeModels, Request
+from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.llm.models.values import Reply
 
-pytestmark = pytest.mark.needs("deepeval")
-
 ROOT = Path(__file__).parents[3]
-KEY = "sk-documented"
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(judge)
-        yield models
-        assert models.violations == []
 
 
 def judge(request: Request) -> Reply:
@@ -52,6 +40,9 @@ def judge(request: Request) -> Reply:
         return {key: ["The store is open 24/7." if "Store" in text else "We offer returns."]}
     schema = json.dumps(request.schema)
     return {"verdicts": [said(word, schema) for word in words(text)]}
+
+
+pytestmark = [pytest.mark.needs("deepeval", "holodeck"), pytest.mark.models(answer=judge)]
 
 
 def words(text: str) -> list[str]:

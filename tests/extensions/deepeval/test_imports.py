@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,14 @@ import pytest
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project, evaluations
 from tests.extensions.presets.preset_judge import PresetJudge, Truth
-from tests.llm.models import Answer, FakeModels, Reply, Request
+from tests.llm.models import KEY, Answer, FakeModels, Reply, Request
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.slow
 
-KEY = "sk-planted-import-2"
 GEVAL = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["Look."], "threshold": 0.5}
 RAG = {"type": "rag", "metric_type": "answer_relevancy"}
 SCORED = json.dumps({"reason": "polite", "score": 8})
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        yield models
-        assert models.violations == []
 
 
 def suite(project: Project, models: FakeModels, *metrics: dict[str, Any], **case: Any) -> None:
@@ -138,7 +129,7 @@ def test_a_second_signal_meanwhile_ends_the_process(held: Held, models: FakeMode
             "install it with: pip install 'holodeck-action[judges]'",
             1,
         ),
-        ("1 / 0", "not_importable", "cannot be imported: ZeroDivisionError: division by zero; install it anew with", 1),
+        ("1 / 0", "not_importable", "cannot be imported: ZeroDivisionError: division by zero; reinstall it with", 1),
         ("raise SystemExit(0)", "not_importable", "cannot be imported: SystemExit: 0", 1),
         # What DeepEval asks of the clients of models beyond names, only the real ones have.
         ("import openai\nopenai.__version__ + 1", "not_importable", "TypeError: can only concatenate str", 2),

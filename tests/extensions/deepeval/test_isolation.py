@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -15,13 +14,11 @@ import pytest
 
 from tests.commands.project import Finished, Project
 from tests.llm.judging import Judge, Truth
-from tests.llm.models import FakeModels, Request
+from tests.llm.models import KEY, FakeModels, Request
 from tests.llm.models.values import Reply
 
 ROOT = Path(__file__).parents[3]
-pytestmark = pytest.mark.slow
 
-KEY = "sk-isolated"
 METRICS: list[dict[str, Any]] = [
     {"type": "geval", "name": "Tone", "criteria": "polite"},
     *(
@@ -102,17 +99,11 @@ if any("libraries_serving" in part for part in sys.orig_argv):
 '''
 
 
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        judge = Judge(TRUTH)
+def answer(request: Request) -> Reply:
+    return str(TRUTH.case["actual_output"]) if request.system else Judge(TRUTH)(request)
 
-        def answer(request: Request) -> Reply:
-            return str(TRUTH.case["actual_output"]) if request.system else judge(request)
 
-        models.answer(answer)
-        yield models
-        assert models.violations == []
+pytestmark = [pytest.mark.slow, pytest.mark.models(answer=answer)]
 
 
 @pytest.fixture

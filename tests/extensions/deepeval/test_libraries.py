@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,19 +19,12 @@ from holodeck_action.metrics.base import RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.suite.model.providers import ProviderEnum
 from tests.llm.judging import Judge, Truth
-from tests.llm.models import FakeModels, Request
+from tests.llm.models import KEY, FakeModels, Request
 from tests.llm.models.values import Reply
 
 ROOT = Path(__file__).parents[3]
-KEY = "sk-libraries"
 TRUTH = Truth(1)
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(Judge(TRUTH))
-        yield models
+pytestmark = pytest.mark.models(answer=Judge(TRUTH))
 
 
 def geval(models: FakeModels, timeout: float = 60.0) -> GEvalEvaluator:
@@ -99,7 +92,7 @@ def test_one_that_dies_fails_its_evaluations_and_is_replaced(models: FakeModels)
         return judge(request)
 
     models.answer(answer)
-    with pytest.raises(EvaluationError, match="was killed by SIGKILL before it had finished") as caught:
+    with pytest.raises(EvaluationError, match="was killed by SIGKILL before it finished") as caught:
         asyncio.run(geval(models).evaluate(**TRUTH.case))
     assert caught.value.code == "crashed"
     models.answer(judge)
@@ -129,9 +122,9 @@ def test_an_evaluation_that_meets_its_deadline_ends_there_too(models: FakeModels
 
 ENDLESS = """
 import asyncio, os, sys, time
-from holodeck_action.metrics.judging.libraries import ready
+from holodeck_action.metrics.judging.libraries import import_library
 
-asyncio.run(ready("deepeval"))
+asyncio.run(import_library("deepeval"))
 print("ready", flush=True)
 time.sleep(100)
 """

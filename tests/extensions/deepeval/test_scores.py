@@ -8,7 +8,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,21 +23,11 @@ from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.suite.model.providers import ProviderEnum
 from tests.extensions.deepeval.native import STEPS
 from tests.llm.judging import Judge, Truth, some_truths
-from tests.llm.models import FakeModels
+from tests.llm.models import KEY, FakeModels, serve_models
 from tests.llm.wiring import opened
 
-pytestmark = pytest.mark.slow
-
-KEY = "sk-judge"
 TRUTHS = some_truths(20)
-
-
-@pytest.fixture(scope="module")
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(Judge(*TRUTHS))
-        yield models
-        assert models.violations == []
+pytestmark = [pytest.mark.slow, pytest.mark.models(answer=Judge(*TRUTHS))]
 
 
 def config(models: FakeModels) -> DeepEvalModelConfig:
@@ -84,17 +74,18 @@ def evaluator(name: str, judge: JudgeModel) -> DeepEvalBaseEvaluator:
 
 
 @pytest.fixture(scope="module")
-def native(models: FakeModels, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
+def native(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
     """What DeepEval's own client gets."""
-    finished = subprocess.run(
-        [sys.executable, "-m", "tests.extensions.deepeval.native", models.openai_url, KEY, str(len(TRUTHS))],
-        cwd=tmp_path_factory.mktemp("native"),
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=True,
-    )
+    with serve_models(answer=Judge(*TRUTHS)) as models:
+        finished = subprocess.run(
+            [sys.executable, "-m", "tests.extensions.deepeval.native", models.openai_url, KEY, str(len(TRUTHS))],
+            cwd=tmp_path_factory.mktemp("native"),
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=True,
+        )
     scores: dict[str, list[float]] = json.loads(finished.stdout)
     return scores
 

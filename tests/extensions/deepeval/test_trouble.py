@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,10 @@ from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.suite.model.providers import ProviderEnum
 from tests.commands.project import Project
 from tests.llm.judging import Judge, Truth, asked_keys
-from tests.llm.models import Answer, FakeModels, Fault, Request
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request
 from tests.llm.models.values import Reply
 from tests.llm.wiring import opened
 
-KEY = "sk-judge-4711"
 STEPS = ["Read the answer."]
 TRUTH = Truth(
     1,
@@ -37,19 +36,12 @@ TRUTH = Truth(
     chunk_verdicts=("yes", "no"),
     sentence_verdicts=("yes", "no"),
 )
+pytestmark = pytest.mark.models(answer=Judge(TRUTH))
 FAITHFULNESS = "Based on the given claims"
 RELEVANCY = "For the provided list of statements"
 PRECISION = "Given the input, expected output, and retrieval context"
 RECALL = "For EACH sentence in the given expected output"
 Rag = type[rag.RagEvaluator]
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(Judge(TRUTH))
-        yield models
-        assert models.violations == []
 
 
 def result_of(
@@ -340,7 +332,7 @@ def test_a_stream_without_an_end_is_no_verdict(models: FakeModels) -> None:
         return asyncio.run(main())
 
     assert evaluated(stopped, {"type": "message_stop"}).score == 0.8
-    with pytest.raises(EvaluationError, match="it breaks off before its end") as caught:
+    with pytest.raises(EvaluationError, match="it is incomplete") as caught:
         evaluated({"type": "message_stop"})
     assert (caught.value.code, caught.value.context["cause"]) == ("retries_exhausted", "bad_reply")
 
@@ -492,7 +484,7 @@ def test_where_nothing_was_retrieved_nothing_is_borne_out(models: FakeModels, no
     models.answer(lambda request: {"truths": []} if asked_keys(request) == {"truths"} else rest(request))
     result = result_of(models, of(rag.FaithfulnessEvaluator), retrieval_context=nothing)
     assert (result.score, result.metadata["unsupported_claims"]) == (0.0, TRUTH.claims)
-    assert result.reasoning == "nothing was retrieved that could bear the answer out"
+    assert result.reasoning == "nothing was retrieved that could support the answer"
 
 
 # -- through the command line

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.record.result_files import read_record
-from tests.llm.models import FakeModels
-from tests.targets.shop_model import ANSWERS, KEY, ORDER
+from tests.llm.models import KEY, FakeModels
+from tests.targets.shop_model import ANSWERS, ORDER
 
 FOLDER = Path(__file__).parents[3] / "examples" / "frameworks"
 EXAMPLES = sorted(each.name for each in FOLDER.iterdir() if each.is_dir())

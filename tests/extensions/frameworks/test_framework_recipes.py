@@ -10,7 +10,8 @@ from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project
 from tests.docs.pages import blocks
 from tests.extensions.frameworks.framework_examples import FOLDER, check_record, variables
-from tests.targets.shop_model import shop_models
+from tests.llm.models import serve_models
+from tests.targets.shop_model import shop_answer
 from tests.workers.installing import uv
 
 PAGE = Path(__file__).parents[3] / "docs" / "frameworks.md"
@@ -39,7 +40,7 @@ def test_a_recipe(project: Project, recipe: str) -> None:
     project.write("agent.yaml", (FOLDER / "crewai" / "agent.yaml").read_text(encoding="utf-8"))
     project.write("holodeck-action.yaml", found[0].text + "limits: {concurrency: 1}\n")
     path = f"{uv().parent}:{project.environ()['PATH']}"
-    with shop_models() as models:
+    with serve_models(answer=shop_answer) as models:
         # LlamaIndex has a name of its own for the address.
         given = {**variables(models), "OPENAI_API_BASE": models.openai_url, **CONTENT.get(recipe, {}), "PATH": path}
         ran = project.run_process("run", "-o", "out", **given)

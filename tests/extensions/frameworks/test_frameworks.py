@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.action import composite
@@ -18,18 +16,13 @@ from tests.extensions.frameworks.framework_examples import (
     without_index,
 )
 from tests.llm.models import FakeModels
-from tests.targets.shop_model import shop_models
+from tests.targets.shop_model import shop_answer
 from tests.workers.installing import NO_INDEX, bare_python, uv, wheel, with_uv
 
+pytestmark = pytest.mark.models(answer=shop_answer)
 ENVIRONMENT = "environment: { requirements: requirements.txt }\n"
 MEMORY = "InMemorySaver()"
 SQLITE = "langgraph-checkpoint-sqlite==3.1.2\n"
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with shop_models() as models:
-        yield models
 
 
 def _changed(project: Project, file: str, before: str, after: str) -> None:
@@ -104,7 +97,7 @@ def test_a_graph_whose_checkpointer_does_not_wait(project: Project, models: Fake
         ("pydantic-ai:shop:agnet", "the module shop has no agnet"),
         (
             "langgraph:shop:number",
-            "agents of langgraph need langgraph in the environment of the suite, which has none",
+            "agents of langgraph need langgraph in the environment of the suite, but it has none",
         ),
         (
             "openai-agents:shop:number",
@@ -127,13 +120,13 @@ def test_what_is_no_agent_is_refused_before_the_run(project: Project, target: st
 @pytest.mark.parametrize(
     ("target", "installed", "says"),
     [
-        ("pydantic-ai", (), "need pydantic-ai-slim 1.0 or newer in the environment of the suite, which has none; "),
+        ("pydantic-ai", (), "need pydantic-ai-slim 1.0 or newer in the environment of the suite, but it has none; "),
         ("pydantic-ai", (("pydantic_ai_slim", "0.8.1", "pydantic_ai"),), "pydantic-ai-slim 1.0 or newer"),
-        ("openai-agents", (("openai_agents", "0.0.9", "agents"),), "which has 0.0.9; install it there: `environment`"),
+        ("openai-agents", (("openai_agents", "0.0.9", "agents"),), "but it has 0.0.9; install it there: `environment`"),
         (
             "langgraph",
             (("langgraph", "0.2.1", "langgraph"), ("langchain_core", "0.3.9", "langchain_core")),
-            "langchain-core 0.3.49 or newer in the environment of the suite, which has 0.3.9; ",
+            "langchain-core 0.3.49 or newer in the environment of the suite, but it has 0.3.9; ",
         ),
     ],
 )

@@ -266,10 +266,10 @@ def test_silence_and_hostile_spans_are_noticed_and_break_nothing(asked: Project)
     asked.policy(target="python:shop:silent", spans=True)
     silent = asked.run("run")
     assert silent.code == 3
-    assert "spans: the target sent none of model calls, tools or agents in any turn" in silent.stderr
+    assert "spans: the target sent no spans of model calls, tools or agents in any turn" in silent.stderr
     asked.policy(target="python:shop:hostile", spans=True)
     hostile, record = asked.evaluate()
-    assert "spans: 2 could not be read, or were too many: tool calls, chunks and tokens of their turns are" in (
+    assert "spans: 2 could not be read or were too many, so tool calls, chunks and tokens of their turns are" in (
         hostile.stderr
     )
     for turn in record.turns:
@@ -281,7 +281,7 @@ def test_silence_and_hostile_spans_are_noticed_and_break_nothing(asked: Project)
 def test_spans_that_a_process_forges_break_nothing(asked: Project) -> None:
     asked.policy(target="python:shop:forged", spans=True)
     finished, record = asked.evaluate()
-    assert "spans: 12 could not be read, or were too many: " in finished.stderr
+    assert "spans: 12 could not be read or were too many, " in finished.stderr
     assert "spans: the instrumentation 7 could not be started" in finished.stderr
     assert [turn.error for turn in record.turns] == [None, None]
 
@@ -295,7 +295,7 @@ def test_what_makes_no_spans_is_refused_before_the_run(asked: Project, tmp_path:
             {},
             "the package opentelemetry-sdk is missing in the environment",
         ),
-        ({}, {"OTEL_SDK_DISABLED": "true"}, "OTEL_SDK_DISABLED is true, so that no span is made; unset it"),
+        ({}, {"OTEL_SDK_DISABLED": "true"}, "OTEL_SDK_DISABLED is true, so no spans are created; unset it"),
     ):
         asked.write("shop.py", "def silent(messages):\n    return 'x'\n")
         asked.policy(target="python:shop:silent", spans=True, **more)
@@ -370,7 +370,7 @@ def test_a_request_that_is_no_export_is_refused_and_breaks_nothing(asked: Projec
     finished, record = asked.evaluate()
     assert finished.code == 0, finished.stdout
     # Two spans and three requests.
-    assert "spans: 5 could not be read, or were too many: " in finished.stderr
+    assert "spans: 5 could not be read or were too many, " in finished.stderr
     whole, broken = record.turns
     (call,) = whole.tool_invocations or ()
     expected = ToolInvocation("find_order", {"id": "A-17", "places": [7, True]}, duration_ms=2.0, error="no such order")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,10 +12,9 @@ import holodeck_action.compat
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.suite.model.providers import ProviderEnum
 from tests.extensions.presets.preset_judge import PresetJudge, Truth
-from tests.llm.models import FakeModels
+from tests.llm.models import KEY, FakeModels
 
 assert holodeck_action.compat
-KEY = "sk-gllm"
 GOOD = {"completeness": 3, "groundedness": 3, "redundancy": 1}
 SUMMED = {"coherence": 3, "consistency": 3, "fluency": 2, "relevance": 3}
 ANSWER = {"input": "Where [a]?", "actual_output": "Here [a].", "expected_output": "Here [a]."}
@@ -28,12 +26,11 @@ def judge() -> PresetJudge:
 
 
 @pytest.fixture
-def models(judge: PresetJudge, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(judge)
-        monkeypatch.setenv("OLLAMA_BASE_URL", models.ollama_url)
-        yield models
-        assert models.violations == []
+def models(models: FakeModels, judge: PresetJudge, monkeypatch: pytest.MonkeyPatch) -> FakeModels:
+    """The shared server with the test's judge, found by its variable, too."""
+    models.answer(judge)
+    monkeypatch.setenv("OLLAMA_BASE_URL", models.ollama_url)
+    return models
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holodeck_action.compat import NAMES
+from holodeck_action.compat import served_names
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.metrics.errors import EvaluationError
 from tests.extensions.gllm.gllm import evaluated, metric, model, models, named
@@ -20,6 +20,7 @@ from tests.llm.models import FakeModels
 from tests.metrics.documented import GLLM_ARGUMENTS, SERVED
 
 __all__ = ["model", "models"]
+pytestmark = pytest.mark.needs("holodeck")
 TONE = {"Look at the tone.": "tone", "Look at the mood.": "tone"}
 LEVELS = dict.fromkeys(
     ("completeness", "groundedness", "redundancy", "coherence", "consistency", "fluency", "relevance", "tone"), 2
@@ -217,7 +218,7 @@ def tried(key: str) -> Try | Refused:
 def test_an_argument_counts_or_is_refused(models: FakeModels, model: DeepEvalModelConfig, key: str) -> None:
     _, kind, argument = key.split(".")
     each = tried(key)
-    made = named(kind) if kind in NAMES["gllm_evals.evaluator"] else metric(kind)
+    made = named(kind) if kind in served_names()["gllm_evals.evaluator"] else metric(kind)
     needed: dict[str, Any] = NEEDED[kind](model) if kind in NEEDED else {"models": model}
     if isinstance(each, Refused):
         with pytest.raises(ValueError, match=argument):
@@ -293,7 +294,7 @@ def test_what_cannot_reach_a_metric_that_is_passed_in_is_refused(model: DeepEval
     azure = "holodeck.lib.evaluators.azure_ai"
     deployment = named("ModelConfig", azure)(azure_endpoint="https://a.example", api_key="k", azure_deployment="judge")
     fluency = named("FluencyEvaluator", azure)(deployment)
-    with pytest.raises(ValueError, match="fallback_models cannot stand in"):
+    with pytest.raises(ValueError, match="fallback_models cannot replace"):
         named("GEvalGenerationEvaluator")(model, [fluency], fallback_models=[other(model)])
 
 

@@ -13,6 +13,7 @@ from tests.extensions.presets.preset_judge import PresetJudge
 from tests.llm.models import FakeModels
 
 __all__ = ["judge", "model", "models"]
+pytestmark = pytest.mark.needs("holodeck")
 TEXTS = ["one [a]", "two [a]"]
 CALLS = {"agent_trajectory": ["search"], "expected_agent_trajectory": ["search"]}
 QT_METRICS = ("completeness", "groundedness", "redundancy")

@@ -8,12 +8,12 @@ import re
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from holodeck_action.extensions.history.reports_history import SuiteHistory, console_history, markdown_history
-from holodeck_action.extensions.history.results_history import HistoryLine, MetricPoint
+from holodeck_action.extensions.history.history_lines import HistoryLine, MetricPoint
+from holodeck_action.extensions.history.history_text import SuiteHistory, console_history, markdown_history
 from holodeck_action.extensions.history.trends import history_of
 from holodeck_action.reports.comment.size_limit import JOB_SUMMARY
-from holodeck_action.reports.custom import CustomTemplate, custom_markdown
-from holodeck_action.reports.formats import json_report, markdown
+from holodeck_action.reports.custom import CustomTemplate, render_custom
+from holodeck_action.reports.formats import json_report, render_markdown
 from holodeck_action.reports.history import History
 from holodeck_action.reports.report_views import Report
 from holodeck_action.reports.terminal.console import console_report
@@ -63,7 +63,7 @@ def test_every_text_of_a_history_is_shown_as_text(text: str) -> None:
     text = text[:200] + SENTINEL
     report = with_history(text)
     suites = [SuiteHistory(text, hostile_lines(text), report.history)]
-    for shown in (markdown(report), markdown_history(suites)):
+    for shown in (render_markdown(report), markdown_history(suites)):
         check_inert(shown, SENTINEL)
         assert read_log(shown.encode()).commands == ()
     for plain in ("".join(console_report(report)), console_history(suites)):
@@ -90,7 +90,7 @@ def test_a_template_of_ones_own_sees_it() -> None:
         "{{ report.history.pass_rate.spark|code }} {{ report.history.metrics[0].latest|number(2) }} "
         "{{ report.history.flaky[0].id|code }} {{ report.history.flaky[0].flaky }}",
     )
-    assert custom_markdown(template, with_history("case"), JOB_SUMMARY) == "`███████████▁` 0.10 `case` 10"
+    assert render_custom(template, with_history("case"), JOB_SUMMARY) == "`███████████▁` 0.10 `case` 10"
 
 
 def test_a_failing_case_that_is_known_to_be_flaky_says_so() -> None:
@@ -99,4 +99,4 @@ def test_a_failing_case_that_is_known_to_be_flaky_says_so() -> None:
     said = " · flaky in 4 of the last 8 runs"
     assert f"❌ <b>fails</b> · `agent.yaml:3`{said}<br>" in comment(report)
     assert comment(report).count(said) == 1
-    assert re.search(rf"^Failed · `agent.yaml:3`{said}$", markdown(report), re.MULTILINE)
+    assert re.search(rf"^Failed · `agent.yaml:3`{said}$", render_markdown(report), re.MULTILINE)

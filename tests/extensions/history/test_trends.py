@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.extensions.history.results_history import (
+from holodeck_action.extensions.history.history_lines import (
     HistoryLine,
     MetricPoint,
     dump_line,
-    in_order,
     parse_lines,
+    sort_lines,
 )
 from holodeck_action.extensions.history.trends import history_of, sparkline
 from tests.record.lines import line, point
@@ -38,7 +38,7 @@ def test_neither_order_nor_repetition_of_lines_matters(lines: list[HistoryLine])
     read = parse_lines(b"".join(map(dump_line, lines)), "history.jsonl")
     assert read.lines == MANY
     assert read.notices == ()
-    assert history_of(in_order(lines)) == history_of(MANY)
+    assert history_of(sort_lines(lines)) == history_of(MANY)
 
 
 def test_incomplete_and_filtered_runs_are_in_no_trend() -> None:

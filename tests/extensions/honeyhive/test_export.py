@@ -16,17 +16,17 @@ from msgspec.structs import fields, replace
 
 from holodeck_action.decide.decision import decide
 from holodeck_action.decide.written_results import write_results
-from holodeck_action.extensions.history.results_history import history_line
-from holodeck_action.extensions.honeyhive.honeyhive import with_facts
-from holodeck_action.extensions.honeyhive.honeyhive_patterns import temporal
-from holodeck_action.extensions.honeyhive.results_honeyhive import KINDS, HoneyHiveExport, LengthEvaluation
+from holodeck_action.extensions.history.history_lines import history_line
+from holodeck_action.extensions.honeyhive.honeyhive import to_honeyhive_kind
+from holodeck_action.extensions.honeyhive.honeyhive_models import KINDS, HoneyHiveExport, LengthEvaluation
+from holodeck_action.extensions.honeyhive.honeyhive_patterns import temporal_evaluations
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
 from holodeck_action.record.serialization import from_plain, to_json
 from tests.commands.project import Finished, Project, evaluations
-from tests.extensions.calibration.labelling import GEVAL, KEY, Bench
-from tests.llm.models import FakeModels
+from tests.extensions.calibration.labelling import GEVAL, Bench
+from tests.llm.models import KEY, FakeModels
 from tests.record.records import case, case_of, evaluation, record, turn
 from tests.reports.shown import report_of
 
@@ -285,7 +285,7 @@ def test_whatever_a_record_holds_comes_back(kind: str, data: st.DataObject) -> N
     facts |= data.draw(st.dictionaries(st.text(), JSON, max_size=2))
     score = data.draw(st.none() | st.booleans() | st.integers(0, 1) | st.floats(0, 1) | st.text(max_size=5))
     made = evaluation(score, kind=kind, metadata=facts)
-    sent = to_json(with_facts(made))
+    sent = to_json(to_honeyhive_kind(made))
     back = as_recorded(read_evaluation(json.loads(sent)))
     assert back == made
     assert type(back.score) is type(made.score)
@@ -382,7 +382,7 @@ def test_trends(earlier: list[float], now: float, polarity: str, trend: str | No
         past = record(*[case_of(turn(evaluation(mean, polarity=polarity))) for _ in range(12)])
         line = history_line(past, decide(past))
         runs.append(replace(line, time=f"2026-01-0{number}T00:00:00+00:00"))
-    found = {each.metric: each for each in temporal(report_of(made), made, runs)}["bleu"]
+    found = {each.metric: each for each in temporal_evaluations(report_of(made), made, runs)}["bleu"]
     assert found.trend == trend
     assert found.change_rate == pytest.approx(rate)
     scores = [*earlier, found.current_score]
@@ -522,10 +522,10 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(bench: Bench) -> None:
             ("--card", "other.json"),
             "other.json: is about 'tone', which out/results.json does not have (it has: quality)",
         ),
-        (("--card", "none.json"), "none.json: is no judge card: it has no schema_version; make it anew with"),
+        (("--card", "none.json"), "none.json: is not a judge card: it has no schema_version; create it again with"),
         (("--card", "gone.json"), "gone.json: cannot be read: No such file or directory; give the judge-card.json of"),
         (("--labels", "wrong.csv"), "wrong.csv:2: column case: out/results.json: there is no case 'case 99'"),
-        (("--metric", "quality"), "--metric says what labels are about: give --labels, or leave it out"),
+        (("--metric", "quality"), "--metric names the metric of the labels: give --labels, or leave out --metric"),
         (("-o", "no/such/folder.json"), "no/such/folder.json: cannot be written: No such file or directory"),
     ):
         assert sentence in refusal(project.run("export", "out/results.json", "--format", "honeyhive", *flags))

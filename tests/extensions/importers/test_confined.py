@@ -14,9 +14,9 @@ from tests.commands.project import Project
 from tests.extensions.importers.accounts import account
 from tests.extensions.importers.mutations import CANARY
 
-OUTSIDE = "lies outside of the checkout (allowed: files of the checkout; copy it there)"
-PIPE = "is no regular file (a pipe, a device or a socket)"
-GIT = "is data of Git, which may hold credentials, and no file of the repository"
+OUTSIDE = "is outside the checkout (allowed: files of the checkout; copy it there)"
+PIPE = "is not a regular file (a pipe, a device or a socket)"
+GIT = "belongs to Git's data, which may hold credentials, and is not a file of the repository"
 TEST = {"vars": {"q": "hello"}, "assert": [{"type": "contains", "value": "hello"}]}
 CONTENTS = {
     "txt": CANARY,
@@ -76,7 +76,7 @@ WAYS: dict[str, tuple[str, str]] = {
     "a pattern outside": ("../outside/*", OUTSIDE),
     "a pattern through a link": ("links/s*", OUTSIDE),
     "a pattern that finds a link": ("lin[k]", OUTSIDE),
-    "data of Git": (".git/secret", GIT),
+    "Git's data": (".git/secret", GIT),
     "a pipe": ("pipe", PIPE),
 }
 

@@ -11,10 +11,9 @@ import yaml
 
 from tests.commands.project import Project
 from tests.extensions.importers.accounts import account
-from tests.llm.models import Answer, FakeModels
+from tests.llm.models import KEY, Answer, FakeModels
 
 HERE = Path(__file__).parent / "deepeval"
-KEY = "sk-importing"
 
 
 def imported(project: Project, name: str, *arguments: str, code: int = 0) -> list[tuple[int, str, str, str]]:
@@ -182,7 +181,7 @@ def test_datasets_have_cases_and_no_metrics(name: str, cases: int, project: Proj
     [
         ("test_x.py", "def test(:\n", "test_x.py:1:1: is not Python"),
         ("test_x.py", "x = 1\n", "test_x.py: has no test case"),
-        ("test_x.txt", "", "test_x.txt: is no test file or dataset of DeepEval"),
+        ("test_x.txt", "", "test_x.txt: is not a test file or dataset of DeepEval"),
     ],
 )
 def test_a_file_that_cannot_be_imported_is_refused(name: str, content: str, said: str, project: Project) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.extensions.importers.conversion import Conversion, converted
+from holodeck_action.extensions.importers.conversion import Conversion, convert_in_process
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from tests.commands.project import Project
 from tests.extensions.importers.accounts import account
@@ -20,7 +20,7 @@ from tests.extensions.importers.test_promptfoo import verdicts
 GOOD = {"description": "good", "vars": {"q": "hello"}, "assert": [{"type": "contains", "value": "hello"}]}
 LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
 SLOW = "the template is not rendered: it took longer than 5 s; make it simpler"
-LARGE = "the template needs more memory than it may have; make it smaller"
+LARGE = "the template needs more memory than is allowed; make it smaller"
 FIBONACCI = "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(60) }}"
 DOUBLED = "{% set x = 'ab' %}" + "{% set x = x ~ x %}" * 40 + "{{ x }}"
 
@@ -56,7 +56,7 @@ TEMPLATES = {
     "{{ 1 / 0 }}": "the template cannot be rendered: division by zero",
     "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}": "the template cannot be rendered: ",
     "{{ '\\ud800' }}": "the template gives a text that holds half of a character (a lone surrogate)",
-    "{{ env['not a name'] }}": "no environment variable has the name 'not a name'",
+    "{{ env['not a name'] }}": "there is no environment variable 'not a name'",
 }
 
 
@@ -96,21 +96,21 @@ print(templates.render("no template", {{}}))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     lines = done.stdout.splitlines()
     assert lines[0] == "the template is not rendered: it took longer than 0.2 s; make it simpler"
-    assert lines[4:] == ["the templates of the file take too long together; make them simpler", "no template"]
+    assert lines[4:] == ["the templates of the file take too long in total; make them simpler", "no template"]
 
 
 @pytest.mark.parametrize(
     ("test", "reason"),
     [
         ({**asking("x"), "providers": ["*a" * 30 + "*b"]}, "none of these is known"),
-        ({"vars": {"q": "x"}, "assert": ["file://self.yaml"]}, "is named by files that name each other"),
-        ("file://self.yaml", "is named by files that name each other"),
+        ({"vars": {"q": "x"}, "assert": ["file://self.yaml"]}, "is included by files that include each other"),
+        ("file://self.yaml", "is included by files that include each other"),
         (asserting(type="python", value="-" * 300_000 + "1"), "its code is not Python"),
         (asserting(type="is-json", value="[" * 500), "is nested more than 100 levels deep"),
-        (asserting(type="is-json", value="{a: 1e999}"), "its schema holds inf, which is no number of JSON"),
+        (asserting(type="is-json", value="{a: 1e999}"), "its schema holds inf, which is not a JSON number"),
         (asserting(type="is-json", value="{a: 0x" + "f" * 4000 + "}"), "its schema holds a number of more than"),
-        (asking("file:///**/*.txt"), "lies outside of the checkout"),
-        (asking("file:///proc/**/x.txt"), "lies outside of the checkout"),
+        (asking("file:///**/*.txt"), "is outside the checkout"),
+        (asking("file:///proc/**/x.txt"), "is outside the checkout"),
         ({"vars": {name: ["x"] * 50 for name in "abc"}, "assert": []}, "combinations, more than 100,000"),
     ],
 )
@@ -134,8 +134,8 @@ def fan(kind: str, leaf: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("configuration", "reason"),
     [
-        ({"tests": "file://t0.yaml"}, "its files name others more than 100,000 times; write their content out"),
-        ({"tests": [{"vars": {"q": "x"}, "assert": ["file://a0.yaml"]}]}, "its files name others more than 100,000"),
+        ({"tests": "file://t0.yaml"}, "its files include others more than 100,000 times; write their content out"),
+        ({"tests": [{"vars": {"q": "x"}, "assert": ["file://a0.yaml"]}]}, "its files include others more than 100,000"),
         ({"tests": [{"vars": {"a": ["1"] * 300, "b": ["1"] * 300}}] * 2}, "has more than 100,000 cases; split it"),
         (
             {"prompts": ["{{a}}", "b"], "tests": [{"vars": {"a": ["1"] * 300, "b": ["1"] * 300}}]},
@@ -178,7 +178,7 @@ CODES = {
     "doubled": (
         f"a0 = [{CASE}]\n{''.join(f'a{at + 1} = [*a{at}, *a{at}]{chr(10)}' for at in range(60))}"
         f"evaluate(a60, {METRICS})",
-        "its names stand for each other",
+        "its names refer to each other",
     ),
     "wide": (
         f"a = [{CASE}]\nb = [{'*a, ' * 999}]\nc = [{'*b, ' * 999}]\nevaluate(c, {METRICS})",
@@ -226,7 +226,7 @@ def test_an_import_has_a_deadline(tmp_path: Path) -> None:
     asked = Conversion("promptfoo", str(tmp_path / "c.yaml"), "c.yaml", str(tmp_path / "new"), str(tmp_path), False)
     begun = time.monotonic()
     with pytest.raises(ConfigurationError, match=r"c\.yaml: the import took longer than 0\.3 s; make it simpler"):
-        converted(asked, {}, seconds=0.3)
+        convert_in_process(asked, {}, seconds=0.3)
     assert time.monotonic() - begun < 30
 
 
@@ -236,7 +236,7 @@ def test_an_import_has_limited_memory(project: Project) -> None:
     project.write("c.yaml", json.dumps({"prompts": ["file://prompt.json"], "providers": ["echo"], "tests": [GOOD]}))
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new")
     assert (finished.code, finished.stdout) == (2, "")
-    assert finished.errors == ["c.yaml: the import needs more memory than it may have; make it smaller"]
+    assert finished.errors == ["c.yaml: the import needs more memory than is allowed; make it smaller"]
 
 
 def test_nothing_of_a_file_is_read_in_our_own_process(project: Project) -> None:

@@ -99,7 +99,7 @@ def test_other_patterns_run_in_node_or_have_no_equal(pattern: str, project: Proj
         pytest.skip("Node.js is not installed")
     row = imported(project, pattern, "aab")
     assert row["outcome"] == "grader"
-    assert row["note"].startswith("runs in Node.js, without which the case fails: ")
+    assert row["note"].startswith("runs in Node.js, and the case fails if it is missing: ")
     [told] = node_answers([(pattern, ["aab"])])
     finished, _ = project.evaluate("new")
     assert finished.code == (0 if told == "1" else 1)

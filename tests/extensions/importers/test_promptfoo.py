@@ -12,12 +12,11 @@ import yaml
 from holodeck_action.extensions.importers.written import UNASKED
 from tests.commands.project import Project
 from tests.extensions.importers.accounts import account, assertions_in
-from tests.llm.models import Answer, FakeModels
+from tests.llm.models import KEY, Answer, FakeModels
 from tests.targets.service import Handler, Received, Service
 
 HERE = Path(__file__).parent / "promptfoo"
 VERDICTS: dict[str, dict[str, bool]] = yaml.safe_load((HERE / "verdicts.yaml").read_text(encoding="utf-8"))
-KEY = "sk-importing"
 TOOLS = """
 def answer(messages):
     return {"response": "Done.", "tool_invocations": [
@@ -85,7 +84,7 @@ def test_what_has_no_equal_is_told_and_cannot_pass(configured: Project) -> None:
         "options.storeOutputAs",
     }
     agent = (configured.folder / "new/agent.yaml").read_text(encoding="utf-8")
-    assert "# Not imported: moderation (missing.yaml:8): no moderation service is called; use toxicity" in agent
+    assert "# Not imported: moderation (missing.yaml:8): moderation services are not called; use toxicity" in agent
     assert configured.run("validate", "new").code == 0
     # Nothing decides what was not imported, so no case passes.
     with FakeModels(keys=[KEY]) as models:
@@ -112,7 +111,8 @@ def test_no_existing_file_is_changed(configured: Project) -> None:
     finished = configured.run("import", "promptfoo", "texts.yaml")
     assert finished.code == 2
     assert finished.stderr == (
-        "error: holodeck-action.yaml: exists; nothing was written: remove it, or give another folder with -o\n"
+        "error: holodeck-action.yaml: already exists, and nothing was written; remove it, or choose another "
+        "folder with -o\n"
     )
     assert not (configured.folder / "agent.yaml").exists()
     (configured.folder / "holodeck-action.yaml").unlink()
@@ -129,7 +129,7 @@ def test_no_existing_file_is_changed(configured: Project) -> None:
     [
         (None, "promptfooconfig.yaml: cannot be read: No such file or directory"),
         ("tests: [1\n", "promptfooconfig.yaml:1:8: is not valid YAML"),
-        ("- a list\n", "promptfooconfig.yaml:1:1: is no configuration of promptfoo"),
+        ("- a list\n", "promptfooconfig.yaml:1:1: is not a promptfoo configuration"),
         ("prompts: [hello]\n", "promptfooconfig.yaml:1:1: has no test; give tests or scenarios"),
     ],
 )
@@ -244,7 +244,7 @@ def test_judged_assertions_become_metrics_of_the_same_kind(configured: Project) 
 def test_answers_with_a_schema_reach_code_as_data(configured: Project) -> None:
     rows = imported(configured, "schemas", code=1)
     assert {(row["source"], row["line"], row["note"]) for row in rows if row["outcome"] == "missing"} == {
-        ("assertScoringFunction", 23, "code makes one score of all assertions; write a code grader that decides"),
+        ("assertScoringFunction", 23, "code combines the scores of all assertions; write a code grader that decides"),
         ("llm-rubric", 30, "its rubricPrompt has the criteria; write them as those of a geval metric"),
     }
     assert rows[0]["note"] == "not used: response_format"

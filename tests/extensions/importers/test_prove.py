@@ -56,7 +56,7 @@ def test_each_assertion_and_answer_is_compared_without_a_model(project: Project)
         'c.json:5 starts-with      "b"       fails      fails   yes',
         'c.json:5 starts-with      "1 b"     fails      fails   yes',
         "9 pairs: 9 equal, 0 different",
-        "not compared: c.json:3 llm-rubric: it needs a model, or has no equal",
+        "not compared: c.json:3 llm-rubric: it needs a model or has no equivalent",
     ]
     # No secret of the job and no folder of the user is at hand, nothing is sent, and nothing is written.
     seen = json.loads((project.folder / "node_modules/.bin/seen.json").read_text(encoding="utf-8"))
@@ -89,8 +89,8 @@ def test_promptfoo_of_the_path_is_found_and_none_is_downloaded(project: Project,
 @pytest.mark.parametrize(
     ("program", "said"),
     [
-        ("exit 3", "promptfoo gave no results: run it by hand to see why"),
-        ('for last; do :; done; echo "{}" > "$last"', "promptfoo gave results of a form that is not known"),
+        ("exit 3", "promptfoo gave no results; run it by hand to see why"),
+        ('for last; do :; done; echo "{}" > "$last"', "promptfoo gave results in an unknown form"),
         (
             'for last; do :; done; echo \'{"results": {"results": []}}\' > "$last"',
             "c.json: 1 pairs have no verdict in one of the programs",
@@ -114,12 +114,12 @@ def test_what_cannot_be_compared_is_told(project: Project) -> None:
     assert prove(project).errors == ["c.json: nothing can be compared: every assertion needs a model"]
     project.write("answers.jsonl", '"a"\n5\n')
     assert prove(project, "--answers", "answers.jsonl").errors == [
-        'answers.jsonl:2: is no answer (expected: a text as JSON, or {"response": text})'
+        'answers.jsonl:2: is not an answer (expected: a text as JSON, or {"response": text})'
     ]
     finished = project.run("import", "promptfoo", "c.json", "--answers", "answers.jsonl")
     assert finished.errors == ["--answers needs --prove"]
     finished = project.run("import", "deepeval", "c.py", "--prove")
-    assert finished.errors == ["--prove compares with promptfoo only, not with deepeval: import without it"]
+    assert finished.errors == ["--prove compares only with promptfoo, not with deepeval; leave out --prove"]
 
 
 @pytest.mark.skipif(shutil.which("promptfoo") is None, reason="promptfoo is not installed")

@@ -9,8 +9,8 @@ import pytest
 
 from tests.commands.project import Project
 
-KEY = "sk-Zq8vT2nLx4Rb7Wd1"
-ENVIRON = {"SHOP_API_KEY": KEY}
+SECRET = "sk-Zq8vT2nLx4Rb7Wd1"
+ENVIRON = {"SHOP_API_KEY": SECRET}
 WAY_OUT = "holds the value of SHOP_API_KEY; nothing was written: write {{ env.SHOP_API_KEY }} in its place"
 TEST: dict[str, Any] = {"vars": {"q": "hello"}, "assert": [{"type": "contains", "value": "hello"}]}
 
@@ -28,19 +28,19 @@ def line_of(project: Project, text: str, name: str = "c.yaml") -> int:
 @pytest.mark.parametrize(
     "configuration",
     [
-        {"prompts": [f"Use {KEY} for {{{{q}}}}"]},
-        {"description": f"with {KEY}"},
-        {"tests": [{**TEST, "description": f"with {KEY}"}]},
-        {"tests": [{**TEST, "vars": {"q": f"Bearer {KEY}"}}]},
-        {"tests": [{**TEST, "providerOutput": f"your key is {KEY}"}]},
-        {"tests": [{**TEST, "assert": [{"type": "contains", "value": KEY.upper()}]}]},
-        {"tests": [{**TEST, "assert": [{"type": "python", "value": f"output == '{KEY}'"}]}]},
-        {"tests": [{**TEST, "assert": [{"type": "llm-rubric", "value": f"repeats {KEY}"}]}]},
-        {"tests": [{**TEST, "assert": [{"type": KEY, "value": "x"}]}]},
-        {"providers": [f"exec:./ask --key {KEY}"]},
-        {"providers": [{"id": "file://ask.py", "config": {"apiKey": KEY}}]},
-        {"providers": [{"id": "openai:gpt-4o", "config": {"apiBaseUrl": f"https://shop:{KEY}@host.example/v1"}}]},
-        {"providers": [{"id": "echo", "label": f"label {KEY}"}, "echo"]},
+        {"prompts": [f"Use {SECRET} for {{{{q}}}}"]},
+        {"description": f"with {SECRET}"},
+        {"tests": [{**TEST, "description": f"with {SECRET}"}]},
+        {"tests": [{**TEST, "vars": {"q": f"Bearer {SECRET}"}}]},
+        {"tests": [{**TEST, "providerOutput": f"your key is {SECRET}"}]},
+        {"tests": [{**TEST, "assert": [{"type": "contains", "value": SECRET.upper()}]}]},
+        {"tests": [{**TEST, "assert": [{"type": "python", "value": f"output == '{SECRET}'"}]}]},
+        {"tests": [{**TEST, "assert": [{"type": "llm-rubric", "value": f"repeats {SECRET}"}]}]},
+        {"tests": [{**TEST, "assert": [{"type": SECRET, "value": "x"}]}]},
+        {"providers": [f"exec:./ask --key {SECRET}"]},
+        {"providers": [{"id": "file://ask.py", "config": {"apiKey": SECRET}}]},
+        {"providers": [{"id": "openai:gpt-4o", "config": {"apiBaseUrl": f"https://shop:{SECRET}@host.example/v1"}}]},
+        {"providers": [{"id": "echo", "label": f"label {SECRET}"}, "echo"]},
     ],
 )
 def test_a_key_is_refused_where_it_stands(configuration: dict[str, Any], project: Project) -> None:
@@ -48,15 +48,15 @@ def test_a_key_is_refused_where_it_stands(configuration: dict[str, Any], project
     configured(project, **configuration)
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", "--report", "account.md", **ENVIRON)
     assert (finished.code, finished.stdout) == (2, "")
-    line = line_of(project, KEY.upper() if KEY.upper() in json.dumps(configuration) else KEY)
+    line = line_of(project, SECRET.upper() if SECRET.upper() in json.dumps(configuration) else SECRET)
     assert finished.errors == [f"c.yaml:{line}: {WAY_OUT}"]
     assert not (project.folder / "new").exists()
     assert not (project.folder / "account.md").exists()
 
 
 def test_a_key_in_a_file_that_is_named_is_refused_there(project: Project) -> None:
-    project.write("tables/rows.csv", f"q,__expected\nhello,hello\nthe key is {KEY},{KEY}\n")
-    project.write("note.txt", f"first\nsecond {KEY}\n")
+    project.write("tables/rows.csv", f"q,__expected\nhello,hello\nthe key is {SECRET},{SECRET}\n")
+    project.write("note.txt", f"first\nsecond {SECRET}\n")
     configured(project, tests=["file://tables/rows.csv", {**TEST, "vars": {"q": "file://note.txt"}}])
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
     assert (finished.code, finished.stdout) == (2, "")
@@ -64,7 +64,7 @@ def test_a_key_in_a_file_that_is_named_is_refused_there(project: Project) -> Non
 
 
 def test_a_key_that_is_put_together_is_refused_where_it_would_be_written(project: Project) -> None:
-    variables = {name: KEY[5 * at : 5 * at + 5] for at, name in enumerate("abcd")}
+    variables = {name: SECRET[5 * at : 5 * at + 5] for at, name in enumerate("abcd")}
     configured(project, prompts=["{{a}}{{b}}{{c}}{{d}}"], tests=[{**TEST, "vars": variables}])
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
     assert (finished.code, finished.stdout) == (2, "")
@@ -74,17 +74,17 @@ def test_a_key_that_is_put_together_is_refused_where_it_would_be_written(project
 
 
 def test_a_key_that_nothing_is_made_of_is_no_hindrance(project: Project) -> None:
-    configured(project, providers=[{"id": "openai:gpt-4o", "config": {"apiKey": KEY}}])
+    configured(project, providers=[{"id": "openai:gpt-4o", "config": {"apiKey": SECRET}}])
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
     assert finished.code == 0
-    assert KEY not in (project.folder / "new/agent.yaml").read_text(encoding="utf-8")
+    assert SECRET not in (project.folder / "new/agent.yaml").read_text(encoding="utf-8")
     # And a value that no variable says to be secret is a text like others.
-    configured(project, prompts=[f"Use {KEY}"])
+    configured(project, prompts=[f"Use {SECRET}"])
     assert project.run("import", "promptfoo", "c.yaml", "-o", "other").code == 0
 
 
 def test_many_places_are_counted(project: Project) -> None:
-    configured(project, tests=[{**TEST, "vars": {"q": f"{KEY} {number}"}} for number in range(13)])
+    configured(project, tests=[{**TEST, "vars": {"q": f"{SECRET} {number}"}} for number in range(13)])
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
     assert finished.code == 2
     assert len(finished.errors) == 11
@@ -133,7 +133,7 @@ def test_a_key_in_a_test_file_of_deepeval_is_refused(project: Project) -> None:
         "test_shop.py",
         f"""from deepeval import assert_test
 case = LLMTestCase(input="the key?", actual_output="no",
-                   expected_output="{KEY}")
+                   expected_output="{SECRET}")
 assert_test(case, [ExactMatchMetric()])
 """,
     )
@@ -146,11 +146,11 @@ assert_test(case, [ExactMatchMetric()])
 
 
 def test_the_account_on_the_console_is_redacted(project: Project) -> None:
-    prompt = {"raw": "{{q}}", "config": {KEY: 1}}
+    prompt = {"raw": "{{q}}", "config": {SECRET: 1}}
     configured(project, prompts=[prompt], providers=["openai:gpt-4o"])
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
     assert finished.code == 0
     assert "not used: ***; a suite has the same settings for all prompts" in finished.stdout
     # In a file it would stay.
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "other", "--report", "account.json", **ENVIRON)
-    assert finished.errors == [f"c.yaml:{line_of(project, KEY)}: {WAY_OUT}"]
+    assert finished.errors == [f"c.yaml:{line_of(project, SECRET)}: {WAY_OUT}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +22,10 @@ from holodeck_action.record.record import Record, TurnRecord
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.targets.own_model.toolbox import ToolError, ToolResult, chunks_of
 from tests.commands.project import Project
-from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request, ToolCall
 from tests.targets.conversations import run
 from tests.targets.documents.made import pdf
 
-KEY = "sk-planted-4711-secret"
 HANDBOOK = """# Handbook
 
 Read it.
@@ -54,14 +53,6 @@ PLAIN = {"contextual_embeddings": False, "extract_definitions": False, "extract_
 IDS = ["handbook.md#handbook", "handbook.md#1", "handbook.md#4.1", "handbook.md#4.2", "handbook.md#7"]
 
 
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        models.answer(helper())
-        yield models
-        assert models.violations == []
-
-
 def helper(
     context: str = "It is a rule.", scores: Any = None, query: str = "how long is a session"
 ) -> Callable[..., Answer]:
@@ -79,6 +70,9 @@ def helper(
         return Answer(tools=(ToolCall("rules_search", {"query": query}),))
 
     return rule
+
+
+pytestmark = pytest.mark.models(answer=helper())
 
 
 def openai(models: FakeModels, name: str = "gpt-4o", **more: Any) -> dict[str, Any]:
@@ -531,7 +525,7 @@ def test_a_source_that_is_no_text(project: Project, models: FakeModels) -> None:
         ({"database": {"provider": "in-memory"}}, None),
         (
             {"keyword_index": {"provider": "opensearch", "endpoint": "https://u:planted@o", "index_name": "i"}},
-            "keyword_index opensearch is not used: words are searched in memory",
+            "keyword_index opensearch is not used: keywords are searched in memory",
         ),
         ({"keyword_index": {"provider": "in-memory"}}, None),
         ({"context_max_tokens": 60}, "context_max_tokens is not used without contextual_embeddings"),
@@ -545,7 +539,7 @@ def test_a_source_that_is_no_text(project: Project, models: FakeModels) -> None:
         ),
         (
             {"search_mode": "keyword", "embedding_model": "e"},
-            "embedding_model is not used where nothing is searched by meaning",
+            "embedding_model is not used because nothing is searched by meaning",
         ),
         ({"search_mode": "semantic", "exact_weight": 0.2}, "exact_weight is not used in semantic search"),
     ],
@@ -709,7 +703,7 @@ def test_a_budget_holds_for_contexts(project: Project, models: FakeModels) -> No
     write(project, models, source="rules.pdf", max_chunk_tokens=100, chunking_strategy="token")
     finished = project.run("run", "-o", "out", "--max-tokens", "100", OPENAI_API_KEY=KEY)
     assert finished.code == 4, finished.stdout + finished.stderr
-    assert "less than the least of the plan: the run will stop early" in finished.stderr
+    assert "less than the minimum of the plan: the run will stop early" in finished.stderr
     assert "the budget of 100 tokens is used up" in finished.stdout
 
 

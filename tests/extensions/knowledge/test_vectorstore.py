@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,10 +11,9 @@ import pytest
 from holodeck_action.record.evaluation import ErrorInfo
 from holodeck_action.record.record import Record, RetrievedChunk, TurnRecord
 from tests.commands.project import Finished, Project
-from tests.llm.models import Answer, FakeModels, Fault, Request, ToolCall
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request, ToolCall
 from tests.targets.documents import made
 
-KEY = "sk-planted-4711-secret"
 FAQ = [
     {"id": "reset", "question": "How do I reset my password?", "answer": "Follow the link.", "category": "account"},
     {"id": "cards", "question": "Which cards do you accept?", "answer": "Visa and Mastercard.", "category": "billing"},
@@ -23,13 +22,6 @@ FAQ = [
 
 
 RECORDS = {"vector_field": "question", "id_field": "id"}
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        yield models
-        assert models.violations == []
 
 
 def openai(models: FakeModels, **more: Any) -> dict[str, Any]:
@@ -422,7 +414,7 @@ def test_a_query_that_the_embedding_model_refuses_is_the_models_to_see(project: 
     )
     turn = passed(project)
     (called,) = turn.tool_invocations or ()
-    assert "is longer than OpenAI model text-embedding-3-small can read" in (called.error or "")
+    assert "is longer than OpenAI model text-embedding-3-small accepts" in (called.error or "")
     assert turn.response == "Error: the query cannot be searched for; shorten it"
 
 
@@ -463,7 +455,7 @@ def test_a_name_that_another_tool_has_is_refused(project: Project, models: FakeM
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"{", "it is no JSON"),
+        (b"{", "it is not JSON"),
         (b"\xff\xfe", "it is not UTF-8 text (line 1)"),
         (b"[]", "holds no text"),
         (json.dumps([FAQ[0], FAQ[0]]).encode(), 'two records have the id "reset"'),

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,21 +13,13 @@ import pytest
 from holodeck_action.record.record import ToolInvocation
 from tests.commands.project import Finished, Project
 from tests.extensions.mcp.mcp_servers.starting import RUDE, SHOP, mcp, path_with_npx, served
-from tests.llm.models import FakeModels
-from tests.targets.test_own import KEY, asking, assert_hidden, calling, files_below
+from tests.llm.models import KEY, FakeModels
+from tests.targets.test_own import asking, assert_hidden, calling, files_below
 from tests.workers.support import running
 
 TOKEN = "tok-planted-0815-secret"
 FILE_TOKEN = "tok-in-a-file-2342-secret"
 HEADER_TOKEN = "tok-of-a-header-9911-secret"
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    """A server that accepts the planted key alone, and every request of which was right."""
-    with FakeModels(keys=[KEY]) as models:
-        yield models
-        assert models.violations == []
 
 
 def evaluated(project: Project, *arguments: str, **environ: str) -> tuple[Finished, Any]:
@@ -152,7 +143,7 @@ def test_a_server_that_cannot_be_started_is_no_low_score(project: Project, model
         ({"env_file": "absent.env"}, "tools.shop.env_file: absent.env cannot be read: No such file or directory"),
         (
             {"transport": "websocket", "url": "wss://shop.example/mcp"},
-            "tools.shop.transport: websocket is no transport",
+            "tools.shop.transport: websocket is not a transport",
         ),
     ],
 )

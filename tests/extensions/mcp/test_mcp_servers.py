@@ -135,11 +135,11 @@ async def latin(tools: dict[str, Tool]) -> Any:
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"encoding": "klingon"}, "tools.t.encoding: klingon is no text encoding; use utf-8"),
-        ({"encoding": "base64"}, "tools.t.encoding: base64 is no text encoding; use utf-8"),
-        ({"encoding": "utf-16"}, "tools.t.encoding: in utf-16 messages cannot be lines"),
-        ({"env": {"A=B": "x"}}, "tools.t.env: 'A=B' or its value is none"),
-        ({"env": {"A": "planted\0"}}, "tools.t.env: 'A' or its value is none"),
+        ({"encoding": "klingon"}, "tools.t.encoding: klingon is not a text encoding; use utf-8"),
+        ({"encoding": "base64"}, "tools.t.encoding: base64 is not a text encoding; use utf-8"),
+        ({"encoding": "utf-16"}, "tools.t.encoding: in utf-16 messages cannot be single lines"),
+        ({"env": {"A=B": "x"}}, "tools.t.env: 'A=B' or its value cannot be passed to a process"),
+        ({"env": {"A": "planted\0"}}, "tools.t.env: 'A' or its value cannot be passed to a process"),
         ({"args": ["a\0"]}, "tools.t.args: holds a null character"),
         ({"env_file": "bad.env"}, "tools.t.env_file: bad.env line 2 is not an assignment"),
         ({"env_file": "binary.env"}, "tools.t.env_file: binary.env is not UTF-8 text"),
@@ -147,7 +147,7 @@ async def latin(tools: dict[str, Tool]) -> Any:
         ({"command": "uvx", "env": {"PATH": "/nowhere"}}, "tools.t.command: uvx is not on the PATH; install uv"),
         ({"config": {"allowed_tools": "act"}}, "tools.t.config.allowed_tools: must be a list"),
         ({"config": {"allowed_tools": [1]}}, "tools.t.config.allowed_tools: must be a list"),
-        ({"transport": "websocket", "url": "wss://a.example"}, "tools.t.transport: websocket is no transport"),
+        ({"transport": "websocket", "url": "wss://a.example"}, "tools.t.transport: websocket is not a transport"),
         ({"transport": "http", "url": "wss://a.example"}, "tools.t.url: transport http needs an address that starts"),
         ({"transport": "sse", "url": "https://"}, "tools.t.url: transport sse needs an address that starts"),
         ({"transport": "http", "url": "https://a:99999"}, "tools.t.url: transport http needs an address that starts"),
@@ -179,7 +179,7 @@ def test_what_has_no_effect_is_told(tmp_path: Path) -> None:
     )
     assert kit.notices == (
         "tools.a: timeout has no effect on transport stdio",
-        "tools.a: load_prompts has no effect, as a model is given a server's tools alone",
+        "tools.a: load_prompts has no effect, because a model gets only the tools of a server",
         "tools.b: env, encoding, config but allowed_tools has no effect on transport http",
         "tools.c: terminate_on_close has no effect on transport sse",
         "tools.d: load_tools is false, so the server is not started",
@@ -250,7 +250,7 @@ def test_names_are_unique_and_fit_every_provider(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("manner", "sentence"),
     [
-        ("bad-schema", 'tools.rude: the server\'s tool "bad" has an inputSchema that is no JSON schema'),
+        ("bad-schema", 'tools.rude: the server\'s tool "bad" has an inputSchema that is not a JSON schema'),
         ("no-tools", "tools.rude: the server lists no tools"),
         ("endless", "tools.rude: MCP server: it lists more than 1000 tools, or lists them without end"),
         ("ancient", "tools.rude: MCP server: it does not speak the protocol: Unsupported protocol version"),
@@ -335,8 +335,8 @@ def test_a_large_result_is_cut_and_counted(tmp_path: Path, transport: str) -> No
     ("manner", "code", "sentence"),
     [
         ("refuses", "refused", "tools.rude: MCP server: it refused: no such tool [31m here"),
-        ("nonsense", "bad_answer", "tools.rude: MCP server: it sent what no answer can be (ValidationError)"),
-        ("nan", "bad_answer", "tools.rude.act: the server sent what no result can be"),
+        ("nonsense", "bad_answer", "tools.rude: MCP server: it sent an invalid answer (ValidationError)"),
+        ("nan", "bad_answer", "tools.rude.act: the server sent an invalid result"),
     ],
 )
 def test_a_call_without_a_result(tmp_path: Path, manner: str, code: str, sentence: str) -> None:
@@ -377,8 +377,8 @@ def test_a_server_that_dies_is_started_again_and_given_up_at_last(tmp_path: Path
         assert starts == "xxx"
         error = await refused(tools, "act", die=False)
         assert error.message == (
-            "tools.rude: MCP server: it broke down 3 times in a row and is not started again "
-            "(its process exited with code 9)"
+            "tools.rude: MCP server: it failed 3 times in a row and is not started again (its process exited "
+            "with code 9)"
         )
         assert (tmp_path / "starts").read_text() == starts
 
@@ -507,8 +507,8 @@ def test_the_bounds_of_an_address(tmp_path: Path) -> None:
     def deaf(head: bytes) -> bytes:
         return EVENTS + b"event: endpoint\ndata: /messages\n\n" if head.startswith(b"GET") else b""
 
-    assert in_vain(tmp_path, silent, sse_read_timeout=0.1) == "broke off the exchange (ReadTimeout)"
-    assert in_vain(tmp_path, deaf, timeout=0.1) == "broke off the exchange (ReadTimeout)"
+    assert in_vain(tmp_path, silent, sse_read_timeout=0.1) == "closed the connection early (ReadTimeout)"
+    assert in_vain(tmp_path, deaf, timeout=0.1) == "closed the connection early (ReadTimeout)"
     said = in_vain(tmp_path, deaf, request_timeout=0.2)
     assert said == "was not ready within 0.2 s (request_timeout)"
 
@@ -524,7 +524,7 @@ def test_messages_go_to_no_other_server(tmp_path: Path) -> None:
         return EVENTS + b"event: endpoint\ndata: http://127.0.0.1:9/messages\n\n"
 
     said = in_vain(tmp_path, elsewhere)
-    assert said == "wants messages sent to another server, which its headers are not for"
+    assert said == "redirects messages to another server, which must not receive its headers"
 
 
 # -- the end
@@ -573,8 +573,8 @@ def test_a_start_broken_off_at_once_leaves_nothing(tmp_path: Path) -> None:
 def test_a_server_that_is_not_ready_in_time_says_what_it_does(tmp_path: Path) -> None:
     error = unavailable(servers(tmp_path, mcp("rude", RUDE, "silent", request_timeout=5.0)))
     assert error.message == (
-        "tools.rude: MCP server: it was not ready within 5 s (request_timeout); its output, which is for messages "
-        "alone, holds: Server listening; its last words on stderr: waiting for a database"
+        "tools.rude: MCP server: it was not ready within 5 s (request_timeout); its output, which may contain "
+        "only messages, contains: Server listening; its last words on stderr: waiting for a database"
     )
     assert error.context == {"stderr": "waiting for a database\n"}
 

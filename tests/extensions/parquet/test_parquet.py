@@ -187,9 +187,9 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.M
     finished = export(project, record(case("P")), into="out")
     assert (finished.code, finished.errors) == (2, ["out: cannot be written: another file or folder has this name"])
     finished = project.run("export", "out", "--format", "parquet")
-    assert (finished.code, finished.errors) == (2, ["--format parquet writes a folder: name it with --output"])
+    assert (finished.code, finished.errors) == (2, ["--format parquet writes a folder; name it with --output"])
     finished = project.run("export", "out", "--format", "json", "--metric", "bleu", "--history", "h")
-    assert finished.errors == ["--format json writes the record alone: leave out --metric, --history"]
+    assert finished.errors == ["--format json writes only the record; leave out --metric, --history"]
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     finished = project.run("export", "out", "--format", "parquet", "-o", "tables")
     needed = "Parquet needs the package pyarrow, which is not installed: pip install 'holodeck-action[parquet]'"

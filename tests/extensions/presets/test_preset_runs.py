@@ -13,9 +13,8 @@ from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import Record
 from tests.commands.project import Finished, Project
 from tests.extensions.presets.preset_judge import PresetJudge, Truth
-from tests.llm.models import Answer, FakeModels
+from tests.llm.models import KEY, Answer, FakeModels
 
-KEY = "sk-planted-preset-31"
 NO_TEXTS: dict[str, Any] = {"retrieval_context": []}
 """Of an agent that retrieves nothing, and says so."""
 GOOD = {"completeness": 3, "groundedness": 3, "redundancy": 1}
@@ -328,7 +327,7 @@ def test_a_replay_is_the_same_and_asks_nobody(presets: Presets) -> None:
         ({"type": "composite", "metrics": [{"type": "refusal", "enabled": False}]}, "leaves nothing to grade"),
         (
             {"type": "composite", "metrics": [{"type": "refusal", "fail_on_error": True}]},
-            "must not hold fail_on_error: give it to the composite",
+            "must not have fail_on_error: set it on the composite",
         ),
         (
             {
@@ -336,7 +335,7 @@ def test_a_replay_is_the_same_and_asks_nobody(presets: Presets) -> None:
                 "model": {"provider": "openai", "name": "a"},
                 "judges": {"models": [{"provider": "openai", "name": "b"}]},
             },
-            "names models, and so does model",
+            "names models, as does model",
         ),
     ],
 )
@@ -413,7 +412,7 @@ def test_whether_texts_were_retrieved_must_be_known(presets: Presets) -> None:
     project.answers([{"case": "a", "response": "yes [a]"}])
     finished, _ = project.evaluate(OPENAI_API_KEY=KEY)
     assert finished.code == 3
-    said = "it needs retrieval_context, which the agent did not report; an empty list says that there is none"
+    said = "it needs retrieval_context, which the agent did not report; report an empty list if there are none"
     assert said in finished.stdout
     project.answers([{"case": "a", "response": "yes [a]", **NO_TEXTS}])
     finished, _ = project.evaluate(OPENAI_API_KEY=KEY)

@@ -12,9 +12,8 @@ import pytest
 from holodeck_action.record.evaluation import Evaluation
 from tests.commands.project import Project
 from tests.extensions.presets.preset_judge import PresetJudge, Truth
-from tests.llm.models import FakeModels
+from tests.llm.models import KEY, FakeModels
 
-KEY = "sk-planted-settings-7"
 OTHER = {"provider": "openai", "name": "another", "endpoint": "http://HERE"}
 GOOD = {"completeness": 3, "groundedness": 3, "redundancy": 1}
 FAIR = {**GOOD, "completeness": 2}

@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
-from holodeck_action.extensions.deepeval.rubric import Level, check_rubric, rubric_of, score_at
+from holodeck_action.extensions.deepeval.rubric import Level, build_rubric, check_rubric, interpolate_score
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, Building, EvaluationResult, RetryConfig
 from holodeck_action.metrics.composite import CompositeEvaluator
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.judging.asking import AskingEvaluator, fenced
+from holodeck_action.metrics.judging.asking import AskingEvaluator, fence_texts
 from holodeck_action.metrics.judging.refusal import RefusalMetric
 from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyMetric
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
@@ -30,19 +29,11 @@ from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.providers import ProviderEnum
 from tests.extensions.presets.preset_judge import PresetJudge, Truth
-from tests.llm.models import Answer, FakeModels, Fault, Reply
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Reply
 from tests.llm.wiring import opened
 
-KEY = "sk-judge"
 GOOD = {"completeness": 3, "groundedness": 3, "redundancy": 1}
 ASKED = {"input": "question [a]", "actual_output": "answer [a]", "expected_output": "expected [a]"}
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        yield models
-        assert models.violations == []
 
 
 def config(models: FakeModels) -> DeepEvalModelConfig:
@@ -114,7 +105,7 @@ HOSTILE = [
 
 @given(st.lists(st.text(alphabet="~\n ax", max_size=40) | st.sampled_from(HOSTILE), min_size=1, max_size=4))
 def test_no_text_gets_out_of_its_fence(texts: list[str]) -> None:
-    prompt = fenced({f"Text {number}": text for number, text in enumerate(texts)})
+    prompt = fence_texts({f"Text {number}": text for number, text in enumerate(texts)})
     fence = prompt.splitlines()[1]
     assert set(fence) == {"~"}
     assert all(fence not in text for text in texts)
@@ -207,9 +198,9 @@ def test_a_refusal_evaluator_by_itself_retries_what_passes(models: FakeModels) -
 
 
 def test_options_are_checked() -> None:
-    with pytest.raises(ValidationError, match="expect"):
+    with pytest.raises(ValueError, match="expect"):
         RefusalMetric(expect="silence")  # type: ignore[arg-type]
-    with pytest.raises(ValidationError, match="threshold"):
+    with pytest.raises(ValueError, match="threshold"):
         TrajectoryAccuracyMetric(threshold=2)
 
 
@@ -217,14 +208,16 @@ def test_options_are_checked() -> None:
 
 
 def test_levels_are_scored_evenly_or_as_they_are_mapped() -> None:
-    assert [level.score for level in rubric_of(["a", "b", "c"])] == [0.0, 0.5, 1.0]
-    assert [level.score for level in rubric_of(["a", "b"], {1: 0.3, 2: 0.4})] == [0.3, 0.4]
-    mapped = rubric_of(["a", "b", "c"], {1: 0.0, 2: 0.2, 3: 1.0})
-    assert [score_at(mapped, raw) for raw in (1.0, 1.5, 2.0, 2.25, 3.0)] == pytest.approx([0.0, 0.1, 0.2, 0.4, 1.0])
+    assert [level.score for level in build_rubric(["a", "b", "c"])] == [0.0, 0.5, 1.0]
+    assert [level.score for level in build_rubric(["a", "b"], {1: 0.3, 2: 0.4})] == [0.3, 0.4]
+    mapped = build_rubric(["a", "b", "c"], {1: 0.0, 2: 0.2, 3: 1.0})
+    assert [interpolate_score(mapped, raw) for raw in (1.0, 1.5, 2.0, 2.25, 3.0)] == pytest.approx(
+        [0.0, 0.1, 0.2, 0.4, 1.0]
+    )
     for outcomes, scores in ((["a"], None), (["a"] * 11, None), (["a", "b"], {1: 0.5})):
         with pytest.raises(ValueError, match=r"rubric|score"):
-            rubric_of(outcomes, scores)
-    with pytest.raises(ValueError, match="follow one another"):
+            build_rubric(outcomes, scores)
+    with pytest.raises(ValueError, match="consecutive levels"):
         check_rubric([Level(1, "a", 0.0), Level(3, "b", 1.0)])
     with pytest.raises(ValueError, match="0 to 10"):
         check_rubric([Level(10, "a", 0.0), Level(11, "b", 1.0)])
@@ -256,7 +249,7 @@ def test_a_level_that_was_not_offered_is_no_verdict(models: FakeModels, level: f
     models.answer(
         PresetJudge({"a": Truth({**GOOD, "fluency": level, "coherence": 3, "consistency": 3, "relevance": 3})})
     )
-    with pytest.raises(EvaluationError, match=f"the score {level:g} is none of 1, 2, 3") as raised:
+    with pytest.raises(EvaluationError, match=f"the score {level:g} is not one of 1, 2, 3") as raised:
         one(models, {"type": "summarization"})
     assert raised.value.code == "bad_verdict"
     assert raised.value.context["metrics"]["relevance"]["score"] == 1.0
@@ -438,9 +431,9 @@ def test_sets_that_make_no_sense_are_refused() -> None:
     part = Member("a", Fixed(result(1.0)))
     with pytest.raises(ValueError, match="has no metrics"):
         PresetEvaluator("whole", [])
-    with pytest.raises(ValueError, match="must differ: a, a"):
+    with pytest.raises(ValueError, match="must be unique: a, a"):
         PresetEvaluator("whole", [part, part])
-    with pytest.raises(ValueError, match="weights must not be below 0"):
+    with pytest.raises(ValueError, match="weights must not be negative"):
         PresetEvaluator("whole", [Member("a", Fixed(result(1.0)), weight=0)])
 
 

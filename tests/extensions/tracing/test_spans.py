@@ -107,7 +107,7 @@ def test_the_end_comes_in_the_time_it_has(protocol: str) -> None:
         began = time.monotonic()
         (told,) = traces.close(0.2)
         assert time.monotonic() - began < 1.2
-        assert "it did not take them in time" in told
+        assert "it did not accept them in time" in told
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])

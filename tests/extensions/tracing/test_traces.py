@@ -14,18 +14,11 @@ import pytest
 from tests.action.runner import read_log
 from tests.commands.project import Finished, Project
 from tests.extensions.tracing.collector import Collector, grpc_collector, http_collector
-from tests.llm.models import Answer, FakeModels, Fault, Request
-from tests.targets.test_own import KEY, SHOP, asking, assert_hidden, calling, function
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request
+from tests.targets.test_own import SHOP, asking, assert_hidden, calling, function
 
 HEADER = "hny-planted-0815-key"
 CLIENT, INTERNAL = 3, 1
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        yield models
-        assert models.violations == []
 
 
 @pytest.fixture
@@ -495,7 +488,7 @@ def test_what_the_queue_does_not_hold_is_counted(project: Project, collector: Co
     transcript(project, 60, **block(collector, {"max_queue_size": 3, "max_export_batch_size": 3}))
     finished = project.run("run", "-o", "out")
     assert finished.code == 0
-    assert f"of 181 spans did not reach {collector.url}/v1/traces: more of them came" in finished.stderr
+    assert f"of 181 spans did not reach {collector.url}/v1/traces: more of them arrived" in finished.stderr
 
 
 @pytest.mark.proves("OTLPExporter: headers compression")
@@ -665,7 +658,7 @@ def test_a_run_does_not_wait_for_a_slow_collector(project: Project, protocol: st
         # The first request comes when the run is over: two seconds, and what the machine takes for the rest.
         assert time.monotonic() - collector.reached[0] < 10
         assert "10 of 10 spans did not reach" in finished.stderr
-        assert "it did not take them in time" in finished.stderr
+        assert "it did not accept them in time" in finished.stderr
 
 
 @pytest.mark.parametrize(

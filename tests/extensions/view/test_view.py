@@ -71,7 +71,7 @@ def served(project: Project, *arguments: str) -> Iterator[Site]:
         _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (
             0,
-            "note: whoever has this address on this machine can read the runs; Ctrl-C ends\n",
+            "note: anyone on this machine who knows this address can read the runs; press Ctrl-C to stop\n",
         )
     finally:
         process.kill()
@@ -172,7 +172,7 @@ def test_results_that_cannot_be_used_are_told_of(project: Project) -> None:
     file.write_bytes(file.read_bytes().replace(b"what is 0?", b"what is 1?"))
     with served(project, "out") as site:
         status, _, body = site.get(site.runs()[0][0])
-        assert (status, body.startswith("out/results.json: is not whole: its content is not that of its digest")) == (
+        assert (status, body.startswith("out/results.json: is incomplete: its content does not match its digest")) == (
             409,
             True,
         )

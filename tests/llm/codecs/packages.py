@@ -37,8 +37,8 @@ from holodeck_action.llm.clients import codec_of
 from holodeck_action.llm.messages import AnswerSchema, Question, Request, ToolDefinition, ToolResult
 from holodeck_action.llm.providers import ModelPlan, resolve_model
 from holodeck_action.suite.model.providers import LLMProvider
+from tests.llm.models import KEY
 
-KEY = "sk-fake-0123456789abcdef"
 _SHARED: dict[str, Any] = {"api_key": KEY, "max_retries": 0, "timeout": httpx2.Timeout(None, connect=30)}
 _NAMES = {
     "openai": {"effort": "openai_reasoning_effort"},
@@ -180,6 +180,6 @@ def codec_body(
 ) -> dict[str, Any]:
     """Return the body that our codec makes, as it is read from JSON."""
     codec = codec_of(plan)
-    body = codec.outgoing(messages, settings or {}, codec.offer(tools, answer)).body
+    body = codec.build_request(messages, settings or {}, codec.offer(tools, answer)).body
     read: dict[str, Any] = json.loads(json.dumps(body))
     return read

@@ -154,7 +154,7 @@ def test_a_stream_is_one_answer() -> None:
     assert [(call.id, call.name, call.args) for call in ours.calls] == [("c1", "f", '{"a": 1}'), ("c2", "g", {})]
     package = Package(CLAUDE)
     package.ask((*ASKED, theirs), (200, answer_of("anthropic")), settings={"max_tokens": 9})
-    ours_again = codec_of(CLAUDE).outgoing((*ASKED, ours), {"max_tokens": 9}, {}).body
+    ours_again = codec_of(CLAUDE).build_request((*ASKED, ours), {"max_tokens": 9}, {}).body
     assert ours_again["messages"] == package.bodies[0]["messages"]
 
 
@@ -225,7 +225,7 @@ def test_whatever_a_server_says(plan: Any, value: Any) -> None:
             reply = codec.read(payload)
         except BrokenAnswerError:
             continue
-        codec.outgoing((*ASKED, reply, *ASKED), {}, {})
+        codec.build_request((*ASKED, reply, *ASKED), {}, {})
 
 
 CODES: tuple[tuple[type[Exception], str], ...] = (

@@ -8,7 +8,7 @@ import pytest
 from pydantic_ai.models import known_model_names
 
 from holodeck_action.llm.model_facts import KnownModel, known_model
-from scripts.build_known_models import MODULE, PROVIDERS, build, facts
+from scripts.build_known_models import MODULE, PROVIDERS, build_module, model_facts
 
 LISTED = {name.split(":", 1)[-1] for name in known_model_names()}
 CLAUDES = {
@@ -28,7 +28,7 @@ NAMES = sorted(LISTED | {name.split("/")[-1] for name in LISTED} | CLAUDES | OTH
 
 
 def test_the_table_is_what_the_pinned_package_says() -> None:
-    assert MODULE.read_text(encoding="utf-8") == build(), "run make models"
+    assert MODULE.read_text(encoding="utf-8") == build_module(), "run make models"
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -36,7 +36,7 @@ def test_each_model_takes_what_it_took(provider: Any) -> None:
     assert len(NAMES) > 350
     differing: list[tuple[str, KnownModel, dict[str, Any]]] = []
     for name in NAMES:
-        known, expected = known_model(provider, name), facts(provider, name)
+        known, expected = known_model(provider, name), model_facts(provider, name)
         if any(getattr(known, field) != value for field, value in expected.items()):
             differing.append((name, known, expected))
     assert differing == []

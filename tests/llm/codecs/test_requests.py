@@ -8,7 +8,8 @@ import pytest
 
 from holodeck_action.llm.clients import codec_of
 from holodeck_action.llm.messages import AnswerSchema, Image, Question, Request, ToolDefinition, ToolResult
-from tests.llm.codecs.packages import KEY, Package, answer_of, codec_body, plan_of
+from tests.llm.codecs.packages import Package, answer_of, codec_body, plan_of
+from tests.llm.models import KEY
 
 AZURE = {"endpoint": "https://a.example", "api_version": "2024-10-21"}
 MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -88,7 +89,7 @@ def answer(name: str, settings: Any = None) -> Any:
     """Return an answer that the package reads: a stream where it asks for one."""
     provider, model, more = MODELS[name]
     plan = plan_of(provider, model, **more)
-    if not codec_of(plan).outgoing(ASKED, settings or {}, {}).body["stream"]:
+    if not codec_of(plan).build_request(ASKED, settings or {}, {}).body["stream"]:
         return answer_of(provider)
     return STREAM
 
@@ -168,7 +169,7 @@ def test_betas_are_a_header() -> None:
     package = Package(plan)
     package.ask(ASKED, (200, answer_of("anthropic")), settings={**plan.settings, "betas": [*plan.settings["betas"]]})
     codec = codec_of(plan)
-    out = codec.outgoing(ASKED, plan.settings, {})
+    out = codec.build_request(ASKED, plan.settings, {})
     assert out.body == package.bodies[0]
     assert out.headers["anthropic-beta"] == package.headers[0]["anthropic-beta"] == "oauth-2025-04-20"
     assert KEY not in str(out)
@@ -249,15 +250,15 @@ def test_thoughts_of_another_conversation_are_left_out_when_they_are_refused() -
     dropped = {"type": "thinking_dropped", "reason": "prefix_binding_mismatch", "message_index": 1, "block_index": 0}
     told = answer_of("anthropic", input_transformations=[dropped])
     theirs = package.ask(ASKED, (400, refused), (200, told), settings=settings)
-    sent = codec.outgoing(ASKED, settings, {})
+    sent = codec.build_request(ASKED, settings, {})
     assert sent.body == package.bodies[0]
-    again = codec.instead(sent, 400, refused)
+    again = codec.fallback_request(sent, 400, refused)
     assert again is not None
     assert again.body == package.bodies[1]
     assert again.headers["anthropic-beta"] == package.headers[1]["anthropic-beta"]
-    assert codec.instead(again, 400, refused) is None
-    assert codec.instead(sent, 429, refused) is None
+    assert codec.fallback_request(again, 400, refused) is None
+    assert codec.fallback_request(sent, 429, refused) is None
     # From then on they are left out at once.
     package.ask((*ASKED, theirs, *ASKED), (200, told), settings=settings)
-    later = codec.outgoing((*ASKED, codec.read(told), *ASKED), settings, {})
+    later = codec.build_request((*ASKED, codec.read(told), *ASKED), settings, {})
     assert later.body == package.bodies[2]

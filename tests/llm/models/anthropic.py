@@ -130,7 +130,7 @@ def _blocks(request: Request, answer: Answer) -> list[dict[str, Any]]:
         blocks.append({"type": "text", "text": text})
     for index, call in enumerate(answer.tools):
         if isinstance(call.arguments, str):
-            raise TypeError("arguments that are no JSON cannot be told in Anthropic's shape: give a mapping")
+            raise TypeError("arguments that are not JSON have no form in Anthropic's shape: give a mapping")
         own = shapes.call_id("toolu_", request, call, index)
         blocks.append({"type": "tool_use", "id": own, "name": call.name, "input": dict(call.arguments)})
     return blocks

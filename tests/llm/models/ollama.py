@@ -85,7 +85,7 @@ def _frame(request: Request, answer: Answer) -> dict[str, Any]:
 def _calls(answer: Answer) -> list[dict[str, Any]]:
     for call in answer.tools:
         if isinstance(call.arguments, str):
-            raise TypeError("arguments that are no JSON cannot be told in Ollama's shape: give a mapping")
+            raise TypeError("arguments that are not JSON have no form in Ollama's shape: give a mapping")
     # Ollama's own interface gives arguments as a mapping, and no ids.
     return [
         {"function": {"index": index, "name": call.name, "arguments": call.arguments}}

@@ -21,6 +21,11 @@ def echo(request: Request) -> Answer:
     return Answer(f"echo: {request.text}")
 
 
+def counted_echo(request: Request) -> Answer:
+    """Say what was said, at the price of 40 tokens and 50 more for the answer."""
+    return Answer(f"echo: {request.text}", prompt_tokens=40, completion_tokens=50)
+
+
 def tools_first(request: Request) -> Answer:
     """Call every tool once, in parallel and with the least arguments that fit; then echo their results."""
     if request.tools and not request.results:

@@ -250,10 +250,20 @@ class FakeModels:
             loop.run_forever()
             for server in servers:
                 server.close()
-            # Who was let in at this moment becomes a connection, which can be ended.
-            runner.run(asyncio.sleep(0.001))
+            runner.run(self._end())
+
+    async def _end(self) -> None:
+        # Who was let in at this moment is a task that makes a connection.
+        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
             for connection in list(self._connections):
                 connection.abort()
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        while self._connections:
+            for connection in list(self._connections):
+                connection.abort()
+            await asyncio.sleep(0)
 
     async def _listen(self, ollama: bool) -> asyncio.Server:
         def connection() -> Connection:

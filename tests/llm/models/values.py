@@ -39,7 +39,7 @@ WireFault = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool call of the model; arguments that are a text are sent as they are, even if they are no JSON."""
+    """A tool call of the model; arguments that are a text are sent as they are, even if they are not JSON."""
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)

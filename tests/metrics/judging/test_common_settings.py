@@ -13,12 +13,11 @@ from holodeck_action.metrics.registry import built_in
 from holodeck_action.metrics.standard import StandardMetric
 from holodeck_action.record.evaluation import Evaluation
 from tests.commands.project import Project
-from tests.llm.models import FakeModels, Fault, Request
+from tests.llm.models import KEY, FakeModels, Fault, Request
 from tests.llm.models.values import Reply
 
 pytestmark = pytest.mark.needs()
 
-KEY = "sk-common-settings"
 STEPS = ["Read the answer."]
 KINDS: dict[str, dict[str, Any]] = {
     "standard": {"metric": "coherence"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,9 +26,8 @@ from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import Record
 from holodeck_action.suite.model.providers import ProviderEnum
 from tests.commands.project import Finished, Project
-from tests.llm.models import Answer, FakeModels, Reply, Request
+from tests.llm.models import KEY, Answer, FakeModels, Reply, Request
 
-KEY = "sk-planted-dimension-9"
 DIMENSIONS = {"relevance": 0.8, "coherence": 0.9, "clarity": 0.7, "completeness": 0.85, "accuracy": 1}
 CATEGORIES = {
     "hate_speech": 0.0,
@@ -141,13 +140,6 @@ REFUSED = {
     "relevance": [{"topic_alignment": None}, {"topic_alignment": 2}, {"topic_alignment": "high"}],
 }
 CHECKS = [(kind, change) for kind, changes in REFUSED.items() for change in changes]
-
-
-@pytest.fixture
-def models() -> Iterator[FakeModels]:
-    with FakeModels(keys=[KEY]) as models:
-        yield models
-        assert models.violations == []
 
 
 def told(kind: str, **changes: Any) -> str:
@@ -409,12 +401,20 @@ def test_facts_that_are_not_claimed_let_no_case_pass(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("metric", "bounds", "sentence"),
     [
-        ("toxicity", {"min_mean": 0.1}, '"toxicity" is better when lower, and this asks for high scores: use max_mean'),
-        ("toxicity", {"min_lower_bound": 0.1}, "asks for high scores: use max_upper_bound"),
-        ("toxicity", {"max_mean": 0.5, "min_p10": 0.1}, "asks for high scores: use max_p90"),
-        ("quality", {"max_mean": 0.9}, '"quality" is better when higher, and this asks for low scores: use min_mean'),
-        ("quality", {"max_upper_bound": 0.9}, "asks for low scores: use min_lower_bound"),
-        ("quality", {"max_p90": 0.9}, "asks for low scores: use min_p10"),
+        (
+            "toxicity",
+            {"min_mean": 0.1},
+            '"toxicity" is better when lower, but this bound requires high scores: use max_mean',
+        ),
+        ("toxicity", {"min_lower_bound": 0.1}, "requires high scores: use max_upper_bound"),
+        ("toxicity", {"max_mean": 0.5, "min_p10": 0.1}, "requires high scores: use max_p90"),
+        (
+            "quality",
+            {"max_mean": 0.9},
+            '"quality" is better when higher, but this bound requires low scores: use min_mean',
+        ),
+        ("quality", {"max_upper_bound": 0.9}, "requires low scores: use min_lower_bound"),
+        ("quality", {"max_p90": 0.9}, "requires low scores: use min_p10"),
     ],
 )
 def test_bounds_that_point_the_wrong_way_are_refused(

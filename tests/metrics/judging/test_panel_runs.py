@@ -12,11 +12,10 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import Record
 from tests.commands.project import Finished, Project, evaluations
-from tests.llm.models import Answer, FakeModels, Fault, Request
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request
 
 pytestmark = pytest.mark.needs("deepeval")
 
-KEY = "sk-planted-panel-0815"
 STEPS = ["Read the answer.", "Compare it with the criteria."]
 CASES = [{"name": f"case {number}", "input": f"question {number}"} for number in range(3)]
 A, B, C, D = "judge-a", "judge-b", "judge-c", "judge-d"
@@ -141,7 +140,7 @@ def test_all_judges_are_down_and_the_report_names_what_is_missing(panel: Panel) 
         assert (found.status, found.score) == ("failed", None)
         assert found.error is not None
         assert found.error.code == "too_few_judges"
-        assert found.error.message.startswith("0 of 3 judges gave a verdict, 1 needed: openai/judge-a: ")
+        assert found.error.message.startswith("0 of 3 judges gave a verdict; 1 are needed: openai/judge-a: ")
     report = (panel.project.out / "report.md").read_text()
     for case in CASES:
         assert case["name"] in report
@@ -308,7 +307,7 @@ def test_judges_write_the_steps_once_each(panel: Panel) -> None:
             {},
             "min_successful_judges is 2, but the metric's judges name 1 judge",
         ),
-        ({"models": [A]}, {"model": B}, "judges: names models, and so does model: give one of them"),
+        ({"models": [A]}, {"model": B}, "judges: names models, as does model: give only one of them"),
     ],
 )
 def test_panels_that_could_never_judge_are_refused(
@@ -328,7 +327,7 @@ def test_a_panel_on_a_metric_without_judges_is_refused(panel: Panel) -> None:
     panel.project.suite(CASES[:1], [{"type": "standard", "metric": "bleu", "judges": {"aggregation": "mean"}}])
     finished = panel.project.run("run", OPENAI_API_KEY=KEY)
     assert finished.code == 2
-    assert "judges: grade nothing here: no model is asked for bleu" in finished.stderr
+    assert "judges: have no effect here: no model is called for bleu" in finished.stderr
 
 
 def test_a_fallback_without_a_key_is_found_before_the_run(panel: Panel) -> None:

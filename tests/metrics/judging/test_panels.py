@@ -16,8 +16,8 @@ from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
-from holodeck_action.metrics.judging.panel import Juror, PanelEvaluator, seats_of
-from holodeck_action.metrics.judging.voting import JudgeVerdict, combine, share_for, spread_of
+from holodeck_action.metrics.judging.panel import Juror, PanelEvaluator, build_seats
+from holodeck_action.metrics.judging.voting import JudgeVerdict, agreement_share, combine, score_spread
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.suite.model.judging import Aggregation
 
@@ -161,9 +161,13 @@ def test_scores_alone_have_no_vote() -> None:
 
 def test_spread_and_agreement() -> None:
     given = [JudgeVerdict("m", score, score >= 0.5) for score in (0.9, 0.5, 0.2)]
-    assert spread_of(given) == pytest.approx(0.7)
-    assert spread_of(given[:1]) is None
-    assert (share_for(True, given), share_for(False, given), share_for(None, given)) == (2 / 3, 1 / 3, None)
+    assert score_spread(given) == pytest.approx(0.7)
+    assert score_spread(given[:1]) is None
+    assert (agreement_share(True, given), agreement_share(False, given), agreement_share(None, given)) == (
+        2 / 3,
+        1 / 3,
+        None,
+    )
     assert combine("majority_vote", [JudgeVerdict("m", 0.5)]) == (0.5, None)
 
 
@@ -175,7 +179,9 @@ def test_fewer_verdicts_than_asked_for_are_no_evaluation() -> None:
     with pytest.raises(EvaluationError) as raised:
         evaluated(panel)
     assert raised.value.code == "too_few_judges"
-    assert raised.value.message == ("1 of 3 judges gave a verdict, 2 needed: m1: the model is overloaded; m2: no JSON")
+    assert raised.value.message == (
+        "1 of 3 judges gave a verdict; 2 are needed: m1: the model is overloaded; m2: no JSON"
+    )
     found = verdicts({"panel": raised.value.context})
     assert [each["error"] and each["error"]["code"] for each in found] == [None, "overloaded", "bad_verdict"]
 
@@ -302,7 +308,7 @@ class Model:
 def samples(judges: str, fallbacks: str = "") -> list[list[tuple[str, int]]]:
     models = {name: Model(name) for name in judges + fallbacks}
     build: Callable[[Any], BaseEvaluator] = lambda model: Fixed(0.9)  # noqa: E731
-    chains = seats_of([models[name] for name in judges], [models[name] for name in fallbacks], build)
+    chains = build_seats([models[name] for name in judges], [models[name] for name in fallbacks], build)
     return [[(juror.label, juror.sample) for juror in seat] for seat in chains]
 
 

@@ -53,8 +53,8 @@ def test_each_key_that_is_missing_is_a_note_at_the_first_metric_that_needs_it(pr
 @pytest.mark.parametrize(
     ("metric", "told"),
     [
-        ({"type": "standard", "metric": "groundedness"}, "is graded by models of provider azure_openai alone"),
-        (tone("far", judges={"models": [NOWHERE]}), "endpoint is no address"),
+        ({"type": "standard", "metric": "groundedness"}, "is graded only by models of the provider azure_openai"),
+        (tone("far", judges={"models": [NOWHERE]}), "endpoint is not a URL"),
         (tone("few", judges={"models": [], "min_successful_judges": 2}), "min_successful_judges is 2"),
     ],
 )

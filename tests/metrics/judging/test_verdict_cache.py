@@ -19,11 +19,10 @@ from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project, evaluations
 from tests.extensions.deepeval.test_isolation import Imports
 from tests.llm.judging import Judge, Truth
-from tests.llm.models import Answer, FakeModels, Fault, Request
+from tests.llm.models import KEY, Answer, FakeModels, Fault, Request
 
 pytestmark = pytest.mark.needs("deepeval")
 
-KEY = "sk-planted-verdicts-42"
 STEPS = ["Read the answer.", "Compare it with the criteria."]
 TRUTHS = [
     Truth(

@@ -10,7 +10,12 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.metrics.tools.call_table import bits, common_subsequence_length, lowest_bit, maximum_matching
+from holodeck_action.metrics.tools.call_table import (
+    bit_positions,
+    common_subsequence_length,
+    lowest_bit,
+    maximum_matching,
+)
 
 WIDTH = 6
 rows_of_bits = st.lists(st.integers(0, (1 << WIDTH) - 1), max_size=6)
@@ -69,5 +74,5 @@ def test_no_common_subsequence_is_longer(rows: list[int]) -> None:
 @given(st.sets(st.integers(0, 200)))
 def test_bits_are_listed_lowest_first(positions: set[int]) -> None:
     mask = sum(1 << position for position in positions)
-    assert list(bits(mask)) == sorted(positions)
+    assert list(bit_positions(mask)) == sorted(positions)
     assert lowest_bit(mask) == min(positions, default=-1)

@@ -11,7 +11,6 @@ import pytest
 import pytrec_eval
 from hypothesis import example, given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult
 from holodeck_action.metrics.computed import ComputedEvaluator
@@ -27,6 +26,7 @@ from holodeck_action.metrics.retrieval import (
     recall_at_k,
 )
 from holodeck_action.record.record import RetrievedChunk
+from holodeck_action.suite.model.base import ArgumentError
 
 ids = st.text(st.sampled_from("abcdefghij"), min_size=1, max_size=2)
 rankings = st.lists(ids, max_size=12)
@@ -192,7 +192,7 @@ def test_unusable_inputs_are_evaluation_errors(retrieved: Any, relevant: Any, me
     ids=str,
 )
 def test_options_are_validated(options: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ArgumentError):
         RetrievalMetric(**{"metric": "recall_at_k", **options})
 
 

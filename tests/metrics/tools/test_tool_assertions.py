@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from holodeck_action.metrics.tools.matchers import literal_equal
 from holodeck_action.metrics.tools.tool_assertions import check_tools
-from holodeck_action.record.facts import Unknown, listed
+from holodeck_action.record.facts import Unknown, list_fact
 from holodeck_action.record.record import ToolAssertion, ToolInvocation
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, ToolExpectation
 from tests.metrics.tools.calls import call, expect, fuzzy, json_values, pattern
 
 
 def check(entries: list[ExpectedTool], calls: list[ToolInvocation], order: Any = "any") -> list[ToolAssertion]:
-    return list(check_tools(ToolExpectation(tuple(entries), order), listed(tuple(calls))))
+    return list(check_tools(ToolExpectation(tuple(entries), order), list_fact(tuple(calls))))
 
 
 def only(entries: list[ExpectedTool], calls: list[ToolInvocation]) -> ToolAssertion:
@@ -234,7 +234,7 @@ def test_values_that_cannot_be_shown_are_named_by_type() -> None:
 def test_equal_excerpts_of_different_texts_are_told_apart() -> None:
     reason = only([expect("f", {"a": "y" * 90 + "1"})], [call("f", a="y" * 90 + "2")]).reason
     assert reason is not None
-    assert "that goes on otherwise" in reason
+    assert "that continues differently" in reason
 
 
 @pytest.mark.parametrize("order", ["any", "subset", "strict"])

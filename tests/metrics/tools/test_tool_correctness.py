@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult
 from holodeck_action.metrics.computed import ComputedEvaluator
 from holodeck_action.metrics.tools.tool_correctness import ToolCorrectnessMetric
 from holodeck_action.record.record import ToolInvocation
+from holodeck_action.suite.model.base import ArgumentError
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 from tests.metrics.tools.calls import call, expect, fuzzy, pattern
 
@@ -153,7 +153,7 @@ def test_a_pattern_that_backtracks_for_ever_is_an_evaluation_error() -> None:
     "options", [{"args": "fuzzy"}, {"score": "accuracy"}, {"threshold": 1.5}, {"threshold": float("nan")}]
 )
 def test_options_are_validated(options: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ArgumentError):
         ToolCorrectnessMetric(**options)
 
 

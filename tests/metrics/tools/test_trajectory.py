@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult
 from holodeck_action.metrics.computed import ComputedEvaluator
 from holodeck_action.metrics.tools.trajectory import TrajectoryMetric
 from holodeck_action.record.record import ToolInvocation
+from holodeck_action.suite.model.base import ArgumentError
 from holodeck_action.suite.values import ExpectedTool
 from tests.metrics.tools.calls import call, expect, pattern
 
@@ -71,7 +71,7 @@ def test_every_reason_names_the_difference() -> None:
     assert score(expected, calls[:2], "strict").reasoning == "3 calls expected, 2 made; missing: b"
     assert score(expected[:1], calls[:2], "strict").reasoning == "1 call expected, 2 made; one too many: b"
     assert score(expected[:1], calls[:1], "strict").reasoning == (
-        "1 call expected, 1 made: each agrees with the expected one in its place"
+        "1 call expected, 1 made: each agrees with the expected call at its position"
     )
 
 
@@ -146,7 +146,7 @@ def test_the_expected_trajectory_is_required() -> None:
 
 @pytest.mark.parametrize("options", [{"mode": "loose"}, {"args": ""}, {"threshold": -0.1}])
 def test_options_are_validated(options: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(ArgumentError):
         TrajectoryMetric(**options)
 
 

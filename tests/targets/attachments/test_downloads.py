@@ -73,9 +73,9 @@ def test_redirects_are_followed_five_times(site: Site) -> None:
 @pytest.mark.parametrize(
     ("to", "said"),
     [
-        ("", "the server answered 302 without saying where to"),
+        ("", "the server answered 302 without a destination"),
         ("file:///etc/passwd", "only http and https URLs are downloaded"),
-        ("http://[::1", "the server redirects to what is no URL: Invalid IPv6 URL"),
+        ("http://[::1", "the server redirects to an invalid URL: Invalid IPv6 URL"),
         (
             "http://169.254.1.1/latest/meta-data",
             "nothing is downloaded from 169.254.1.1: 169.254.1.1 is a link-local, multicast or unspecified address",
@@ -96,9 +96,9 @@ def test_where_redirects_do_not_lead(site: Site, to: str, said: str) -> None:
         ("https://", "only http and https URLs are downloaded"),
         (
             "https://user:pass@example.org/a",
-            "a URL with a user name or a password is not downloaded; download it in a step before",
+            "a URL with a user name or a password is not downloaded; download the file in an earlier step",
         ),
-        ("http://example.org:99999/", "it is no URL: Port out of range 0-65535"),
+        ("http://example.org:99999/", "it is not a URL: Port out of range 0-65535"),
     ],
 )
 def test_what_is_no_url_to_download(url: str, said: str) -> None:
@@ -170,7 +170,7 @@ def test_what_is_too_large_is_refused_by_its_length_and_without_one(site: Site) 
             handler.wfile.write(bytes(1_000_000))
 
     site.pages["/untold"] = untold
-    said = "it is larger than 25 MB; download what is needed of it before"
+    said = "it is larger than 25 MB; download the needed part in an earlier step"
     assert downloaded(f"{site.url}/told", f"{site.url}/untold") == [said, said]
     assert len(site.asked) == 2
 
@@ -215,7 +215,7 @@ def test_private_networks_are_not_asked_where_only_public_ones_may_be(
     (said,) = downloaded(f"http://{host}:{site.port}/a", public_only=True)
     assert isinstance(said, str)
     assert said.startswith("nothing is downloaded from ")
-    assert said.endswith(f"{address or ''} is no public address, and CI is set")
+    assert said.endswith(f"{address or ''} is not a public address, which downloads in CI need")
     assert site.asked == []
 
 
@@ -224,7 +224,9 @@ def test_one_private_address_among_public_ones_is_refused(site: Site) -> None:
         return ("93.184.216.34", "127.0.0.1")
 
     (said,) = downloaded(f"http://both.example:{site.port}/a", public_only=True, names=both)
-    assert said == "nothing is downloaded from both.example: 127.0.0.1 is no public address, and CI is set"
+    assert (
+        said == "nothing is downloaded from both.example: 127.0.0.1 is not a public address, which downloads in CI need"
+    )
 
 
 def test_the_address_that_was_checked_is_the_one_that_is_asked(site: Site) -> None:
@@ -304,7 +306,7 @@ def test_a_replay_downloads_nothing(site: Site, tmp_path: Path) -> None:
     site.pages["/a"] = page(b"one")
     assert downloaded(url, cache=tmp_path, online=False) == [
         "a replay downloads nothing, and the folder of execution.cache_dir has no copy of it; "
-        "take that folder along from the recorded run"
+        "keep that folder of the recorded run"
     ]
     assert downloaded(url, online=False) == [
         "a replay downloads nothing, and it is not kept between runs; "
@@ -320,5 +322,5 @@ def test_a_folder_that_cannot_be_written(site: Site, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     site.pages["/a"] = page(b"one")
     assert downloaded(f"{site.url}/a", cache=tmp_path / "file" / "cache") == [
-        "it cannot be kept: Not a directory; set execution.cache_dir to a folder that can be written"
+        "it cannot be cached: Not a directory; set execution.cache_dir to a writable folder"
     ]

@@ -38,4 +38,4 @@ def test_the_name_of_the_certificate_is_held_against_the_name_of_the_url(secure:
 def test_a_redirect_does_not_leave_https(secure: Site) -> None:
     secure.pages["/a"] = moved(f"http://files.example:{secure.port}/b")
     said = downloaded(f"https://files.example:{secure.port}/a", names=_here)
-    assert said == ["the server redirects from https to an address that is not"]
+    assert said == ["the server redirects from https to a URL without https"]

@@ -17,7 +17,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.targets.documents.reader import DocumentError, DocumentReader
 from tests.targets.documents.made import endless_pdf, excel, pdf, powerpoint, swelling_pdf, word, zip_bomb
 
-ANYWHERE = Checkout.anywhere(Path())
+ANYWHERE = Checkout.unbounded(Path())
 PAGES = ["First page", "Second page", "Third page"]
 SHEETS: dict[str, list[list[Any]]] = {
     "Q1": [["name", "sum", None], ["a|b", 1.0, None], [None, None, None], ["two\nlines", 2.5, True]],
@@ -109,7 +109,7 @@ def test_parts_of_documents(tmp_path: Path) -> None:
         "| name |\n| --- |\n| a\\|b |\n| two lines |",
         "| name | sum |\n| --- | --- |\n| a\\|b | 1 |",
         "! there is no sheet 'Q3' (it has: Q1, Q2)",
-        "! 'foo' is no range of cells; give one such as A1:C10",
+        "! 'foo' is not a range of cells; give one such as A1:C10",
         "! there is nothing in C3:A1",
         "! there is nothing in A50:C60",
     ]
@@ -137,15 +137,15 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     assert found.pop("cut.pdf").startswith("! it cannot be read as a PDF file: ")
     assert found.pop("word.pptx").startswith("! it cannot be read as a PowerPoint file (.pptx): ")
     assert found == {
-        "text.pdf": "! it is no PDF file",
-        "scan.pdf": "! it holds no text (a scan?); give it with its text, or as an image",
-        "text.docx": "! it is no Word file (.docx): File is not a zip file",
+        "text.pdf": "! it is not a PDF file",
+        "scan.pdf": "! it contains no text (a scan?); give a PDF with text, or an image",
+        "text.docx": "! it is not a valid Word file (.docx): File is not a zip file",
         "old.xls": "! it is an encrypted file or one of Office 97; save it as an open Excel file (.xlsx)",
         "latin.txt": "! it is not UTF-8 text (unexpected end of data at byte 3); save it as UTF-8",
         "latin.html": "! it is not UTF-8 text (unexpected end of data at byte 3); save it as UTF-8",
         "bomb.xlsx": "! it unpacks to 300 MiB, more than 256 MiB; give a smaller one",
         "formula.xlsx": "! the formula in B2 has no stored value; save the file in a spreadsheet program",
-        "folder.txt": "! it is no file",
+        "folder.txt": "! it is not a regular file",
         "absent.txt": "! it cannot be read: No such file or directory",
     }
 
@@ -174,7 +174,7 @@ def test_a_document_that_takes_all_memory_is_ended(tmp_path: Path) -> None:
     content = swelling_pdf(1500)
     assert len(content) < 3_000_000
     (found,) = results(tmp_path, {"big.pdf": content}, [("big.pdf", {})])
-    assert found == "! the PDF file needs more memory to be read than it may have; give a smaller one"
+    assert found == "! the PDF file needs more memory to be read than is allowed; give a smaller one"
 
 
 def test_a_process_that_is_killed_is_told_and_replaced(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Agents of frameworks as callables, inside the worker process and under the Python of the project."""
+"""Adapters for frameworks' agents; they run in the worker process, with the project's Python."""

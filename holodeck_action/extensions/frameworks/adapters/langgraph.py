@@ -1,4 +1,4 @@
-"""A compiled graph of LangGraph whose state has `messages`."""
+"""Adapter for a compiled graph of LangGraph whose state has `messages`."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holodeck_action.extensions.frameworks.adapters.replies import arguments, jsonable
+from holodeck_action.extensions.frameworks.adapters.replies import parse_arguments, to_json_value
 
 
 def adapter(graph: Any) -> Callable[..., Any]:
-    """Return a callable for a graph; a graph with a checkpointer keeps the state of a conversation by its thread id.
+    """Return a callable for a graph; a checkpointer, if the graph has one, keeps the state of each conversation.
 
     Raises:
-        TypeError: it is no compiled graph.
+        TypeError: `graph` is not a compiled graph.
         ImportError: LangChain's messages are missing or too old.
     """
     from langchain_core.callbacks import UsageMetadataCallbackHandler
@@ -30,13 +30,13 @@ def adapter(graph: Any) -> Callable[..., Any]:
         config = {"configurable": {"thread_id": request["session"]}, "callbacks": [used]}
         nonlocal waits
         if waits is None:
-            waits = await _waits(checkpointer, config)
+            waits = await _supports_async(checkpointer, config)
         sent = {"messages": list(messages[-1:] if checkpointer else messages)}
         state = await (graph.ainvoke(sent, config) if waits else asyncio.to_thread(graph.invoke, sent, config))
-        new = _of_this_turn(state["messages"])
+        new = _new_messages(state["messages"])
         reply: dict[str, Any] = {
-            "response": _text(new[-1]) if new else "",
-            "tool_invocations": _calls(new),
+            "response": _message_text(new[-1]) if new else "",
+            "tool_invocations": _tool_calls(new),
             "messages": [each for each in convert_to_openai_messages(new) if isinstance(each, dict)],
         }
         if used.usage_metadata:
@@ -46,8 +46,8 @@ def adapter(graph: Any) -> Callable[..., Any]:
     return answer
 
 
-async def _waits(checkpointer: Any, config: Mapping[str, Any]) -> bool:
-    """Tell whether a checkpointer, if there is one, can be used asynchronously; that of SQLite, for example, cannot."""
+async def _supports_async(checkpointer: Any, config: Mapping[str, Any]) -> bool:
+    """Return whether the graph can run asynchronously; it cannot with SQLite's checkpointer, for example."""
     if hasattr(checkpointer, "aget_tuple"):
         try:
             await checkpointer.aget_tuple(config)
@@ -56,27 +56,27 @@ async def _waits(checkpointer: Any, config: Mapping[str, Any]) -> bool:
     return True
 
 
-def _of_this_turn(messages: Sequence[Any]) -> list[Any]:
-    """Return what came after the last message of the user."""
+def _new_messages(messages: Sequence[Any]) -> list[Any]:
+    """Return the messages after the last user message."""
     last = max((at for at, message in enumerate(messages) if message.type == "human"), default=-1)
     return list(messages[last + 1 :])
 
 
-def _text(message: Any) -> str:
+def _message_text(message: Any) -> str:
     text = message.text
-    # A method before LangChain 1.0.
+    # It is a method before LangChain 1.0.
     return str(text() if callable(text) and not isinstance(text, str) else text)
 
 
-def _calls(messages: Sequence[Any]) -> list[dict[str, Any]]:
+def _tool_calls(messages: Sequence[Any]) -> list[dict[str, Any]]:
     results = {message.tool_call_id: message for message in messages if message.type == "tool"}
     calls = []
     for message in messages:
         for call in getattr(message, "tool_calls", None) or ():
-            found: dict[str, Any] = {"name": call["name"], "args": arguments(call["args"])}
+            found: dict[str, Any] = {"name": call["name"], "args": parse_arguments(call["args"])}
             result = results.get(call["id"])
             if result is not None:
-                found["error" if result.status == "error" else "result"] = jsonable(result.content)
+                found["error" if result.status == "error" else "result"] = to_json_value(result.content)
             calls.append(found)
     return calls
 

@@ -1,40 +1,40 @@
-"""An agent of pydantic-ai."""
+"""Adapter for an agent of pydantic-ai."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holodeck_action.extensions.frameworks.adapters.replies import arguments, jsonable
+from holodeck_action.extensions.frameworks.adapters.replies import parse_arguments, to_json_value
 
 
 def adapter(agent: Any) -> Callable[..., Any]:
-    """Return a callable for an agent; the messages of a conversation are kept by session.
+    """Return a callable for an agent; it keeps the messages of a session.
 
     Raises:
-        TypeError: it is no agent.
+        TypeError: `agent` is not an agent.
         ImportError: pydantic-ai is missing or too old.
     """
     from pydantic_ai.agent import AbstractAgent
 
     if not isinstance(agent, AbstractAgent):
         raise TypeError("an Agent of pydantic-ai")
-    kept: dict[str, Any] = {}
+    sessions: dict[str, Any] = {}
 
     async def answer(messages: Sequence[Any], request: Mapping[str, Any]) -> dict[str, Any]:
         session = request["session"]
-        history = kept.get(session)
+        history = sessions.get(session)
         result = await agent.run(request["input"], message_history=history)
         # A process serves one conversation at a time.
-        kept.clear()
-        kept[session] = result.all_messages()
+        sessions.clear()
+        sessions[session] = result.all_messages()
         used = result.usage() if callable(result.usage) else result.usage
         new = result.new_messages()
         return {
-            "response": jsonable(result.output),
-            "tool_invocations": _calls(new),
+            "response": to_json_value(result.output),
+            "tool_invocations": _tool_calls(new),
             "usage": {
-                "model": _model(new),
+                "model": _model_name(new),
                 "prompt_tokens": used.input_tokens,
                 "completion_tokens": used.output_tokens,
                 "cached_tokens": used.cache_read_tokens,
@@ -45,8 +45,8 @@ def adapter(agent: Any) -> Callable[..., Any]:
     return answer
 
 
-def _model(messages: Sequence[Any]) -> str | None:
-    """Return the model of the last response, with its provider where that is known."""
+def _model_name(messages: Sequence[Any]) -> str | None:
+    """Return the name of the model of the last response, with its provider if known."""
     for message in reversed(messages):
         if message.kind == "response" and message.model_name:
             provider = message.provider_name
@@ -54,16 +54,16 @@ def _model(messages: Sequence[Any]) -> str | None:
     return None
 
 
-def _calls(messages: Sequence[Any]) -> list[dict[str, Any]]:
+def _tool_calls(messages: Sequence[Any]) -> list[dict[str, Any]]:
     parts = [part for message in messages for part in message.parts]
     answered = {part.tool_call_id: part for part in parts if part.part_kind in ("tool-return", "retry-prompt")}
     calls = []
     for part in parts:
         if part.part_kind != "tool-call" or part.tool_name.startswith("final_result"):
             continue
-        call: dict[str, Any] = {"name": part.tool_name, "args": arguments(part.args or {})}
+        call: dict[str, Any] = {"name": part.tool_name, "args": parse_arguments(part.args or {})}
         back = answered.get(part.tool_call_id)
         if back is not None:
-            call["error" if back.part_kind == "retry-prompt" else "result"] = jsonable(back.content)
+            call["error" if back.part_kind == "retry-prompt" else "result"] = to_json_value(back.content)
         calls.append(call)
     return calls

@@ -1,1 +1,1 @@
-"""What the OpenTelemetry spans of a target tell of its turns."""
+"""Receives OpenTelemetry spans of a target, and reads tool calls, usage and other data of its turns from them."""

@@ -1,4 +1,4 @@
-"""Connections over which spans come: HTTP on this machine's loopback address, bounded in number, time and memory."""
+"""HTTP server on the loopback address that receives spans, with limits on connections, time and memory."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from holodeck_action.text.foreign import Foreign
 HOST = "127.0.0.1"
 _MOST_CONNECTIONS = 64
 _MOST_HELD = 4 * MOST_BODY
-"""Bytes of bodies that are held at a time, of all connections."""
+"""Limit of received bytes of bodies over all connections."""
 _IDLE_S = 60.0
-"""How long a connection may be without a request; the longest idle one makes room for a new one."""
+"""Seconds for which a connection may be idle; the longest idle one is closed to make room for a new one."""
 _PART_S = 5.0
-"""How long each part of a request, and the taking of an answer, may take."""
+"""Seconds that each part of a request, and sending an answer, may take."""
 _REQUEST_S = 30.0
-"""How long a whole request may take to come."""
+"""Seconds that receiving a whole request may take."""
 _CLOSING_S = 1.0
-"""How long a client may go on sending what is not read any more, so that it gets its answer."""
+"""Seconds for which data of a client is discarded before closing, so that it can read the answer."""
 _EVENTS_AT_ONCE = 100
 
 
 class Answer(Struct, frozen=True):
-    """An answer; without a `kind` the text is a sentence."""
+    """An HTTP response; `kind` is its content type."""
 
     status: int
     text: str
@@ -36,7 +36,7 @@ class Answer(Struct, frozen=True):
 
 
 class Head(Struct, frozen=True):
-    """What the first lines of a request say; `host` is empty if it is missing."""
+    """The head of a request; header values are in lower case, and empty if the header is missing."""
 
     method: str
     path: str
@@ -45,34 +45,34 @@ class Head(Struct, frozen=True):
     encoding: str
 
 
-Take = Callable[[Foreign], Awaitable[Answer]]
-"""Takes the body of a request."""
-Begin = Callable[[Head], Answer | Take]
-"""Refuses a request by its head, or returns what takes its body."""
+BodyHandler = Callable[[Foreign], Awaitable[Answer]]
+"""Handles the body of a request."""
+Router = Callable[[Head], Answer | BodyHandler]
+"""Rejects a request by its head, or returns the handler of its body."""
 
 
 class Connections:
-    """The open connections."""
+    """An HTTP server and its open connections."""
 
-    def __init__(self, begin: Begin) -> None:
-        """Prepare; nothing is opened yet."""
-        self._begin = begin
+    def __init__(self, route: Router) -> None:
+        """Store the handler of requests; `open` starts to listen."""
+        self._route = route
         self._server: asyncio.Server | None = None
         self._open: dict[asyncio.Task[None], _Connection] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     async def open(self, port: int) -> int:
-        """Listen at a port, 0 for any that is free; return it.
+        """Listen on a port, or on any free port if `port` is 0; return the port.
 
         Raises:
-            OSError: it is in use.
+            OSError: the port is in use.
         """
         self._server = await asyncio.start_server(self._serve, HOST, port)
         found: int = self._server.sockets[0].getsockname()[1]
         return found
 
     async def close(self) -> None:
-        """Listen no more, and close the connections."""
+        """Stop listening, and close the connections."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -83,31 +83,33 @@ class Connections:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        if len(self._open) >= _MOST_CONNECTIONS and not self._close_one(self._open.items()):
+        if len(self._open) >= _MOST_CONNECTIONS and not self._close_waiting(self._open.items()):
             writer.transport.abort()
             return
-        self._open[task] = connection = _Connection(self, self._begin, reader, writer)
+        self._open[task] = connection = _Connection(self, self._route, reader, writer)
         try:
-            await connection.exchange()
+            await connection.serve_requests()
             await connection.end()
         except (OSError, TimeoutError, h11.LocalProtocolError, asyncio.CancelledError):
-            # Nobody but this class cancels it, and the server would report that.
+            # Only this class cancels the task; the server would report a raised error.
             pass
         finally:
             self._open.pop(task, None)
             self._ending.discard(task)
             writer.transport.abort()
 
-    def hold(self, connection: _Connection, size: int) -> bool:
-        """Tell whether there is room for so much more of a request; who has sent one for longest must make it."""
+    def reserve(self, connection: _Connection, size: int) -> bool:
+        """Reserve memory for a part of a request, closing other connections if needed; return whether it succeeded."""
         while sum(each.held for each in self._open.values()) + size > _MOST_HELD:
-            if not self._close_one(each for each in self._open.items() if each[1].held and each[1] is not connection):
+            if not self._close_waiting(
+                each for each in self._open.items() if each[1].held and each[1] is not connection
+            ):
                 return False
         connection.held += size
         return True
 
-    def _close_one(self, candidates: Iterable[tuple[asyncio.Task[None], _Connection]]) -> bool:
-        """Close one connection that waits for its client, an idle one first; tell whether there is one."""
+    def _close_waiting(self, candidates: Iterable[tuple[asyncio.Task[None], _Connection]]) -> bool:
+        """Close one connection that waits for its client, preferably an idle one; return whether one was closed."""
         waiting = [(each.begun, each.since, task) for task, each in candidates if not each.working]
         if not waiting:
             return False
@@ -122,17 +124,17 @@ class _Connection:
     """One connection.
 
     Attributes:
-        begun: whether a part of a request has come.
-        since: when the last request ended, or this one began, by the loop's clock.
-        working: whether a request has come and is not answered yet.
-        held: bytes of the body that have come.
+        begun: whether a part of a request has been received.
+        since: time at which the last request ended or the current one began, in seconds of the loop's clock.
+        working: whether a request has been received and not yet answered.
+        held: number of bytes received of the current request's body.
     """
 
     def __init__(
-        self, all_of_them: Connections, begin: Begin, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, all_of_them: Connections, route: Router, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._all = all_of_them
-        self._begin = begin
+        self._route = route
         self._reader = reader
         self._writer = writer
         self._state = h11.Connection(h11.SERVER)
@@ -141,23 +143,26 @@ class _Connection:
         self.held = 0
         self.since = self._clock()
 
-    async def exchange(self) -> None:
-        """Answer one request after the other.
+    async def serve_requests(self) -> None:
+        """Answer requests until the connection ends.
 
         Raises:
-            OSError, TimeoutError: the client is gone, or takes no answer.
+            OSError, TimeoutError: the client is gone or does not read the response.
         """
-        while (answer := await self._answered()) is not None:
+        while (answer := await self._answer_request()) is not None:
             going_on = self._state.their_state is h11.DONE
-            await self._send(answer, going_on=going_on)
+            await self._send_answer(answer, going_on=going_on)
             if not going_on or self._state.our_state is not h11.DONE:
                 return
             self._state.start_next_cycle()
-            # A thousand requests may have come at once.
+            # Let other tasks run: a thousand requests may have been received at once.
             await asyncio.sleep(0)
 
     async def end(self) -> None:
-        """Close the connection once the client has taken the answer: what it still sends would reset it."""
+        """Finish the connection: send its end, then discard what comes until the client closes or time is up.
+
+        To close with unread data would reset the connection, and the client could lose the response.
+        """
         self.begun, self.since = False, 0.0
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLOSING_S):
@@ -165,54 +170,54 @@ class _Connection:
                 while await self._reader.read(1 << 16):
                     pass
 
-    async def _answered(self) -> Answer | None:
-        """Read a request and return its answer; None if none comes."""
+    async def _answer_request(self) -> Answer | None:
+        """Read a request and return its response; None if the connection ends without a request."""
         self.begun, self.since = bool(self._state.trailing_data[0]), self._clock()
         body = bytearray()
         try:
-            found = await self._request(body)
+            found = await self._read_request(body)
             if found is None or isinstance(found, Answer):
                 return found
             self.working = True
             return await found(Foreign(bytes(body)))
         except h11.RemoteProtocolError as error:
-            return Answer(error.error_status_hint, "the request is no HTTP")
+            return Answer(error.error_status_hint, "the request is not HTTP")
         except TimeoutError:
-            return Answer(408, "the request did not come in time") if self.begun else None
+            return Answer(408, "the request did not arrive in time") if self.begun else None
         finally:
             self.working = False
             self.held = 0
 
-    async def _request(self, body: bytearray) -> Answer | Take | None:
-        """Read a request, its body into `body`; return what takes it, or why it is refused."""
-        take: Answer | Take | None = None
+    async def _read_request(self, body: bytearray) -> Answer | BodyHandler | None:
+        """Read a request, and its body into `body`; return the handler of the body, or the response that rejects it."""
+        handler: Answer | BodyHandler | None = None
         events = 0
         while True:
             event = self._state.next_event()
             if event is h11.NEED_DATA:
                 await self._receive()
             elif isinstance(event, h11.Request):
-                take = self._begin(_head(event))
-                if isinstance(take, Answer):
-                    return take
+                handler = self._route(_parse_head(event))
+                if isinstance(handler, Answer):
+                    return handler
             elif isinstance(event, h11.Data):
                 if len(body) + len(event.data) > MOST_BODY:
                     return Answer(413, f"a request may have {MOST_BODY:,} bytes")
-                if not self._all.hold(self, len(event.data)):
+                if not self._all.reserve(self, len(event.data)):
                     return Answer(503, "too many requests at once; send it again")
                 body += event.data
                 events += 1
                 if events % _EVENTS_AT_ONCE == 0:
-                    # Of chunks of one byte thousands may have come.
+                    # Let other tasks run: there may be thousands of chunks of one byte.
                     await asyncio.sleep(0)
             else:
-                return take if isinstance(event, h11.EndOfMessage) else None
+                return handler if isinstance(event, h11.EndOfMessage) else None
 
     async def _receive(self) -> None:
-        """Wait for more of a request.
+        """Receive more data of a request.
 
         Raises:
-            TimeoutError: none comes in time.
+            TimeoutError: no data arrives in time.
         """
         if self._state.they_are_waiting_for_100_continue:
             self._write(h11.InformationalResponse(status_code=100, headers=[]))
@@ -223,7 +228,7 @@ class _Connection:
             self.begun, self.since = True, self._clock()
         self._state.receive_data(data)
 
-    async def _send(self, answer: Answer, *, going_on: bool) -> None:
+    async def _send_answer(self, answer: Answer, *, going_on: bool) -> None:
         text = f"{answer.text}\n".encode() if answer.kind.startswith("text/") else answer.text.encode()
         headers = [("content-type", answer.kind), ("content-length", str(len(text)))]
         if not going_on:
@@ -238,7 +243,7 @@ class _Connection:
         self._writer.write(self._state.send(event) or b"")
 
 
-def _head(request: h11.Request) -> Head:
+def _parse_head(request: h11.Request) -> Head:
     headers = {name: value.decode("latin-1").strip() for name, value in request.headers}
     return Head(
         method=request.method.decode("ascii"),

@@ -1,7 +1,7 @@
-"""What a span says of a model call, a tool call or a retrieval, in the words of any convention.
+"""Reads model calls, tool calls and retrievals from spans of any supported convention.
 
-OpenTelemetry's conventions for generative AI, as they are and as they were, and those of OpenInference. Where several
-names stand for one thing, the first that a span has counts.
+Supports OpenTelemetry's conventions for generative AI in current and older versions, and OpenInference. If several
+attributes have the same meaning, the first one in our order that a span has is used.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from holodeck_action.extensions.frameworks.spans.span import Span
-from holodeck_action.record.facts import LARGEST, bounded
+from holodeck_action.record.facts import LARGEST, within_bounds
 from holodeck_action.text.json_values import parse_json
 
 Work = Literal["model", "tool", "retrieval", "reranking", "other"]
@@ -75,14 +75,14 @@ _PROVIDERS = {
     "cohere": "cohere",
     "perplexity": "perplexity",
 }
-"""Names of providers as prices are looked up by them."""
+"""Names of providers for price look-ups."""
 HIDDEN = "__REDACTED__"
-"""What OpenInference writes in the place of a text that is to be hidden."""
+"""The text by which OpenInference replaces hidden values."""
 _DOCUMENT = re.compile(r"(?:retrieval\.documents|reranker\.output_documents)\.(\d+)\.document\.(id|content|score)")
 
 
-def work_of(span: Span) -> Work:
-    """Return what a span stands for; `other` for agents, chains and whatever else makes spans."""
+def work_kind(span: Span) -> Work:
+    """Return the kind of work of a span; `other` for agents, chains and the like."""
     kind = span.attributes.get("openinference.span.kind")
     operation = span.attributes.get("gen_ai.operation.name")
     if isinstance(kind, str) and kind.upper() in _KINDS:
@@ -90,30 +90,30 @@ def work_of(span: Span) -> Work:
     return _OPERATIONS.get(operation, "other") if isinstance(operation, str) else "other"
 
 
-def is_of_agent(span: Span) -> bool:
-    """Tell whether a span follows one of the conventions at all."""
+def follows_convention(span: Span) -> bool:
+    """Return whether a span follows one of the conventions."""
     return any(name in span.attributes for name in ("gen_ai.operation.name", "openinference.span.kind"))
 
 
-def is_of_embedding(span: Span) -> bool:
-    """Tell whether a span of a model call is about embeddings, which are no answer."""
+def is_embedding(span: Span) -> bool:
+    """Return whether the model call of a span computes embeddings."""
     return "embedding" in f"{span.attributes.get('gen_ai.operation.name', '')}{_kind(span)}".lower()
 
 
 def usage_of(span: Span) -> dict[str, Any] | None:
-    """Return the entry of a reply's `usage` that a span gives; None where it says nothing of tokens."""
-    prompt, completion = _count(span, _PROMPT), _count(span, _COMPLETION)
+    """Return the entry for a model call's span in a reply's `usage`; None if the span has no token counts."""
+    prompt, completion = _token_count(span, _PROMPT), _token_count(span, _COMPLETION)
     if prompt is None and completion is None:
         return None
-    if completion is None and is_of_embedding(span):
+    if completion is None and is_embedding(span):
         completion = 0
-    cached, reasoning = _count(span, _CACHED), _count(span, _REASONING)
+    cached, reasoning = _token_count(span, _CACHED), _token_count(span, _REASONING)
     if cached is not None and prompt is not None and cached > prompt:
-        # Some count the tokens of the cache apart.
+        # Some count cached tokens separately.
         prompt += cached
     if reasoning is not None and completion is not None and reasoning > completion:
         completion += reasoning
-    cost = first(span, _COST)
+    cost = first_attribute(span, _COST)
     return {
         "model": model_of(span),
         "prompt_tokens": prompt,
@@ -125,38 +125,38 @@ def usage_of(span: Span) -> dict[str, Any] | None:
 
 
 def model_of(span: Span) -> str | None:
-    """Return the model of a call, `provider/name` where prices know the provider."""
-    name = first(span, _MODEL)
+    """Return the name of a call's model, as `provider/name` if prices of the provider are known."""
+    name = first_attribute(span, _MODEL)
     if not isinstance(name, str) or not name:
         return None
-    provider = _PROVIDERS.get(str(first(span, PROVIDER)).lower())
+    provider = _PROVIDERS.get(str(first_attribute(span, PROVIDER)).lower())
     return name if provider is None or "/" in name else f"{provider}/{name}"
 
 
-def call_of_messages(name: str, arguments: Any, result: Any) -> dict[str, Any]:
-    """Return the entry of a reply's `tool_invocations` for a call that only the messages of models tell."""
-    args = parsed(arguments)
+def message_call(name: str, arguments: Any, result: Any) -> dict[str, Any]:
+    """Return the entry in a reply's `tool_invocations` for a call that is known only from messages."""
+    args = parse_text(arguments)
     found = {"name": name or "tool", "args": dict(args) if isinstance(args, Mapping) else {"input": args}}
-    return found if result is None else {**found, "result": parsed(result)}
+    return found if result is None else {**found, "result": parse_text(result)}
 
 
 def tool_name(span: Span) -> str:
-    """Return the name of the tool that a span stands for."""
-    named = first(span, ("gen_ai.tool.name", "tool.name"))
+    """Return the name of the tool that a span is about."""
+    named = first_attribute(span, ("gen_ai.tool.name", "tool.name"))
     return named if isinstance(named, str) and named else span.name.removeprefix("execute_tool ") or "tool"
 
 
 def tool_call(span: Span, requested: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entry of a reply's `tool_invocations` that a span gives.
+    """Return the entry for a tool call's span in a reply's `tool_invocations`.
 
     Args:
-        span: that of a tool call.
-        requested: arguments by the id of the call, as the models asked for it.
+        span: span of a tool call.
+        requested: arguments with which models requested calls, by id of the call.
     """
     result = _result(span)
     data = result.pop("data", None) if isinstance(result, dict) and result.get("type") == "tool" else None
     error = span.error
-    call_id = first(span, ("gen_ai.tool.call.id", "tool.id"))
+    call_id = first_attribute(span, ("gen_ai.tool.call.id", "tool.id"))
     if isinstance(data, dict) and "content" in data:
         # A message of LangChain.
         result, call_id = data["content"], data.get("tool_call_id", call_id)
@@ -171,13 +171,13 @@ def tool_call(span: Span, requested: Mapping[str, Any]) -> dict[str, Any]:
     args = _arguments(span, requested.get(str(call_id)))
     found: dict[str, Any] = {"name": tool_name(span), "args": args, "duration_ms": span.duration_ms}
     if error is not None:
-        return {**found, "error": error or _exception(span) or "the call failed"}
+        return {**found, "error": error or _exception_text(span) or "the call failed"}
     return found if result is None else {**found, "result": result}
 
 
-def documents(span: Span) -> list[dict[str, Any]] | None:
-    """Return `retrieved_chunks` of a reply, which a retrieval or reranking gives; None if they cannot be read."""
-    listed = parsed(span.attributes.get("gen_ai.retrieval.documents"))
+def retrieved_documents(span: Span) -> list[dict[str, Any]] | None:
+    """Return a retrieval's or reranking's documents as a reply's `retrieved_chunks`; None if they are unreadable."""
+    listed = parse_text(span.attributes.get("gen_ai.retrieval.documents"))
     if isinstance(listed, list):
         return [_chunk(entry) for entry in listed] if all(isinstance(entry, Mapping) for entry in listed) else None
     found: dict[int, dict[str, Any]] = {}
@@ -185,7 +185,7 @@ def documents(span: Span) -> list[dict[str, Any]] | None:
         match = _DOCUMENT.fullmatch(name)
         if match is not None:
             found.setdefault(int(match[1]), {})[match[2]] = value
-    if not found and parsed(span.attributes.get("output.value")) not in ([], {"documents": []}):
+    if not found and parse_text(span.attributes.get("output.value")) not in ([], {"documents": []}):
         return None
     return [_chunk(entry) for _, entry in sorted(found.items())]
 
@@ -194,7 +194,7 @@ def _chunk(entry: Mapping[str, Any]) -> dict[str, Any]:
     text = next((entry[key] for key in ("content", "text") if isinstance(entry.get(key), str)), None)
     score, name = entry.get("score"), entry.get("id")
     return {
-        # Some retrievers give their chunks no id.
+        # Some retrievers do not give ids.
         "id": str(name) if name not in (None, "") else (text or "?")[:80],
         "text": None if text == HIDDEN else text,
         "score": score
@@ -207,26 +207,26 @@ def _kind(span: Span) -> str:
     return str(span.attributes.get("openinference.span.kind", ""))
 
 
-def first(span: Span, names: Sequence[str]) -> Any:
-    """Return the value of the first of these attributes that a span has; None if it has none of them."""
+def first_attribute(span: Span, names: Sequence[str]) -> Any:
+    """Return the value of the first attribute in `names` that a span has; None if it has none of them."""
     return next((span.attributes[name] for name in names if span.attributes.get(name) is not None), None)
 
 
-def _count(span: Span, names: Sequence[str]) -> int | None:
-    value = first(span, names)
+def _token_count(span: Span, names: Sequence[str]) -> int | None:
+    value = first_attribute(span, names)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return bounded(value) if isinstance(value, int) and not isinstance(value, bool) else None
+    return within_bounds(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _arguments(span: Span, requested: Any) -> dict[str, Any]:
-    told = _event(span, "gen_ai.tool.message", "content")
-    given = (span.attributes.get("gen_ai.tool.call.arguments"), told, requested, span.attributes.get("input.value"))
+    content = _event_attribute(span, "gen_ai.tool.message", "content")
+    given = (span.attributes.get("gen_ai.tool.call.arguments"), content, requested, span.attributes.get("input.value"))
     for value in given:
-        found = parsed(value, python=True)
+        found = parse_text(value, python=True)
         if isinstance(found, Mapping):
             inner = found.get("kwargs")
-            # LlamaIndex keeps arguments by position apart.
+            # LlamaIndex keeps positional arguments separately.
             wrapped = isinstance(inner, Mapping) and found.keys() <= {"args", "kwargs"}
             return dict(inner if wrapped and inner is not None else found)
     plain = next((value for value in given if isinstance(value, str) and value not in ("", HIDDEN)), None)
@@ -236,31 +236,33 @@ def _arguments(span: Span, requested: Any) -> dict[str, Any]:
 def _result(span: Span) -> Any:
     value = span.attributes.get("gen_ai.tool.call.result")
     if value is not None:
-        return parsed(value)
-    value = _event(span, "gen_ai.choice", "message")
+        return parse_text(value)
+    value = _event_attribute(span, "gen_ai.choice", "message")
     if value is not None:
-        blocks = parsed(value)
+        blocks = parse_text(value)
         texts = (
             [block.get("text") for block in blocks if isinstance(block, Mapping)] if isinstance(blocks, list) else []
         )
-        return parsed(texts[0]) if len(texts) == 1 and isinstance(texts[0], str) else blocks
+        return parse_text(texts[0]) if len(texts) == 1 and isinstance(texts[0], str) else blocks
     value = span.attributes.get("output.value")
     if value == HIDDEN:
         return None
-    return parsed(value) if span.attributes.get("output.mime_type") == "application/json" else value
+    return parse_text(value) if span.attributes.get("output.mime_type") == "application/json" else value
 
 
-def _event(span: Span, name: str, attribute: str) -> Any:
+def _event_attribute(span: Span, name: str, attribute: str) -> Any:
     return next((values[attribute] for event, values in span.events if event == name and attribute in values), None)
 
 
-def _exception(span: Span) -> str:
-    told = _event(span, "exception", "exception.message") or _event(span, "exception", "exception.type")
-    return str(told or span.attributes.get("error.type") or "")
+def _exception_text(span: Span) -> str:
+    message = _event_attribute(span, "exception", "exception.message") or _event_attribute(
+        span, "exception", "exception.type"
+    )
+    return str(message or span.attributes.get("error.type") or "")
 
 
-def parsed(value: Any, *, python: bool = False) -> Any:
-    """Return the object or list that a text is as JSON, or as Python writes it; anything else as it is."""
+def parse_text(value: Any, *, python: bool = False) -> Any:
+    """Parse a string that is a JSON (or Python) object or list; return other values unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:

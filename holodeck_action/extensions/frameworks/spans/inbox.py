@@ -1,4 +1,4 @@
-"""The spans that a conversation's turns get, in bounded memory, and how long a turn waits for them."""
+"""Collects the spans of a conversation's turns in bounded memory, and waits for them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from msgspec import Struct
 
 from holodeck_action.extensions.frameworks.instrumentation import MOST_SPANS
 from holodeck_action.extensions.frameworks.spans.span import Span, TurnSpans, new_traceparent
-from holodeck_action.extensions.frameworks.spans.strays import Sized
+from holodeck_action.extensions.frameworks.spans.unassigned_spans import Sized
 from holodeck_action.workers.frames import MOST_SPAN_BYTES
 
 EXPORT_MS = 100
-"""How often a process that is started for a conversation sends its spans, in milliseconds."""
+"""Export interval of a process that is started for a conversation, in milliseconds."""
 QUIET_S = 0.3
-"""Seconds without a span after which a turn whose work has ended waits for no more."""
+"""Seconds without new spans after which a turn with complete spans stops waiting."""
 LONGEST_S = 6.0
-"""Seconds that a turn waits at most: SDKs send their spans every five unless they are told otherwise."""
+"""Longest wait of a turn, in seconds: SDKs export their spans every five by default."""
 
 
-class Patience(Struct):
-    """Whether it is worth to wait for spans of which nothing is to be seen.
+class WaitState(Struct):
+    """The decision whether turns wait long for their spans, shared by all conversations of a target.
 
-    `heard` tells whether any have ever come. Until then only the first turns wait for them, before one has in vain.
+    `heard` is true as soon as any spans have arrived. If a turn gets no spans before that, later turns wait only
+    briefly.
     """
 
     waits: bool = True
@@ -32,27 +33,27 @@ class Patience(Struct):
 
 
 class Inbox:
-    """Takes the spans of one conversation; used within one event loop.
+    """Collects the spans of one conversation; an instance belongs to one event loop.
 
     Attributes:
-        since: when the turn began, in nanoseconds since 1970.
-        traces: those that belong to the turn.
+        since: start of the turn, in nanoseconds since 1970.
+        traces: ids of the traces of the turn.
     """
 
-    def __init__(self, session: str, *, own: bool, patience: Patience) -> None:
-        """Begin without a turn.
+    def __init__(self, session: str, *, own: bool, wait_state: WaitState) -> None:
+        """Create an inbox without a turn.
 
         Args:
             session: id of the conversation.
-            own: whether nothing else sends spans here, so that all of a turn's time belong to it.
-            patience: shared by all conversations of the target.
+            own: whether the inbox has its own URL, so that all spans after the turn's start belong to the turn.
+            wait_state: state that all conversations of the target share.
         """
         self.session = session
         self._own = own
-        self._patience = patience
-        self._begin("", "")
+        self._wait_state = wait_state
+        self._reset("", "")
 
-    def _begin(self, trace: str, root: str) -> None:
+    def _reset(self, trace: str, root: str) -> None:
         self._trace, self._root = trace, root
         self.since = time.time_ns()
         self.traces = {trace}
@@ -62,17 +63,17 @@ class Inbox:
         self._arrived = asyncio.Event()
 
     def begin(self) -> str:
-        """Begin a turn; return its `traceparent`."""
+        """Start a turn; return its `traceparent`."""
         traceparent = new_traceparent()
         _, trace, root, _ = traceparent.split("-")
-        self._begin(trace, root)
+        self._reset(trace, root)
         return traceparent
 
-    def take(self, spans: Iterable[Sized], unread: int = 0) -> None:
-        """Keep the spans that belong to the turn, and count those that could not be read."""
+    def add(self, spans: Iterable[Sized], unread: int = 0) -> None:
+        """Keep those spans that belong to the turn, and count unreadable spans."""
         self._unread += unread
         for span, size in spans:
-            if not self._wants(span) or span.id in self._spans:
+            if not self._belongs_to_turn(span) or span.id in self._spans:
                 continue
             if len(self._spans) >= MOST_SPANS or size > self._left:
                 self._unread += 1
@@ -81,20 +82,20 @@ class Inbox:
                 self._left -= size
         self._arrived.set()
 
-    def _wants(self, span: Span) -> bool:
-        """Tell whether a span belongs to the turn: it is in its trace, or in another one of its and not from before."""
+    def _belongs_to_turn(self, span: Span) -> bool:
+        """Return whether a span belongs to the turn's own trace, or to another of its traces after the turn's start."""
         return span.trace == self._trace or (span.start_ns >= self.since and (self._own or span.trace in self.traces))
 
-    def so_far(self) -> TurnSpans:
-        """Return what has come."""
+    def arrived_spans(self) -> TurnSpans:
+        """Return the turn's spans that have arrived so far."""
         return TurnSpans(tuple(self._spans.values()), self._unread)
 
-    async def settled(self) -> TurnSpans:
-        """Return the spans of the turn once its work has ended and no more come, or the longest time is over."""
+    async def wait_for_spans(self) -> TurnSpans:
+        """Wait, at most `LONGEST_S`, until the turn's spans are complete and no more arrive; return them."""
         clock = asyncio.get_running_loop().time
-        until = clock() + (LONGEST_S if self._patience.waits else QUIET_S)
+        until = clock() + (LONGEST_S if self._wait_state.waits else QUIET_S)
         quiet = False
-        while clock() < until and not (quiet and self._is_whole()):
+        while clock() < until and not (quiet and self._is_complete()):
             self._arrived.clear()
             try:
                 async with asyncio.timeout(min(QUIET_S, max(0.0, until - clock()))):
@@ -103,10 +104,10 @@ class Inbox:
             except TimeoutError:
                 quiet = True
         if not self._spans:
-            self._patience.waits = self._patience.heard
-        return self.so_far()
+            self._wait_state.waits = self._wait_state.heard
+        return self.arrived_spans()
 
-    def _is_whole(self) -> bool:
-        """Tell whether something has come, and whatever encloses it."""
+    def _is_complete(self) -> bool:
+        """Return whether spans have arrived and the parents of all of them, too."""
         known = self._spans.keys() | {self._root, None}
         return bool(self._spans) and all(span.parent in known for span in self._spans.values())

@@ -1,6 +1,6 @@
-"""The answers of models in the spans of their calls: whether they ask for tools, and for which.
+"""Reads from spans which tool calls models' answers request, and whether they request any.
 
-No tool was called is known only if every answer can be read, or ends for a reason that is not about tools.
+That no tool was called is certain only if each answer can be read or has a finish reason other than tool calls.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from holodeck_action.extensions.frameworks.spans.conventions import HIDDEN, model_of, parsed
+from holodeck_action.extensions.frameworks.spans.conventions import HIDDEN, model_of, parse_text
 from holodeck_action.extensions.frameworks.spans.span import Span
 
 Answer = Literal["text", "tools", "unreadable", "missing"]
-"""A text alone, a request for tools, an answer that cannot be read, or none because the call failed."""
+"""Text only, a request for tools, an unreadable answer, or none because the call failed."""
 
 _ANSWERED = (
     "gen_ai.response.",
@@ -33,26 +33,26 @@ _ENDINGS = frozenset((
     "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "end", "length", "max_tokens", "token_limit",
     "content_filter", "content_filtered", "guardrail_intervened", "safety", "recitation", "refusal",
 ))  # fmt: skip
-"""Reasons for which an answer ends that are not about tools. `completed` is about neither."""
+"""Finish reasons that are not about tools. `completed` is ambiguous."""
 _BEFORE_ENDING = re.compile(r"^(?:finish_?reason[._])", re.IGNORECASE)
 
 
-def is_answered(span: Span) -> bool:
-    """Tell whether a span of a model call shows that the model answered."""
+def has_answer(span: Span) -> bool:
+    """Return whether a span of a model call shows that the model answered."""
     return any(name.startswith(_ANSWERED) for name in span.attributes)
 
 
-def answer_of(span: Span) -> Answer:
-    """Return what kind of answer the span of a model call shows, in the words of any convention."""
-    found = {*_by_reasons(span), *_by_messages(span), *_by_attributes(span), *_by_choices(span)}
+def answer_kind(span: Span) -> Answer:
+    """Return the kind of answer in the span of a model call."""
+    found = {*_kinds_by_reason(span), *_kinds_by_message(span), *_kinds_by_attribute(span), *_kinds_by_choice(span)}
     for kind in ("tools", "text", "unreadable"):
         if kind in found:
             return kind
-    return "missing" if span.error is not None and not is_answered(span) else "unreadable"
+    return "missing" if span.error is not None and not has_answer(span) else "unreadable"
 
 
 def requested_calls(span: Span) -> Iterator[tuple[str, str, Any]]:
-    """Yield id, name and arguments of the tool calls that a model asks for in its answer."""
+    """Yield id, name and arguments of each tool call that a model requests."""
     found: dict[tuple[int, int], dict[str, Any]] = {}
     for name, value in span.attributes.items():
         match = _REQUESTED.fullmatch(name)
@@ -61,20 +61,20 @@ def requested_calls(span: Span) -> Iterator[tuple[str, str, Any]]:
             found.setdefault((int(message), int(call)), {})[key] = value
     for _, call in sorted(found.items()):
         yield str(call.get("id", "")), str(call.get("name", "")), call.get("arguments")
-    for part in _parts_of(span, "gen_ai.output.messages"):
+    for part in _span_parts(span, "gen_ai.output.messages"):
         if part.get("type") == "tool_call":
             yield str(part.get("id") or ""), str(part.get("name") or ""), part.get("arguments")
     for choice in _choices(span):
-        yield from _calls_of_message(parsed(choice.get("message")))
+        yield from _message_calls(parse_text(choice.get("message")))
 
 
-def results_of_calls(span: Span) -> Iterator[tuple[str, Any]]:
-    """Yield id and result of the tool calls that a model is told of."""
+def call_results(span: Span) -> Iterator[tuple[str, Any]]:
+    """Yield id and result of each tool call in the input of a model."""
     for name, value in span.attributes.items():
         match = _TOLD_RESULT.fullmatch(name)
         if match is not None:
             yield str(value), span.attributes.get(f"{match[1]}.content")
-    for part in _parts_of(span, "gen_ai.input.messages"):
+    for part in _span_parts(span, "gen_ai.input.messages"):
         if part.get("type") == "tool_call_response":
             yield str(part.get("id") or ""), part.get("response", part.get("result"))
     for name, values in span.events:
@@ -82,9 +82,9 @@ def results_of_calls(span: Span) -> Iterator[tuple[str, Any]]:
             yield str(values["id"]), values.get("content")
 
 
-def _by_reasons(span: Span) -> Iterator[Answer]:
+def _kinds_by_reason(span: Span) -> Iterator[Answer]:
     reasons = [
-        *_listed(span.attributes.get("gen_ai.response.finish_reasons")),
+        *_as_list(span.attributes.get("gen_ai.response.finish_reasons")),
         span.attributes.get("llm.finish_reason"),
         *(value for name, value in span.attributes.items() if name.endswith(".finish_reason")),
         *(choice.get("finish_reason") for choice in _choices(span)),
@@ -93,7 +93,7 @@ def _by_reasons(span: Span) -> Iterator[Answer]:
     for reason in reasons:
         if isinstance(reason, str) and _ASKING.search(reason):
             yield "tools"
-        elif isinstance(reason, str) and _is_ending(reason) and not _is_of_google(span):
+        elif isinstance(reason, str) and _is_ending(reason) and not _is_google(span):
             yield "text"
 
 
@@ -101,15 +101,15 @@ def _is_ending(reason: str) -> bool:
     return _BEFORE_ENDING.sub("", reason.strip()).lower() in _ENDINGS
 
 
-def _is_of_google(span: Span) -> bool:
-    """Tell whether a model of Google answered, which ends with STOP when it calls functions, too."""
-    said = [
+def _is_google(span: Span) -> bool:
+    """Return whether the model is from Google, whose models also finish with STOP when they call functions."""
+    names = [
         span.attributes.get(name) for name in ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
     ]
-    return bool(re.search(r"google|gemini|vertex|gcp", f"{said} {model_of(span)}", re.IGNORECASE))
+    return bool(re.search(r"google|gemini|vertex|gcp", f"{names} {model_of(span)}", re.IGNORECASE))
 
 
-def _by_messages(span: Span) -> Iterator[Answer]:
+def _kinds_by_message(span: Span) -> Iterator[Answer]:
     if "gen_ai.output.messages" not in span.attributes:
         return
     messages = _messages(span, "gen_ai.output.messages")
@@ -120,8 +120,8 @@ def _by_messages(span: Span) -> Iterator[Answer]:
         yield "tools" if any(map(_mentions_calls, parts)) else "text"
 
 
-def _by_attributes(span: Span) -> Iterator[Answer]:
-    """Judge the answers that are spread over attributes, one for each field."""
+def _kinds_by_attribute(span: Span) -> Iterator[Answer]:
+    """Yield the kind of each answer that a span stores field by field in separate attributes."""
     for name, value in span.attributes.items():
         match = _FLAT_ANSWER.fullmatch(name)
         if match is None:
@@ -134,13 +134,13 @@ def _by_attributes(span: Span) -> Iterator[Answer]:
             yield "unreadable"
 
 
-def _by_choices(span: Span) -> Iterator[Answer]:
+def _kinds_by_choice(span: Span) -> Iterator[Answer]:
     for choice in _choices(span):
-        message = parsed(choice.get("message", choice.get("content")))
+        message = parse_text(choice.get("message", choice.get("content")))
         if _mentions_calls(message):
             yield "tools"
         elif isinstance(message, str):
-            # Broken JSON is no text that a model wrote.
+            # Text in broken JSON is not a readable answer.
             yield "unreadable" if message.lstrip().startswith(("{", "[")) or message in ("", HIDDEN) else "text"
         else:
             yield "text" if message else "unreadable"
@@ -149,17 +149,17 @@ def _by_choices(span: Span) -> Iterator[Answer]:
 def _choices(span: Span) -> Iterator[Mapping[str, Any]]:
     for name, values in span.events:
         if name == "gen_ai.choice":
-            content = parsed(values.get("gen_ai.event.content"))
+            content = parse_text(values.get("gen_ai.event.content"))
             yield {**values, **content} if isinstance(content, Mapping) else values
 
 
-def _calls_of_message(message: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield id, name and arguments of the calls in a message of OpenAI's or Amazon's form."""
+def _message_calls(message: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield id, name and arguments of each call in a message in OpenAI's or Amazon's format."""
     if isinstance(message, Mapping):
         for call in _mappings(message.get("tool_calls")):
             function = call.get("function")
-            told = function if isinstance(function, Mapping) else call
-            yield str(call.get("id") or ""), str(told.get("name") or ""), told.get("arguments")
+            source = function if isinstance(function, Mapping) else call
+            yield str(call.get("id") or ""), str(source.get("name") or ""), source.get("arguments")
     for block in _mappings(message):
         used = block.get("toolUse")
         if isinstance(used, Mapping):
@@ -167,7 +167,7 @@ def _calls_of_message(message: Any) -> Iterator[tuple[str, str, Any]]:
 
 
 def _mentions_calls(value: Any) -> bool:
-    """Tell whether a message has a part that is about a call of a tool or function."""
+    """Return whether a message has a part about a tool or function call."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -183,12 +183,12 @@ def _mentions_calls(value: Any) -> bool:
 
 
 def _messages(span: Span, name: str) -> list[Mapping[str, Any]] | None:
-    found = parsed(span.attributes.get(name))
+    found = parse_text(span.attributes.get(name))
     readable = isinstance(found, list) and all(isinstance(each, Mapping) for each in found)
     return found if readable else None
 
 
-def _parts_of(span: Span, name: str) -> Iterator[Mapping[str, Any]]:
+def _span_parts(span: Span, name: str) -> Iterator[Mapping[str, Any]]:
     return (part for message in _messages(span, name) or () for part in _parts(message))
 
 
@@ -200,6 +200,6 @@ def _mappings(value: Any) -> list[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
-def _listed(value: Any) -> Iterable[Any]:
-    found = parsed(value)
+def _as_list(value: Any) -> Iterable[Any]:
+    found = parse_text(value)
     return found if isinstance(found, list | tuple) else (found,)

@@ -1,8 +1,7 @@
-"""Requests of OpenTelemetry's protocol (OTLP) over HTTP, in either of its two encodings: their shape, and their spans.
+"""Decodes spans from requests of OpenTelemetry's protocol (OTLP) over HTTP, in Protocol Buffers or JSON.
 
-Reading takes seconds of a large request, and so is done in a thread. What it takes is bounded by the number of values,
-and other threads run in between. Source: opentelemetry-proto 1.9, `trace.proto`, `common.proto` and the specification
-of OTLP/HTTP.
+Decoding a large request takes seconds, so it runs in a thread. The number of values is limited, and other threads get
+to run meanwhile. Source: opentelemetry-proto 1.9, `trace.proto`, `common.proto` and the specification of OTLP/HTTP.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.json import Decoder
 
-from holodeck_action.extensions.frameworks.instrumentation import kept_attributes, kept_event
+from holodeck_action.extensions.frameworks.instrumentation import filter_attributes, is_relevant_event
 from holodeck_action.extensions.frameworks.spans import protobuf
 from holodeck_action.extensions.frameworks.spans.protobuf import (
     Message,
     Nested,
-    boolean,
-    double,
-    fixed_64,
-    hexadecimal,
-    signed,
-    text,
+    bool_field,
+    double_field,
+    fixed64_field,
+    hex_field,
+    int64_field,
+    text_field,
 )
 from holodeck_action.extensions.frameworks.spans.span import LONGEST_ID, Span
 from holodeck_action.text.foreign import Foreign, ForeignError
@@ -35,35 +34,35 @@ T = TypeVar("T")
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 MOST_BODY = 16_000_000
-"""Bytes of one request, compressed or not."""
+"""Size limit of a request in bytes, compressed or not."""
 MOST_VALUES = 1_000_000
-"""Attributes, values and other parts of the spans of one request."""
+"""Limit of attributes, values and other parts in a request."""
 MOST_SPANS = 20_000
-"""Spans of one request."""
+"""Limit of spans in a request."""
 _FAILED = (2, "STATUS_CODE_ERROR")
 _DEEPEST = 50
 _ENTRY = 8
-"""Bytes that a value has beside its text, about."""
+"""Estimated overhead of a value, in bytes."""
 
 
 class Export(Struct, frozen=True):
-    """The spans of a request, each with the bytes that it has, about, and how many there are that cannot be read."""
+    """The spans of a request with their estimated sizes in bytes, and the number of unreadable spans."""
 
     spans: tuple[tuple[Span, int], ...]
     unread: int
 
 
 class _Allowance:
-    """How many spans and values may still be read."""
+    """The remaining numbers of spans and values that may be read."""
 
     def __init__(self) -> None:
         self._spans, self._values = MOST_SPANS, MOST_VALUES
 
     def spend(self, *, spans: int = 0) -> None:
-        """Count a value, and perhaps a span.
+        """Count one value, and `spans` spans.
 
         Raises:
-            ValueError: there are too many.
+            ValueError: a limit is exceeded.
         """
         self._spans -= spans
         self._values -= 1
@@ -75,10 +74,10 @@ _allowance: ContextVar[_Allowance] = ContextVar("_allowance")
 
 
 class _Part(Struct, rename="camel", gc=False):
-    """A part of a request; what is not read of it may be anything."""
+    """Base class of the parts of a request; unknown fields are ignored."""
 
     def __post_init__(self) -> None:
-        # Python runs here, so that other threads may: the decoder itself would let nothing else run.
+        # A call into Python lets other threads run, which the decoder itself would block.
         _allowance.get().spend()
 
 
@@ -150,34 +149,34 @@ _JSON = Decoder(_Request)
 _VALUE: Message = Message(
     _AnyValue,
     {
-        1: text("string_value"),
-        2: boolean("bool_value"),
-        3: signed("int_value"),
-        4: double("double_value"),
+        1: text_field("string_value"),
+        2: bool_field("bool_value"),
+        3: int64_field("int_value"),
+        4: double_field("double_value"),
         5: Nested("array_value", lambda: _ARRAY),
         6: Nested("kvlist_value", lambda: _PAIRS),
     },
 )
 _ARRAY: Message = Message(_Values, {1: Nested("values", lambda: _VALUE, several=True)})
-_PAIR: Message = Message(_Pair, {1: text("key"), 2: Nested("value", lambda: _VALUE)})
+_PAIR: Message = Message(_Pair, {1: text_field("key"), 2: Nested("value", lambda: _VALUE)})
 _PAIRS: Message = Message(_Pairs, {1: Nested("values", lambda: _PAIR, several=True)})
-_EVENT = Message(_Event, {2: text("name"), 3: Nested("attributes", lambda: _PAIR, several=True)})
-_STATUS = Message(_Status, {2: text("message"), 3: signed("code")})
+_EVENT = Message(_Event, {2: text_field("name"), 3: Nested("attributes", lambda: _PAIR, several=True)})
+_STATUS = Message(_Status, {2: text_field("message"), 3: int64_field("code")})
 _SPAN = Message(
     _Span,
     {
-        1: hexadecimal("trace_id"),
-        2: hexadecimal("span_id"),
-        4: hexadecimal("parent_span_id"),
-        5: text("name"),
-        7: fixed_64("start_time_unix_nano"),
-        8: fixed_64("end_time_unix_nano"),
+        1: hex_field("trace_id"),
+        2: hex_field("span_id"),
+        4: hex_field("parent_span_id"),
+        5: text_field("name"),
+        7: fixed64_field("start_time_unix_nano"),
+        8: fixed64_field("end_time_unix_nano"),
         9: Nested("attributes", lambda: _PAIR, several=True),
         11: Nested("events", lambda: _EVENT, several=True),
         15: Nested("status", lambda: _STATUS),
     },
 )
-_SCOPE = Message(_Scope, {1: text("name")})
+_SCOPE = Message(_Scope, {1: text_field("name")})
 _SCOPE_SPANS = Message(
     _ScopeSpans, {1: Nested("scope", lambda: _SCOPE), 2: Nested("spans", lambda: _SPAN, several=True)}
 )
@@ -185,77 +184,79 @@ _RESOURCE_SPANS = Message(_ResourceSpans, {2: Nested("scope_spans", lambda: _SCO
 _REQUEST = Message(_Request, {1: Nested("resource_spans", lambda: _RESOURCE_SPANS, several=True)})
 
 
-def exported_spans(body: Foreign, kind: str, encoding: str) -> Export:
-    """Read the spans of a request.
+def read_export(body: Foreign, kind: str, encoding: str) -> Export:
+    """Return the spans of a request.
 
     Args:
-        body: as it came.
+        body: the body as received.
         kind: `PROTOBUF` or `JSON`.
-        encoding: how it is packed, the value of `content-encoding`.
+        encoding: value of the header `content-encoding`.
 
     Raises:
-        ForeignError: it is no such request, or too large; single spans that cannot be read are counted.
+        ForeignError: the request is invalid or too large. Unreadable spans in a valid request are only counted.
     """
     allowance = _Allowance()
     _allowance.set(allowance)
-    unpacked = Foreign(body.parse(partial(_unpacked, encoding=encoding)))
+    unpacked = Foreign(body.parse(partial(_decompress, encoding=encoding)))
     if kind == JSON:
         request = unpacked.parse(_JSON.decode)
     else:
-        request = unpacked.parse(partial(_from_protobuf, spend=allowance.spend))
-    return _export(request)
+        request = unpacked.parse(partial(_decode_protobuf, spend=allowance.spend))
+    return _collect_spans(request)
 
 
-def _from_protobuf(data: bytes, spend: Callable[[], None]) -> _Request:
-    request: _Request = protobuf.read(_REQUEST, data, spend)
+def _decode_protobuf(data: bytes, spend: Callable[[], None]) -> _Request:
+    request: _Request = protobuf.read_message(_REQUEST, data, spend)
     return request
 
 
-def _unpacked(body: bytes, encoding: str) -> bytes:
-    """Return a body without its content encoding.
+def _decompress(body: bytes, encoding: str) -> bytes:
+    """Return the decompressed body.
 
     Raises:
-        ValueError: it is broken, encoded in another way than gzip or deflate, or too large.
+        ValueError: the body is damaged or too large, or the encoding is not gzip, deflate or identity.
     """
     if encoding in ("", "identity"):
         return body
     if encoding not in ("gzip", "deflate"):
-        raise ValueError("its content-encoding is none of gzip, deflate and identity")
+        raise ValueError("its content-encoding is not gzip, deflate or identity")
     try:
-        return Foreign(body).unpacked(MOST_BODY).parse(bytes)
+        return Foreign(body).unpack(MOST_BODY).parse(bytes)
     except ForeignError as error:
         raise ValueError(f"the compressed body {error}") from None
 
 
-def _export(request: _Request) -> Export:
+def _collect_spans(request: _Request) -> Export:
     found: list[tuple[Span, int]] = []
     unread = 0
-    for resource in _drained(request.resource_spans):
-        for scope in _drained(resource.scope_spans):
-            for span in _drained(scope.spans):
+    for resource in _drain(request.resource_spans):
+        for scope in _drain(resource.scope_spans):
+            for span in _drain(scope.spans):
                 try:
-                    found.append(_sized(span, (scope.scope and scope.scope.name) or ""))
+                    found.append(_convert_span(span, (scope.scope and scope.scope.name) or ""))
                 except (ValueError, OverflowError, RecursionError):
                     unread += 1
     return Export(tuple(found), unread)
 
 
-def _drained(parts: list[T] | None) -> Iterator[T]:
-    """Yield parts and let go of each: to free all of them at once would let nothing else run meanwhile."""
+def _drain(parts: list[T] | None) -> Iterator[T]:
+    """Yield parts and free each one, since freeing all at once would block other threads."""
     if parts is not None:
         parts.reverse()
         while parts:
             yield parts.pop()
 
 
-def _sized(span: _Span, scope: str) -> tuple[Span, int]:
-    """Return a span as it is kept, and its size.
+def _convert_span(span: _Span, scope: str) -> tuple[Span, int]:
+    """Return a span in our own form, and its estimated size in bytes.
 
     Raises:
-        ValueError: an id or a time is missing or none, or values are nested too deeply.
+        ValueError: an id or a time is missing or invalid, or values are nested too deeply.
     """
-    attributes = kept_attributes(_mapping(span.attributes, 0))
-    events = tuple((event.name, _mapping(event.attributes, 0)) for event in span.events or () if kept_event(event.name))
+    attributes = filter_attributes(_attributes(span.attributes, 0))
+    events = tuple(
+        (event.name, _attributes(event.attributes, 0)) for event in span.events or () if is_relevant_event(event.name)
+    )
     status = span.status or _Status()
     made = Span(
         trace=_identifier(span.trace_id),
@@ -263,8 +264,8 @@ def _sized(span: _Span, scope: str) -> tuple[Span, int]:
         parent=None if not span.parent_span_id else _identifier(span.parent_span_id),
         scope=scope,
         name=span.name,
-        start_ns=_whole(span.start_time_unix_nano),
-        end_ns=_whole(span.end_time_unix_nano),
+        start_ns=_nanoseconds(span.start_time_unix_nano),
+        end_ns=_nanoseconds(span.end_time_unix_nano),
         attributes=attributes,
         events=events,
         error=(status.message or "") if status.code in _FAILED else None,
@@ -278,13 +279,13 @@ def _identifier(given: str | None) -> str:
     return given.lower()[:LONGEST_ID]
 
 
-def _whole(given: float | str | None) -> int:
+def _nanoseconds(given: float | str | None) -> int:
     if given is None:
         raise ValueError("a time is missing")
     return int(given)
 
 
-def _mapping(pairs: list[_Pair] | None, depth: int) -> dict[str, Any]:
+def _attributes(pairs: list[_Pair] | None, depth: int) -> dict[str, Any]:
     return {pair.key: _value(pair.value, depth) for pair in pairs or ()}
 
 
@@ -298,9 +299,9 @@ def _value(value: _AnyValue | None, depth: int) -> Any:
     if value.array_value is not None:
         return [_value(item, depth + 1) for item in value.array_value.values or ()]
     if value.kvlist_value is not None:
-        return _mapping(value.kvlist_value.values, depth + 1)
+        return _attributes(value.kvlist_value.values, depth + 1)
     if isinstance(value.double_value, float) and not math.isfinite(value.double_value):
-        # As JSON has it.
+        # As in OTLP's JSON.
         return str(value.double_value)
     return next((held for held in (value.string_value, value.bool_value, value.double_value) if held is not None), None)
 

@@ -1,7 +1,7 @@
-"""Messages in the wire format of Protocol Buffers, as far as they are asked for, and bounded while they are read.
+"""A reader of selected fields of Protocol Buffers messages, with limits that apply while reading.
 
-The library of protobuf reads a whole message in one go, in which nothing else runs, and makes gigabytes of one with
-millions of empty parts. Source: https://protobuf.dev/programming-guides/encoding/
+The library protobuf reads a whole message at once, which blocks other threads and takes gigabytes of memory for a
+message with millions of empty parts. Source: https://protobuf.dev/programming-guides/encoding/
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 from msgspec import Struct
 
 VARINT, FIXED_64, LENGTH, FIXED_32 = 0, 1, 2, 5
-"""Kinds of fields on the wire."""
+"""Wire types."""
 _LONGEST_VARINT = 10
 _DEEPEST = 200
-"""Messages in one another that are read."""
+"""Largest depth of nested messages."""
 
 
 class Field(Struct, frozen=True):
-    """A field that is read: its name, its kind on the wire, what is made of it, and whether there may be several."""
+    """A field to read: its name, its wire type, the conversion of its value, and whether it is repeated."""
 
     name: str
     wire: int
@@ -29,7 +29,7 @@ class Field(Struct, frozen=True):
 
 
 class Message:
-    """A message that is read: what is made of its fields, which are found by their numbers."""
+    """A message to read: the constructor of its value, and its fields by number."""
 
     def __init__(self, make: Callable[..., Any], fields: Mapping[int, Field | Nested]) -> None:
         self.make = make
@@ -37,71 +37,71 @@ class Message:
 
 
 class Nested(Struct, frozen=True):
-    """A field with a message in it; `message` is a function so that a message can hold itself."""
+    """A field that contains a message; `message` is a function, so that a message can contain itself."""
 
     name: str
     message: Callable[[], Message]
     several: bool = False
 
 
-def text(name: str) -> Field:
-    """Return a field that is UTF-8 text."""
+def text_field(name: str) -> Field:
+    """Return a field of type `string`."""
     return Field(name, LENGTH, lambda data: str(data, "utf-8"))
 
 
-def hexadecimal(name: str) -> Field:
-    """Return a field of bytes, which become hexadecimal digits."""
+def hex_field(name: str) -> Field:
+    """Return a field of type `bytes`, read as hexadecimal digits."""
     return Field(name, LENGTH, lambda data: data.hex())
 
 
-def fixed_64(name: str) -> Field:
+def fixed64_field(name: str) -> Field:
     """Return a field of type `fixed64`."""
     return Field(name, FIXED_64, lambda data: int.from_bytes(data, "little"))
 
 
-def double(name: str) -> Field:
+def double_field(name: str) -> Field:
     """Return a field of type `double`."""
     return Field(name, FIXED_64, lambda data: struct.unpack("<d", data)[0])
 
 
-def signed(name: str) -> Field:
+def int64_field(name: str) -> Field:
     """Return a field of type `int64` or `enum`."""
     return Field(name, VARINT, lambda number: number - (1 << 64) if number >> 63 else number)
 
 
-def boolean(name: str) -> Field:
+def bool_field(name: str) -> Field:
     """Return a field of type `bool`."""
     return Field(name, VARINT, bool)
 
 
-def read(message: Message, data: bytes, spend: Callable[[], None]) -> Any:
-    """Return what a message makes of its fields.
+def read_message(message: Message, data: bytes, spend: Callable[[], None]) -> Any:
+    """Return the value of a message.
 
     Args:
-        message: what is read of it.
-        data: its bytes.
-        spend: called for each field that is no message, so that it can end the reading by raising.
+        message: description of the message to read.
+        data: the encoded bytes of the message.
+        spend: called for each field that is not a message; may raise to stop reading.
 
     Raises:
-        ValueError: the bytes are no such message, or one that is nested too deeply.
+        ValueError: the bytes are not such a message, or the message is nested too deeply.
     """
-    return _read(message, memoryview(data), spend, 0)
+    return _read_message(message, memoryview(data), spend, 0)
 
 
-def _read(message: Message, data: memoryview, spend: Callable[[], None], depth: int) -> Any:
+def _read_message(message: Message, data: memoryview, spend: Callable[[], None], depth: int) -> Any:
     if depth > _DEEPEST:
         raise ValueError("nested too deeply")
     found: dict[str, Any] = {}
-    for number, wire, value in _fields(data):
+    for number, wire, value in _read_fields(data):
         field = message.fields.get(number)
         if isinstance(field, Nested):
-            _check(wire, LENGTH)
-            made = _read(field.message(), value, spend, depth + 1)
+            _check_wire(wire, LENGTH)
+            made = _read_message(field.message(), value, spend, depth + 1)
         else:
             spend()
             if field is None:
                 continue
-            _check(wire, field.wire)
+            _check_wire(wire, field.wire)
             made = field.convert(value)
         if field.several:
             found.setdefault(field.name, []).append(made)
@@ -110,40 +110,40 @@ def _read(message: Message, data: memoryview, spend: Callable[[], None], depth: 
     return message.make(**found)
 
 
-def _check(wire: int, expected: int) -> None:
+def _check_wire(wire: int, expected: int) -> None:
     if wire != expected:
-        raise ValueError(f"a field of kind {wire} in the place of one of kind {expected}")
+        raise ValueError(f"a field of kind {wire} instead of one of kind {expected}")
 
 
-def _fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
-    """Yield number, kind and content of the fields: a number of a varint, bytes of all others."""
+def _read_fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
+    """Yield number, wire type and content of each field; the content is an int for a varint, else bytes."""
     at, end = 0, len(data)
     while at < end:
         tag = data[at]
-        # Most numbers have one byte.
-        tag, at = (tag, at + 1) if tag < 0x80 else _varint(data, at, end)
+        # Most tags have one byte.
+        tag, at = (tag, at + 1) if tag < 0x80 else _read_varint(data, at, end)
         number, wire = tag >> 3, tag & 7
         if number == 0:
             raise ValueError("a field without a number")
         if wire == VARINT:
-            value, at = _varint(data, at, end)
+            value, at = _read_varint(data, at, end)
             yield number, wire, value
             continue
         if wire == LENGTH:
             size = data[at] if at < end else 0x80
-            size, at = (size, at + 1) if size < 0x80 else _varint(data, at, end)
+            size, at = (size, at + 1) if size < 0x80 else _read_varint(data, at, end)
         elif wire in (FIXED_64, FIXED_32):
             size = 8 if wire == FIXED_64 else 4
         else:
-            raise ValueError(f"a field of kind {wire}, which is none")
+            raise ValueError(f"a field of the unknown kind {wire}")
         if size > end - at:
-            raise ValueError("a field that ends behind its message")
+            raise ValueError("a field that ends after its message")
         yield number, wire, data[at : at + size]
         at += size
 
 
-def _varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return the number at a place, and the place behind it."""
+def _read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
+    """Return the varint at position `at`, and the position after it."""
     found = shift = 0
     for place in range(at, min(end, at + _LONGEST_VARINT)):
         byte = data[place]

@@ -1,31 +1,32 @@
-"""The spans of a target's turns read one after the other, and what its reader should know of them."""
+"""Completes replies with data from spans, and gives notices about unusable spans."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from msgspec import Struct
 
-from holodeck_action.extensions.frameworks.spans.reading import filled, reply_parts
-from holodeck_action.extensions.frameworks.spans.span import TurnSpans
+from holodeck_action.extensions.frameworks.spans.reading import fill_reply, reply_parts
+from holodeck_action.extensions.frameworks.spans.span import TurnSpans, new_traceparent, read_turn_spans
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.targets.protocol import Attempt, Reply
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.workers.code_errors import SENT_WORDS
 
 _LONGEST_FAILURE = 300
-"""Characters of what an instrumentation raises."""
+"""Longest message of a failed instrumentation, in characters."""
 
 
 class SpanReader:
-    """Fills replies with what their spans tell; whatever spans hold, no turn fails because of them."""
+    """Completes replies with data from their spans. No turn fails because of its spans."""
 
     def __init__(self, max_bytes: int, redact: Redact) -> None:
-        """Begin with nothing read.
+        """Create a reader.
 
         Args:
-            max_bytes: most bytes that the spans of a turn may add to its reply (`limits.max_response_bytes`).
-            redact: removes secrets from what instrumentations raise.
+            max_bytes: maximum bytes that spans may add to a reply (`limits.max_response_bytes`).
+            redact: removes secrets from messages of instrumentations.
         """
         self._redact = redact
         self._max_bytes = max_bytes
@@ -37,59 +38,67 @@ class SpanReader:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What the reader should know, each one sentence."""
+        """Notices about the spans read so far, one sentence each."""
         found = [f"spans: the instrumentation {name} could not be started" for name in self._failed]
         if self._silent:
             turns = "any turn" if self._silent == self._turns else f"{self._silent:,} of {self._turns:,} turns"
             found.append(
-                f"spans: the target sent none of model calls, tools or agents in {turns}, so that its reply alone "
+                f"spans: the target sent no spans of model calls, tools or agents in {turns}, so only its reply "
                 "counts there; is its framework instrumented?"
             )
         if self._unread:
             found.append(
-                f"spans: {self._unread:,} could not be read, or were too many: tool calls, chunks and tokens of their "
-                "turns are not known from spans"
+                f"spans: {self._unread:,} could not be read or were too many, so tool calls, chunks and tokens "
+                "of their turns are not taken from spans"
             )
         if self._unusable:
             turns = "1 turn" if self._unusable == 1 else f"{self._unusable:,} turns"
-            found.append(f"spans: those of {turns} do not fit into a reply, and do not count")
+            found.append(f"spans: those of {turns} do not fit into a reply and are ignored")
         return tuple(found)
 
-    async def filled(self, reply: Reply, turn: TurnSpans) -> Reply:
-        """Return a reply with what it does not say itself, as far as its spans do; read in a thread, for the loop."""
+    def new_traceparent(self) -> str:
+        """Return the header `traceparent` of a new turn."""
+        return new_traceparent()
+
+    def parse_spans(self, spans: Any) -> TurnSpans:
+        """Read the spans that a worker process collected; user code may have forged them."""
+        return read_turn_spans(spans)
+
+    async def fill_reply(self, reply: Reply, turn: TurnSpans) -> Reply:
+        """Return a reply with missing data filled in from the turn's spans, which are read in a thread."""
         self._turns += 1
         self._unread += turn.unread
-        for said in turn.failed:
-            self._failed[Foreign.of_text(said, SENT_WORDS).words(self._redact, _LONGEST_FAILURE)] = None
-        found = await asyncio.to_thread(_filled, reply, turn, self._max_bytes)
+        for message in turn.failed:
+            self._failed[Foreign.of_text(message, SENT_WORDS).words(self._redact, _LONGEST_FAILURE)] = None
+        found = await asyncio.to_thread(_fill, reply, turn, self._max_bytes)
         self._silent += found.silent
-        return self._usable(found)
+        return self._unwrap_reply(found)
 
     def attempt(self, turn: TurnSpans) -> Attempt:
-        """Return what a turn did that got no answer."""
-        told = self._usable(_filled(Reply(""), turn, self._max_bytes))
-        return Attempt(told.tool_invocations, told.usage)
+        """Return the tool calls and usage of a turn without an answer."""
+        reply = self._unwrap_reply(_fill(Reply(""), turn, self._max_bytes))
+        return Attempt(reply.tool_invocations, reply.usage)
 
-    def _usable(self, found: _Filled) -> Reply:
+    def _unwrap_reply(self, found: _FilledReply) -> Reply:
         self._unusable += not found.usable
         return found.reply
 
 
-class _Filled(Struct, frozen=True):
-    """A reply, whether spans of agents tell anything, and whether what they tell fits into it."""
+class _FilledReply(Struct, frozen=True):
+    """A completed reply; `silent` if the spans contain no data for it, and not `usable` if the data does not fit."""
 
     reply: Reply
     silent: bool
     usable: bool = True
 
 
-def _filled(reply: Reply, turn: TurnSpans, max_bytes: int) -> _Filled:
+def _fill(reply: Reply, turn: TurnSpans, max_bytes: int) -> _FilledReply:
     parts = reply_parts(turn.spans)
     if turn.unread:
-        # Any of them may tell of a call, of documents or of tokens: no list and no sum is whole.
+        # Unread spans may contain calls, documents or tokens, so lists and sums are incomplete.
         parts = {name: value for name, value in parts.items() if name == "model"}
     silent = not parts and not turn.unread
     try:
-        return _Filled(filled(reply, parts, max_bytes), silent)
+        return _FilledReply(fill_reply(reply, parts, max_bytes), silent)
     except AgentError:
-        return _Filled(reply, silent, usable=False)
+        return _FilledReply(reply, silent, usable=False)

@@ -1,4 +1,4 @@
-"""The receiver of spans: OTLP over HTTP, and the conversation that each span belongs to."""
+"""Receives spans by OTLP over HTTP, and assigns them to conversations."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from holodeck_action.extensions.frameworks.spans.connections import HOST, Answer, Connections, Head, Take
-from holodeck_action.extensions.frameworks.spans.conventions import is_of_agent
-from holodeck_action.extensions.frameworks.spans.inbox import EXPORT_MS, Inbox, Patience
-from holodeck_action.extensions.frameworks.spans.otlp import JSON, PROTOBUF, exported_spans
+from holodeck_action.extensions.frameworks.spans.connections import HOST, Answer, BodyHandler, Connections, Head
+from holodeck_action.extensions.frameworks.spans.conventions import follows_convention
+from holodeck_action.extensions.frameworks.spans.inbox import EXPORT_MS, Inbox, WaitState
+from holodeck_action.extensions.frameworks.spans.otlp import JSON, PROTOBUF, read_export
 from holodeck_action.extensions.frameworks.spans.span import Span
-from holodeck_action.extensions.frameworks.spans.strays import Sized, Strays
+from holodeck_action.extensions.frameworks.spans.unassigned_spans import Sized, UnassignedSpans
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.text.foreign import Foreign, ForeignError
 
 _PATH = "/v1/traces"
 _AT_ONCE = 500
-"""Spans that are handed out before anything else may run."""
+"""Number of spans that are distributed before other tasks may run."""
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
 
 class Receiver:
-    """Takes spans for the conversations that have an inbox.
+    """Receives spans and distributes them to the inboxes of conversations.
 
-    A process that is started for a conversation gets an address of its own, with a secret in it. All others send to
-    `/v1/traces`, where a span counts if its trace, which nobody can guess, or its conversation is that of a turn.
+    A process that is started for a conversation gets its own URL with a secret. Other processes send to `/v1/traces`,
+    where a span is accepted if its trace id (which cannot be guessed) or its conversation id belongs to a turn.
     """
 
     def __init__(self, port: int = 0) -> None:
-        """Prepare; nothing is opened yet.
+        """Store the port; `open` starts to listen.
 
         Args:
-            port: where to listen; 0 for any that is free.
+            port: the port to listen on; 0 to choose any free port.
         """
         self._port = port
         self._connections: Connections | None = None
@@ -41,18 +41,18 @@ class Receiver:
         self._reading = asyncio.Lock()
         self._addressed: dict[str, Inbox] = {}
         self._inboxes: dict[str, Inbox] = {}
-        # Apart: what web servers and databases tell is most of all, and takes no room from what agents did.
-        self._strays, self._others = Strays(), Strays()
-        self._patience = Patience()
+        # Separate, so that the many spans of web servers and databases do not displace those of agents.
+        self._agent_spans, self._other_spans = UnassignedSpans(), UnassignedSpans()
+        self._wait_state = WaitState()
 
     async def open(self, session: str, *, addressed: bool) -> Inbox:
-        """Return an inbox for a conversation; with a secret address, or found by traces and names of conversations.
+        """Return an inbox for a conversation; it gets spans by its own URL if `addressed`, else by ids in the spans.
 
         Raises:
-            AgentError: `cannot_start`, the port is in use.
+            AgentError: the port is in use (code `cannot_start`).
         """
         await self._listen()
-        inbox = Inbox(session, own=addressed, patience=self._patience)
+        inbox = Inbox(session, own=addressed, wait_state=self._wait_state)
         if addressed:
             self._addressed[secrets.token_hex(16)] = inbox
         else:
@@ -60,7 +60,7 @@ class Receiver:
         return inbox
 
     def variables(self, inbox: Inbox, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment in which a process sends its spans to an inbox that has an address."""
+        """Return environment variables with which a process sends its spans to the URL of an inbox."""
         secret = next(secret for secret, found in self._addressed.items() if found is inbox)
         found = {
             **environ,
@@ -71,7 +71,7 @@ class Receiver:
             "OTEL_TRACES_SAMPLER": "always_on",
         }
         if not environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
-            # Else SDKs try to send them to a collector that is not there.
+            # Otherwise SDKs would send metrics and logs to a missing collector.
             found = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"} | found
         if any(environ.get(name) for name in _PROXIES):
             for name in ("no_proxy", "NO_PROXY"):
@@ -79,15 +79,15 @@ class Receiver:
         return found
 
     def forget(self, inbox: Inbox) -> None:
-        """Take no more spans for a conversation."""
+        """Stop receiving spans of a conversation."""
         self._inboxes.pop(inbox.session, None)
         self._addressed = {secret: found for secret, found in self._addressed.items() if found is not inbox}
         if not self._inboxes:
-            self._strays.clear()
-            self._others.clear()
+            self._agent_spans.clear()
+            self._other_spans.clear()
 
     async def close(self) -> None:
-        """End the receiver."""
+        """Stop listening."""
         if self._connections is not None:
             await self._connections.close()
             self._connections = None
@@ -96,7 +96,7 @@ class Receiver:
         async with self._opening:
             if self._connections is not None:
                 return
-            connections = Connections(self._begun)
+            connections = Connections(self._route)
             try:
                 self._port = await connections.open(self._port)
             except OSError as error:
@@ -107,10 +107,10 @@ class Receiver:
                 ) from None
             self._connections = connections
 
-    def _begun(self, head: Head) -> Answer | Take:
-        """Look at the head of a request; return what takes its body, or why it is refused."""
+    def _route(self, head: Head) -> Answer | BodyHandler:
+        """Check the head of a request; return the handler of its body, or the response that rejects it."""
         if head.host not in (f"{HOST}:{self._port}", f"localhost:{self._port}"):
-            # A page whose own name leads here could else send spans, and ask what is served.
+            # Otherwise a web page could send spans by DNS rebinding.
             return Answer(421, f"the header Host must name {HOST}:{self._port}")
         inbox = self._addressed.get(head.path.removesuffix(_PATH).removeprefix("/"))
         if not head.path.endswith(_PATH) or (inbox is None and head.path != _PATH):
@@ -119,51 +119,51 @@ class Receiver:
             return Answer(405, "spans are received by POST")
         if head.kind not in (PROTOBUF, JSON):
             return Answer(415, f"the header Content-Type must be {PROTOBUF} or {JSON}")
-        return partial(self._take, head, inbox)
+        return partial(self._take_spans, head, inbox)
 
-    async def _take(self, head: Head, inbox: Inbox | None, body: Foreign) -> Answer:
+    async def _take_spans(self, head: Head, inbox: Inbox | None, body: Foreign) -> Answer:
         try:
-            # One at a time: each of several would slow down all else.
+            # One at a time, since several would slow down everything else.
             async with self._reading:
-                found = await asyncio.to_thread(exported_spans, body, head.kind, head.encoding)
+                found = await asyncio.to_thread(read_export, body, head.kind, head.encoding)
         except (ForeignError, MemoryError) as error:
             if inbox is not None:
-                inbox.take((), unread=1)
+                inbox.add((), unread=1)
             return Answer(400, f"the request {error}")
-        self._patience.heard = self._patience.waits = True
+        self._wait_state.heard = self._wait_state.waits = True
         if inbox is not None:
-            inbox.take((), unread=found.unread)
+            inbox.add((), unread=found.unread)
         for start in range(0, len(found.spans), _AT_ONCE):
             part = found.spans[start : start + _AT_ONCE]
             if inbox is None:
-                self._hand_out(part)
+                self._distribute(part)
             else:
-                inbox.take(part)
+                inbox.add(part)
             await asyncio.sleep(0)
         return Answer(200, "{}" if head.kind == JSON else "", head.kind)
 
-    def _hand_out(self, spans: Sequence[Sized]) -> None:
-        """Give spans to the conversations that they belong to; keep the others while some conversation is open."""
+    def _distribute(self, spans: Sequence[Sized]) -> None:
+        """Add spans to the inboxes of their conversations; keep unassigned spans while a conversation is open."""
         if not self._inboxes:
             return
         by_trace = {trace: inbox for inbox in self._inboxes.values() for trace in inbox.traces}
         since = min(inbox.since for inbox in self._inboxes.values())
         for span, size in spans:
-            inbox = by_trace.get(span.trace) or self._named_by(span)
+            inbox = by_trace.get(span.trace) or self._named_inbox(span)
             if inbox is None:
                 if span.start_ns >= since:
-                    (self._strays if is_of_agent(span) else self._others).keep(span, size)
+                    (self._agent_spans if follows_convention(span) else self._other_spans).keep(span, size)
                 continue
             if span.trace not in by_trace:
-                # The span that names the conversation is often the last one of its trace.
+                # The span with the conversation's id is often the last of its trace.
                 by_trace[span.trace] = inbox
                 inbox.traces.add(span.trace)
-                for strays in (self._strays, self._others):
-                    inbox.take(*strays.claim(span.trace))
-            inbox.take([(span, size)])
+                for unassigned in (self._agent_spans, self._other_spans):
+                    inbox.add(*unassigned.claim(span.trace))
+            inbox.add([(span, size)])
 
-    def _named_by(self, span: Span) -> Inbox | None:
-        """Return the inbox of the conversation that a span names; None if it is from before the turn."""
+    def _named_inbox(self, span: Span) -> Inbox | None:
+        """Return the inbox of the conversation that a span names; None if it names none or started before the turn."""
         names = (span.attributes.get("gen_ai.conversation.id"), span.attributes.get("session.id"))
         found = next((inbox for name in names if isinstance(name, str) and (inbox := self._inboxes.get(name))), None)
         return found if found is not None and span.start_ns >= found.since else None

@@ -1,1 +1,1 @@
-"""DeepEval: test files, read without running them, and datasets."""
+"""Imports from DeepEval: test files, which are read without running them, and datasets."""

@@ -1,4 +1,4 @@
-"""Test files and datasets of DeepEval as a suite of ours."""
+"""Converts test files and datasets of DeepEval to a suite."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any
 from msgspec import Struct, field
 
 from holodeck_action.extensions.importers.accounting import Outcome, Row
-from holodeck_action.extensions.importers.deepeval.metrics import BecameMetric, become
+from holodeck_action.extensions.importers.deepeval.metrics import MetricCounterpart, convert_metric
 from holodeck_action.extensions.importers.deepeval.reading import (
     CONVERSATIONS,
     SINGLE,
     Bound,
+    EvaluationCall,
     PythonFile,
-    Site,
-    argument,
-    called,
+    argument_of,
+    called_name,
 )
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
 from holodeck_action.extensions.importers.names import Names
@@ -31,7 +31,7 @@ from holodeck_action.extensions.importers.written import (
     AGENT,
     TRANSCRIPT,
     UNASKED,
-    Imported,
+    ImportResult,
     WrittenCase,
     WrittenSuite,
     WrittenTurn,
@@ -47,7 +47,7 @@ _SEPARATORS = {"retrieval_context": "|", "context": "|"}
 
 
 class _Case(Struct):
-    """A case in the making."""
+    """A case that is being built."""
 
     name: str
     place: Place
@@ -58,21 +58,22 @@ class _Case(Struct):
     policy: dict[str, Any] = field(default_factory=dict)
 
 
-def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
-    """Read a test file (.py) or a dataset (.json, .csv).
+def convert(source: Source, out: Path, *, allow_missing: bool) -> ImportResult:
+    """Convert a test file (.py) or a dataset (.json, .csv) of DeepEval.
 
     Args:
-        source: the file.
-        out: the absolute folder that the suite is for; nothing in it depends on that.
-        allow_missing: whether metrics without an equal are only comments, and not graders that refuse.
+        source: the file to import.
+        out: not used; required by `Reader`.
+        allow_missing: whether a metric without a counterpart becomes a comment only; otherwise it also becomes a grader
+            that raises.
 
     Raises:
-        ConfigurationError: it is neither, or has no case.
+        ConfigurationError: the file is invalid or of another kind, or contains no case.
     """
     kind = source.path.suffix.lower()
     if kind not in (".py", ".json", ".csv"):
         raise ConfigurationError(
-            [f"{source.shown}: is no test file or dataset of DeepEval (expected: .py, .json, .csv)"]
+            [f"{source.shown}: is not a test file or dataset of DeepEval (expected: .py, .json, .csv)"]
         )
     builder = _Builder(source, allow_missing=allow_missing)
     if kind == ".py":
@@ -85,12 +86,12 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
         builder.read(PythonFile(tree))
     else:
         for number, (place, golden) in enumerate(_goldens(source, kind), 1):
-            builder.golden(place, golden, number)
+            builder.add_golden(place, golden, number)
     if not builder.cases:
         raise ConfigurationError(
             [f"{source.shown}: has no test case (expected: LLMTestCase, Golden, or a list of goldens)"]
         )
-    return Imported([builder.suite()], builder.rows)
+    return ImportResult([builder.build()], builder.rows)
 
 
 def _goldens(source: Source, kind: str) -> Iterator[tuple[Place, dict[str, Any]]]:
@@ -99,21 +100,24 @@ def _goldens(source: Source, kind: str) -> Iterator[tuple[Place, dict[str, Any]]
         goldens = root.get("goldens", root.get("test_cases")) if isinstance(root, dict) else root
         for index, item in enumerate(goldens if isinstance(goldens, list) else ()):
             if isinstance(item, dict):
-                yield Place(source.name, getattr(item, "line", index + 1)), {_snake(key): item[key] for key in item}
+                yield (
+                    Place(source.name, getattr(item, "line", index + 1)),
+                    {_snake_case(key): item[key] for key in item},
+                )
         return
     reader = csv.DictReader(io.StringIO(source.content().lossy_text(), newline=""))
     try:
         for row in reader:
-            yield Place(source.name, reader.line_num), _golden(row)
+            yield Place(source.name, reader.line_num), _golden_of_row(row)
     except csv.Error as error:
         raise ConfigurationError([f"{source.shown}:{reader.line_num}:1: is not CSV: {error}"]) from None
 
 
-def _golden(row: Mapping[str, str | None]) -> dict[str, Any]:
+def _golden_of_row(row: Mapping[str, str | None]) -> dict[str, Any]:
     golden: dict[str, Any] = {}
     for key, cell in row.items():
         if key and cell:
-            name = _snake(key)
+            name = _snake_case(key)
             golden[name] = cell.split(_SEPARATORS[name]) if name in _SEPARATORS else cell
     for name in ("tools_called", "expected_tools"):
         if name in golden:
@@ -126,7 +130,7 @@ def _golden(row: Mapping[str, str | None]) -> dict[str, Any]:
     return golden
 
 
-def _snake(key: Any) -> str:
+def _snake_case(key: Any) -> str:
     return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", str(key)).lower()
 
 
@@ -143,39 +147,43 @@ class _Builder:
 
     @property
     def cases(self) -> Sequence[_Case]:
-        """The cases so far."""
+        """The cases added so far."""
         return list(self._made_cases.values())
 
     def read(self, file: PythonFile) -> None:
-        """Take the cases and metrics of a test file."""
+        """Add the cases and metrics of a test file."""
         used: set[int] = set()
-        for site in file.sites():
-            self._site(file, site, used)
-        for call in file.constructed((*SINGLE, *CONVERSATIONS)):
+        for site in file.evaluation_calls():
+            self._read_call(file, site, used)
+        for call in file.constructor_calls((*SINGLE, *CONVERSATIONS)):
             if id(call) not in used:
-                place = self._place(call)
-                case = self._refused(place, called(call), f"line {place.line}")
-                self._missing(case, place, called(call), "no assert_test, evaluate or measure of it was found")
+                place = self._place_of(call)
+                case = self._add_refused_case(place, called_name(call), f"line {place.line}")
+                self._add_missing(case, place, called_name(call), "no assert_test, evaluate or measure of it was found")
         seen = {(row.line, row.column) for row in self.rows if row.asserts}
         for call in _metric_calls(file):
-            place = self._place(call)
+            place = self._place_of(call)
             if (place.line, place.column) not in seen:
                 note = "no assert_test, evaluate or measure that uses it was found; add it to the cases that need it"
-                self._row(place, called(call), "", Outcome.MISSING, note, asserts=True)
+                self._add_row(place, called_name(call), "", Outcome.MISSING, note, asserts=True)
 
-    def golden(self, place: Place, golden: Mapping[str, Any], number: int) -> None:
-        """Take an entry of a dataset, which has no metrics."""
+    def add_golden(self, place: Place, golden: Mapping[str, Any], number: int) -> None:
+        """Add a case for a golden, an entry of a dataset; it has no metrics."""
         name = str(golden.get("name") or f"case {number}")
         if not isinstance(golden.get("input"), str) or not golden["input"].strip():
-            case = self._refused(place, "golden", name)
-            self._missing(case, place, "golden", "it has no input, or is a conversation")
+            case = self._add_refused_case(place, "golden", name)
+            self._add_missing(case, place, "golden", "it has no input, or is a conversation")
             return
-        case = self._case(name, place, {**golden, "input": golden["input"]}, {})
+        case = self._new_case(name, place, {**golden, "input": golden["input"]}, {})
         self._expect_tools(case)
-        self._missing(case, place, "no metric", "a dataset has no metrics; add those of the test file")
+        self._add_missing(case, place, "no metric", "a dataset has no metrics; add those of the test file")
 
-    def suite(self) -> WrittenSuite:
-        """Return the suite."""
+    def build(self) -> WrittenSuite:
+        """Return the suite with all cases that were added.
+
+        Raises:
+            ConfigurationError: none of the cases can be run.
+        """
         written = [
             WrittenCase(case.name, [str(case.place), *case.comments], case.turns, case.metrics) for case in self.cases
         ]
@@ -184,7 +192,7 @@ class _Builder:
         if self._allow_missing:
             kept, notes = without_unasked(written)
         if not kept:
-            raise ConfigurationError([f"{self._source.shown}: no case can be asked ({notes[0]})"])
+            raise ConfigurationError([f"{self._source.shown}: no case can be run ({notes[0]})"])
         recorded = any(turn.reply is not None for case in kept for turn in case.turns)
         agent = ""
         policy: dict[str, Any] = {"target": f"recorded:{TRANSCRIPT}"}
@@ -207,28 +215,31 @@ class _Builder:
         graders = self._graders.text()
         return WrittenSuite("", self._source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
 
-    def _site(self, file: PythonFile, site: Site, used: set[int]) -> None:
-        place = self._place(site.call)
-        what = called(site.call)
+    def _read_call(self, file: PythonFile, site: EvaluationCall, used: set[int]) -> None:
+        place = self._place_of(site.call)
+        what = called_name(site.call)
         try:
             if site.cases is None:
                 raise UnfitError("it evaluates what the code does while it runs (a golden, or traces)")
             found = file.values(site.cases)
         except UnfitError as error:
             found = []
-            case = self._refused(place, what, site.function or f"line {place.line}")
-            self._missing(case, place, what, str(error))
-            self._metrics(file, site, case, None)
+            case = self._add_refused_case(place, what, site.function or f"line {place.line}")
+            self._add_missing(case, place, what, str(error))
+            self._add_metrics(file, site, case, None)
         for number, value in enumerate(found, 1):
             name = site.function or f"line {place.line}"
-            case, expected = self._made(file, value, f"{name} {number}" if len(found) > 1 else name, used)
-            self._metrics(file, site, case, expected)
+            case, expected = self._constructed_case(file, value, f"{name} {number}" if len(found) > 1 else name, used)
+            self._add_metrics(file, site, case, expected)
 
-    def _made(self, file: PythonFile, value: Bound, name: str, used: set[int]) -> tuple[_Case, Any]:
-        """Return the case that an expression constructs, the same one each time."""
+    def _constructed_case(self, file: PythonFile, value: Bound, name: str, used: set[int]) -> tuple[_Case, Any]:
+        """Return the case that an expression constructs, and the case's expected output.
+
+        Repeated calls for the same expression and variables return the same case.
+        """
         node = value.node
-        place = self._place(node)
-        kind = called(node) if isinstance(node, ast.Call) else ""
+        place = self._place_of(node)
+        kind = called_name(node) if isinstance(node, ast.Call) else ""
         key = (id(node), *(id(each.node) for each in value.names.values()))
         if isinstance(node, ast.Call):
             used.add(id(node))
@@ -237,21 +248,21 @@ class _Builder:
         expected = None
         if kind in SINGLE:
             assert isinstance(node, ast.Call)
-            fields, problems = _read(file, value, node)
+            fields, problems = _case_fields(file, value, node)
             expected = fields.get("expected_output")
             if key not in self._cases:
                 own = fields.get("name")
-                self._cases[key] = self._case(own if isinstance(own, str) else name, place, fields, problems)
+                self._cases[key] = self._new_case(own if isinstance(own, str) else name, place, fields, problems)
         elif key not in self._cases:
-            turns = _turns(file, value) if kind in CONVERSATIONS else None
+            turns = _conversation_turns(file, value) if kind in CONVERSATIONS else None
             if turns:
-                self._cases[key] = self._add(_Case(name, place, turns))
+                self._cases[key] = self._add_case(_Case(name, place, turns))
             else:
-                case = self._cases[key] = self._refused(place, kind or "test case", name)
-                self._missing(case, place, kind or "test case", "only running the code tells what it is")
+                case = self._cases[key] = self._add_refused_case(place, kind or "test case", name)
+                self._add_missing(case, place, kind or "test case", "its value is known only at run time")
         return self._cases[key], expected
 
-    def _case(self, name: str, place: Place, fields: Mapping[str, Any], problems: Mapping[str, str]) -> _Case:
+    def _new_case(self, name: str, place: Place, fields: Mapping[str, Any], problems: Mapping[str, str]) -> _Case:
         text = fields.get("input")
         turn: dict[str, Any] = {"input": text if isinstance(text, str) and text.strip() else UNASKED}
         if isinstance(fields.get("expected_output"), str) and fields["expected_output"].strip():
@@ -264,62 +275,64 @@ class _Builder:
             reply = {"response": fields["actual_output"]}
             tools = fields.get("tools_called")
             if isinstance(tools, list):
-                reply["tool_invocations"] = [_call(tool) for tool in tools if isinstance(tool, dict)]
-        case = self._add(_Case(name, place, [WrittenTurn(turn, reply)], fields.get("expected_tools")))
+                reply["tool_invocations"] = [_tool_call(tool) for tool in tools if isinstance(tool, dict)]
+        case = self._add_case(_Case(name, place, [WrittenTurn(turn, reply)], fields.get("expected_tools")))
         for key, reason in problems.items():
             if key == "actual_output":
                 note = f"{reason}; give a target that answers, or record the answer"
-                self._row(place, "actual_output", "", Outcome.MISSING, note)
+                self._add_row(place, "actual_output", "", Outcome.MISSING, note)
                 case.comments.append(f"Not imported: actual_output ({place}): {note}")
             else:
-                self._missing(case, place, key, reason)
+                self._add_missing(case, place, key, reason)
         return case
 
-    def _add(self, case: _Case) -> _Case:
+    def _add_case(self, case: _Case) -> _Case:
         case.name = self._taken.add(one_line(case.name, 80))
         self._made_cases[case.name] = case
         return case
 
-    def _refused(self, place: Place, what: str, name: str) -> _Case:
-        return self._add(_Case(f"{name}: {what}", place, [WrittenTurn({"input": UNASKED})]))
+    def _add_refused_case(self, place: Place, what: str, name: str) -> _Case:
+        return self._add_case(_Case(f"{name}: {what}", place, [WrittenTurn({"input": UNASKED})]))
 
     def _expect_tools(self, case: _Case) -> str:
-        """Write the expected calls of a case; return why that cannot be done."""
+        """Add the expected tool calls of a case to its policy; return why this is impossible, or an empty string."""
         tools = case.expected_tools
         if not isinstance(tools, list) or not all(isinstance(tool, dict) and tool.get("name") for tool in tools):
-            return "the case has no expected_tools that are written out"
+            return "the case has no literal expected_tools"
         case.policy["expected_trajectory"] = [
             {"name": str(tool["name"]), **({"args": tool["input_parameters"]} if tool.get("input_parameters") else {})}
             for tool in tools
         ]
         return ""
 
-    def _metrics(self, file: PythonFile, site: Site, case: _Case, expected: Any) -> None:
+    def _add_metrics(self, file: PythonFile, site: EvaluationCall, case: _Case, expected: Any) -> None:
         try:
             if site.metrics is None:
-                raise UnfitError("its metrics are those of the code that it observes")
+                raise UnfitError("its metrics are defined in the code that it observes")
             found = file.values(site.metrics)
             if not found:
                 raise UnfitError("its list of metrics is empty")
         except UnfitError as error:
-            self._missing(case, self._place(site.call), f"metrics of {called(site.call)}", str(error), asserts=True)
+            self._add_missing(
+                case, self._place_of(site.call), f"metrics of {called_name(site.call)}", str(error), asserts=True
+            )
             return
         for value in found:
             if site.fails:
-                note = "the file expects that it fails; write what the answer must be"
-                self._missing(case, self._place(value.node), _metric_name(value), note, asserts=True)
+                note = "the file expects this case to fail; write what the answer must be"
+                self._add_missing(case, self._place_of(value.node), _metric_name(value), note, asserts=True)
             else:
-                self._metric(file, value, case, expected)
+                self._add_metric(file, value, case, expected)
 
-    def _metric(self, file: PythonFile, value: Bound, case: _Case, expected: Any) -> None:
-        place = self._place(value.node)
+    def _add_metric(self, file: PythonFile, value: Bound, case: _Case, expected: Any) -> None:
+        place = self._place_of(value.node)
         name = _metric_name(value)
-        stem = f"line_{place.line}_{_snake(name).removesuffix('_metric')}"
-        became = become(file, value, f"{place.exact}: {name}", stem, expected)
+        stem = f"line_{place.line}_{_snake_case(name).removesuffix('_metric')}"
+        became = convert_metric(file, value, f"{place.exact}: {name}", stem, expected)
         if "expected_tools" in became.needs and (reason := self._expect_tools(case)):
-            became = BecameMetric(Outcome.MISSING, note=reason)
+            became = MetricCounterpart(Outcome.MISSING, note=reason)
         if became.outcome is Outcome.MISSING:
-            self._missing(case, place, name, became.note, asserts=True)
+            self._add_missing(case, place, name, became.note, asserts=True)
             return
         becomes = became.name
         if became.check is not None:
@@ -333,11 +346,11 @@ class _Builder:
                     metric["name"] = f"{metric['name']} (line {place.line})"
             if metric not in case.metrics:
                 case.metrics.append(metric)
-        self._row(place, name, becomes, became.outcome, became.note, asserts=True)
+        self._add_row(place, name, becomes, became.outcome, became.note, asserts=True)
 
-    def _missing(self, case: _Case, place: Place, what: str, reason: str, *, asserts: bool = False) -> None:
-        """Leave a comment, and a grader that decides nothing, so that the case cannot pass in silence."""
-        self._row(place, what, "", Outcome.MISSING, reason, asserts=asserts)
+    def _add_missing(self, case: _Case, place: Place, what: str, reason: str, *, asserts: bool = False) -> None:
+        """Add a comment for a metric without a counterpart; unless that is allowed, also a grader that raises."""
+        self._add_row(place, what, "", Outcome.MISSING, reason, asserts=asserts)
         case.comments.append(f"Not imported: {what} ({place}): {reason}")
         if self._allow_missing:
             return
@@ -346,28 +359,28 @@ class _Builder:
         grader = self._graders.add(check, case.name)
         case.metrics.append({"type": "code", "grader": grader, "fail_on_error": True})
 
-    def _row(
+    def _add_row(
         self, place: Place, what: str, becomes: str, outcome: Outcome, note: str, *, asserts: bool = False
     ) -> None:
         self.rows.append(Row(place.file, place.line, what, becomes, outcome, note, 1, asserts, place.column))
 
-    def _place(self, node: ast.AST) -> Place:
+    def _place_of(self, node: ast.AST) -> Place:
         return Place(self._source.name, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
 
 
-def _read(file: PythonFile, bound: Bound, call: ast.Call) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the fields of a case that are written out, and why others are not."""
+def _case_fields(file: PythonFile, bound: Bound, call: ast.Call) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the literal values of a case's fields, and for each other field the reason why it is not a literal."""
     fields: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for at, name in enumerate(_FIELDS):
-        node = argument(call, name, at if at < 2 else None)
+        node = argument_of(call, name, at if at < 2 else None)
         if node is None:
             continue
         try:
             if name in ("tools_called", "expected_tools"):
-                fields[name] = [_tool(file, value) for value in file.values(bound.at(node))]
+                fields[name] = [_tool_fields(file, value) for value in file.values(bound.with_node(node))]
             else:
-                fields[name] = file.literal(bound.at(node))
+                fields[name] = file.literal(bound.with_node(node))
         except UnfitError as error:
             problems[name] = str(error)
     if "input" not in fields and "input" not in problems:
@@ -375,15 +388,15 @@ def _read(file: PythonFile, bound: Bound, call: ast.Call) -> tuple[dict[str, Any
     return fields, problems
 
 
-def _tool(file: PythonFile, value: Bound) -> dict[str, Any]:
-    if not isinstance(value.node, ast.Call) or called(value.node) != "ToolCall":
-        raise UnfitError(f"line {value.node.lineno}: an expression that only running the code computes")
+def _tool_fields(file: PythonFile, value: Bound) -> dict[str, Any]:
+    if not isinstance(value.node, ast.Call) or called_name(value.node) != "ToolCall":
+        raise UnfitError(f"line {value.node.lineno}: an expression whose value is known only at run time")
     names = ("name", "input_parameters", "output")
-    found = {name: argument(value.node, name, None) for name in names}
-    return {name: file.literal(value.at(node)) for name, node in found.items() if node is not None}
+    found = {name: argument_of(value.node, name, None) for name in names}
+    return {name: file.literal(value.with_node(node)) for name, node in found.items() if node is not None}
 
 
-def _call(tool: Mapping[str, Any]) -> dict[str, Any]:
+def _tool_call(tool: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {"name": str(tool.get("name"))}
     made["args"] = tool.get("input_parameters", tool.get("inputParameters")) or {}
     if tool.get("output") is not None:
@@ -391,12 +404,12 @@ def _call(tool: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _turns(file: PythonFile, value: Bound) -> list[WrittenTurn]:
-    """Return the turns of a conversation, if user and assistant take turns in it and all is written out."""
+def _conversation_turns(file: PythonFile, value: Bound) -> list[WrittenTurn]:
+    """Return the turns of a conversation; empty unless user and assistant alternate and all texts are literals."""
     assert isinstance(value.node, ast.Call)
-    node = argument(value.node, "turns", 0)
+    node = argument_of(value.node, "turns", 0)
     try:
-        said = [] if node is None else [_said(file, each) for each in file.values(value.at(node))]
+        said = [] if node is None else [_role_and_text(file, each) for each in file.values(value.with_node(node))]
     except UnfitError:
         return []
     if len(said) % 2 or any(role != ("user", "assistant")[index % 2] for index, (role, _) in enumerate(said)):
@@ -408,22 +421,22 @@ def _turns(file: PythonFile, value: Bound) -> list[WrittenTurn]:
     ]
 
 
-def _said(file: PythonFile, turn: Bound) -> tuple[str, str]:
-    if not isinstance(turn.node, ast.Call) or called(turn.node) != "Turn":
+def _role_and_text(file: PythonFile, turn: Bound) -> tuple[str, str]:
+    if not isinstance(turn.node, ast.Call) or called_name(turn.node) != "Turn":
         raise UnfitError("no turn")
-    role, content = argument(turn.node, "role", 0), argument(turn.node, "content", 1)
+    role, content = argument_of(turn.node, "role", 0), argument_of(turn.node, "content", 1)
     if role is None or content is None:
         raise UnfitError("no turn")
-    return str(file.literal(turn.at(role))), str(file.literal(turn.at(content)))
+    return str(file.literal(turn.with_node(role))), str(file.literal(turn.with_node(content)))
 
 
 def _metric_name(value: Bound) -> str:
-    name = called(value.node) if isinstance(value.node, ast.Call) else ""
+    name = called_name(value.node) if isinstance(value.node, ast.Call) else ""
     return name if name.endswith(("Metric", "GEval")) else "metrics"
 
 
 def _metric_calls(file: PythonFile) -> list[ast.Call]:
-    names = set(map(called, file.calls))
-    return file.constructed(
+    names = set(map(called_name, file.calls))
+    return file.constructor_calls(
         [name for name in names if name.endswith("Metric") or name in ("GEval", "ConversationalGEval")]
     )

@@ -1,4 +1,4 @@
-"""What each metric of DeepEval becomes: the same metric of ours, which often runs DeepEval itself, or nothing."""
+"""Converts DeepEval's metrics to the same metrics here, many of which run DeepEval itself."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from holodeck_action.extensions.importers.accounting import Outcome
-from holodeck_action.extensions.importers.deepeval.reading import Bound, PythonFile, argument, called
-from holodeck_action.extensions.importers.grader_file import Became, Check
+from holodeck_action.extensions.importers.deepeval.reading import Bound, PythonFile, argument_of, called_name
+from holodeck_action.extensions.importers.grader_file import Check, Counterpart
 from holodeck_action.extensions.importers.source import UnfitError
 
 _RAG = {
@@ -26,11 +26,11 @@ _PARAMS = {
     "RETRIEVAL_CONTEXT": "retrieval_context",
 }
 _UNIMPORTANT = frozenset(("async_mode", "verbose_mode", "flaky", "include_reason", "truths_extraction_limit"))
-"""Arguments without a say in the verdict, or nearly so."""
-_CONVERSATION = "no metric grades a conversation so; use geval on its last turn, or agent metrics"
+"""Arguments with little or no effect on the verdict."""
+_CONVERSATION = "no metric grades a conversation in this way; use geval on its last turn, or agent metrics"
 HINTS: Mapping[str, str] = {
     "HallucinationMetric": "use factual_accuracy, or faithfulness with a retrieval_context",
-    "BiasMetric": "use geval with criteria of your own",
+    "BiasMetric": "use geval with your own criteria",
     "TaskCompletionMetric": "it judges a trace; use agent, or trajectory_accuracy",
     "JsonCorrectnessMetric": "use response_format, or a code grader",
     "ArgumentCorrectnessMetric": "use expected_tools with args",
@@ -45,91 +45,99 @@ HINTS: Mapping[str, str] = {
     "DAGMetric": "decide in a code grader",
     "RagasMetric": "list the metrics of retrieved texts one by one",
     "PIILeakageMetric": "use a code grader, or geval",
-    "MisuseMetric": "use geval with criteria of your own",
-    "NonAdviceMetric": "use geval with criteria of your own",
-    "RoleViolationMetric": "use geval with criteria of your own",
+    "MisuseMetric": "use geval with your own criteria",
+    "NonAdviceMetric": "use geval with your own criteria",
+    "RoleViolationMetric": "use geval with your own criteria",
 }
 
 
-class BecameMetric(Became, frozen=True):
-    """What a metric is here, and the fields of the case that it reads."""
+class MetricCounterpart(Counterpart, frozen=True):
+    """The metric that replaces a metric of DeepEval, and the fields that it needs in the case."""
 
     needs: frozenset[str] = frozenset()
 
 
-def become(file: PythonFile, bound: Bound, told: str, stem: str, expected: Any) -> BecameMetric:
-    """Translate the metric that an expression constructs.
+def convert_metric(file: PythonFile, bound: Bound, told: str, stem: str, expected: Any) -> MetricCounterpart:
+    """Convert the metric that an expression constructs.
 
     Args:
-        file: the file it is in.
-        bound: the expression.
-        told: where it stands, and its name.
-        stem: name of a grader for it.
-        expected: the expected output of the case, if it has one.
+        file: syntax tree of the file that contains the expression.
+        bound: the expression with its scope.
+        told: position and name of the metric, for the grader's docstring.
+        stem: name of the grader, if the metric becomes a grader.
+        expected: expected output of the case, or None.
     """
     node = bound.node
     if not isinstance(node, ast.Call):
-        return BecameMetric(Outcome.MISSING, note="an expression that only running the code computes; write its metric")
-    name = called(node)
+        return MetricCounterpart(
+            Outcome.MISSING, note="an expression whose value is known only at run time; write its metric"
+        )
+    name = called_name(node)
     try:
         if name in file.classes:
-            raise UnfitError("a metric of your own; write a code grader that does the same")
+            raise UnfitError("a custom metric; write a code grader that does the same")
         given = _arguments(file, bound, node)
         if name == "GEval":
-            return _geval(given, node)
+            return _convert_geval(given, node)
         if name in _RAG:
             made = {"type": "rag", "metric_type": _RAG[name], "threshold": _threshold(given, 0.5), **_judge(given)}
-            return _metric(_RAG[name], made, given)
+            return _same_metric(_RAG[name], made, given)
         if name == "ToolCorrectnessMetric":
-            return _tools(given, node)
+            return _convert_tools(given, node)
         if name == "ExactMatchMetric":
             if not isinstance(expected, str):
                 raise UnfitError("the case has no expected_output")
-            return BecameMetric(Outcome.GRADER, check=Check(stem, told, "equals_trimmed", expected.strip()))
+            return MetricCounterpart(Outcome.GRADER, check=Check(stem, told, "equals_trimmed", expected.strip()))
         if name == "PatternMatchMetric":
-            return _pattern(given, told, stem)
+            return _convert_pattern(given, told, stem)
         if name == "ToxicityMetric":
             made = {"type": "toxicity", "threshold": _threshold(given, 0.5, strict=0.0), **_judge(given)}
-            return BecameMetric(Outcome.SIMILAR, "toxicity", made, note="asks its judge in another way")
+            return MetricCounterpart(Outcome.SIMILAR, "toxicity", made, note="asks its judge in another way")
         if name == "SummarizationMetric":
             made = {"type": "summarization", "threshold": _threshold(given, 0.5), **_judge(given)}
-            return BecameMetric(Outcome.SIMILAR, "summarization", made, note="asks its judge in another way")
+            return MetricCounterpart(Outcome.SIMILAR, "summarization", made, note="asks its judge in another way")
         raise UnfitError(HINTS.get(name, f"{name or 'it'} is not known; use geval, or write a code grader"))
     except UnfitError as error:
-        return BecameMetric(Outcome.MISSING, note=str(error))
+        return MetricCounterpart(Outcome.MISSING, note=str(error))
 
 
 def _arguments(file: PythonFile, bound: Bound, call: ast.Call) -> dict[str, Any]:
-    """Return the arguments that are written out; parameters of test cases and others stay expressions."""
+    """Return the arguments of a metric by name. A model or rubric that is not a literal has the value None.
+
+    Raises:
+        UnfitError: the value of a relevant argument is known only when the code runs.
+    """
     if any(isinstance(each, ast.Starred) for each in call.args) or any(each.arg is None for each in call.keywords):
         raise UnfitError("its arguments are unpacked when the code runs")
     given: dict[str, Any] = {}
     if call.args:
-        if len(call.args) > 1 or called(call) == "ToolCorrectnessMetric":
+        if len(call.args) > 1 or called_name(call) == "ToolCorrectnessMetric":
             raise UnfitError("its arguments have no names")
-        first = {"GEval": "name", "PatternMatchMetric": "pattern"}.get(called(call), "threshold")
-        given[first] = file.literal(bound.at(call.args[0]))
+        first = {"GEval": "name", "PatternMatchMetric": "pattern"}.get(called_name(call), "threshold")
+        given[first] = file.literal(bound.with_node(call.args[0]))
     for keyword in call.keywords:
         assert keyword.arg is not None
         if keyword.arg in ("evaluation_params", "model", "rubric"):
-            values = _names(keyword.value)
-            given[keyword.arg] = values if values is not None else _or_none(file, bound.at(keyword.value))
+            values = _member_names(keyword.value)
+            given[keyword.arg] = (
+                values if values is not None else _literal_or_none(file, bound.with_node(keyword.value))
+            )
             if keyword.arg == "evaluation_params" and values is None:
-                raise UnfitError("its evaluation_params are made when the code runs")
+                raise UnfitError("its evaluation_params are known only at run time")
         elif keyword.arg not in _UNIMPORTANT:
-            given[keyword.arg] = file.literal(bound.at(keyword.value))
+            given[keyword.arg] = file.literal(bound.with_node(keyword.value))
     return given
 
 
-def _or_none(file: PythonFile, bound: Bound) -> Any:
+def _literal_or_none(file: PythonFile, bound: Bound) -> Any:
     try:
         return file.literal(bound)
     except UnfitError:
         return None
 
 
-def _names(node: ast.expr) -> list[str] | None:
-    """Return the names of members such as `LLMTestCaseParams.INPUT`; None where it is no list of them."""
+def _member_names(node: ast.expr) -> list[str] | None:
+    """Return the names of enum members in a list such as `[LLMTestCaseParams.INPUT]`; None for any other expression."""
     if isinstance(node, ast.List) and all(isinstance(item, ast.Attribute) for item in node.elts):
         return [item.attr for item in node.elts if isinstance(item, ast.Attribute)]
     return None
@@ -140,7 +148,7 @@ def _threshold(given: Mapping[str, Any], default: float, strict: float = 1.0) ->
     if given.get("strict_mode") is True:
         return strict
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-        raise UnfitError("its threshold is no number from 0 to 1")
+        raise UnfitError("its threshold is not a number from 0 to 1")
     return float(threshold)
 
 
@@ -150,33 +158,33 @@ def _judge(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"model": {"provider": "openai", "name": model}} if known else {}
 
 
-def _note(given: Mapping[str, Any]) -> str:
+def _judge_note(given: Mapping[str, Any]) -> str:
     return "the suite's own model judges" if "model" in given and not _judge(given) else ""
 
 
-def _only(given: Mapping[str, Any], *allowed: str) -> None:
+def _check_arguments(given: Mapping[str, Any], *allowed: str) -> None:
     foreign = sorted(set(given) - {"threshold", "strict_mode", "model", *allowed})
     if foreign:
-        raise UnfitError(f"its argument {foreign[0]} has no equal")
+        raise UnfitError(f"its argument {foreign[0]} has no equivalent")
 
 
-def _metric(name: str, made: Mapping[str, Any], given: Mapping[str, Any], *allowed: str) -> BecameMetric:
-    _only(given, *allowed)
-    return BecameMetric(Outcome.METRIC, name, made, note=_note(given))
+def _same_metric(name: str, made: Mapping[str, Any], given: Mapping[str, Any], *allowed: str) -> MetricCounterpart:
+    _check_arguments(given, *allowed)
+    return MetricCounterpart(Outcome.METRIC, name, made, note=_judge_note(given))
 
 
-def _geval(given: Mapping[str, Any], call: ast.Call) -> BecameMetric:
+def _convert_geval(given: Mapping[str, Any], call: ast.Call) -> MetricCounterpart:
     params = given.get("evaluation_params") or []
     foreign = [name for name in params if name not in _PARAMS]
     if foreign:
-        raise UnfitError(f"its judge sees {foreign[0]}, which a judge does not get here")
+        raise UnfitError(f"its judge sees {foreign[0]}, which is not given to a judge here")
     if "ACTUAL_OUTPUT" not in params:
         raise UnfitError("its judge does not see the answer")
-    if given.get("rubric") is not None or argument(call, "rubric", None) is not None:
+    if given.get("rubric") is not None or argument_of(call, "rubric", None) is not None:
         raise UnfitError("it has a rubric; write the levels into evaluation_steps, or use a preset")
     steps = given.get("evaluation_steps")
     if steps is not None and not (isinstance(steps, list) and all(isinstance(step, str) for step in steps)):
-        raise UnfitError("its evaluation_steps are no list of texts")
+        raise UnfitError("its evaluation_steps are not a list of strings")
     criteria = given.get("criteria") or " ".join(steps or ())
     if not criteria or not isinstance(given.get("name"), str):
         raise UnfitError("it has no name, or neither criteria nor steps")
@@ -187,14 +195,14 @@ def _geval(given: Mapping[str, Any], call: ast.Call) -> BecameMetric:
     made["threshold"] = _threshold(given, 0.5)
     if given.get("strict_mode") is True:
         made["strict_mode"] = True
-    return _metric(
+    return _same_metric(
         "geval", {**made, **_judge(given)}, given, "name", "criteria", "evaluation_steps", "evaluation_params"
     )
 
 
-def _tools(given: Mapping[str, Any], call: ast.Call) -> BecameMetric:
-    if argument(call, "available_tools", None) is not None:
-        raise UnfitError("its argument available_tools has no equal")
+def _convert_tools(given: Mapping[str, Any], call: ast.Call) -> MetricCounterpart:
+    if argument_of(call, "available_tools", None) is not None:
+        raise UnfitError("its argument available_tools has no equivalent")
     made: dict[str, Any] = {"type": "deepeval_tool_correctness", "threshold": _threshold(given, 0.5)}
     params = given.get("evaluation_params") or []
     if "OUTPUT" in params:
@@ -205,16 +213,16 @@ def _tools(given: Mapping[str, Any], call: ast.Call) -> BecameMetric:
         if given.get(key) is True:
             made[key] = True
     allowed = ("evaluation_params", "should_exact_match", "should_consider_ordering")
-    became = _metric("deepeval_tool_correctness", made, given, *allowed)
-    return BecameMetric(became.outcome, became.name, became.metric, needs=frozenset(("expected_tools",)))
+    became = _same_metric("deepeval_tool_correctness", made, given, *allowed)
+    return MetricCounterpart(became.outcome, became.name, became.metric, needs=frozenset(("expected_tools",)))
 
 
-def _pattern(given: Mapping[str, Any], told: str, stem: str) -> BecameMetric:
+def _convert_pattern(given: Mapping[str, Any], told: str, stem: str) -> MetricCounterpart:
     pattern = given.get("pattern")
-    _only(given, "pattern", "ignore_case")
+    _check_arguments(given, "pattern", "ignore_case")
     try:
         re.compile(str(pattern).strip())
     except re.error as error:
         raise UnfitError(f"its pattern does not compile: {error}") from None
     options = {"ignore_case": True} if given.get("ignore_case") is True else {}
-    return BecameMetric(Outcome.GRADER, check=Check(stem, told, "full_match", str(pattern).strip(), options))
+    return MetricCounterpart(Outcome.GRADER, check=Check(stem, told, "full_match", str(pattern).strip(), options))

@@ -1,1 +1,1 @@
-"""promptfoo: its configuration file, cases, prompts, providers and assertions."""
+"""Imports from promptfoo: configuration file, cases, prompts, providers and assertions."""

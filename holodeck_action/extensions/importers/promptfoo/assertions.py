@@ -1,4 +1,4 @@
-"""What each assertion of promptfoo becomes: a metric, a grader, or nothing, with the reason."""
+"""Converts promptfoo's assertions to metrics or graders, or gives the reason why there is no counterpart."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 from msgspec import Struct, field
 
 from holodeck_action.extensions.importers.accounting import Outcome
-from holodeck_action.extensions.importers.grader_file import Became, Check
+from holodeck_action.extensions.importers.grader_file import Check, Counterpart
 from holodeck_action.extensions.importers.promptfoo import codes, judged, toolchecks
 from holodeck_action.extensions.importers.promptfoo.patterns import python_pattern
-from holodeck_action.extensions.importers.promptfoo.rows import listed, number_in
+from holodeck_action.extensions.importers.promptfoo.rows import number_in, split_list
 from holodeck_action.extensions.importers.promptfoo.schemas import NeverPassesError, python_schema
 from holodeck_action.extensions.importers.promptfoo.templates import Templates, script_text, string_of
-from holodeck_action.extensions.importers.promptfoo.tests import Test, Written
+from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
 from holodeck_action.extensions.importers.source import Source, UnfitError, json_problem, plain
 from holodeck_action.extensions.importers.written import has_variable
 
 _TEXT_VALUES = ("starts-with", "regex", "levenshtein")
-"""Assertions whose value must be a text; a number will not do."""
+"""Assertions whose value must be a text: a number is an error."""
 
 
-class BecameAssertion(Became, frozen=True):
-    """What an assertion is here.
+class AssertionCounterpart(Counterpart, frozen=True):
+    """The metric or grader that replaces an assertion.
 
     Attributes:
-        turn: fields that the turn must have for it, such as `ground_truth`.
-        latency_ms: the time within which the answer must come, where that is the assertion.
+        turn: fields to add to the turn, such as `ground_truth`.
+        latency_ms: limit of the answer's latency in milliseconds; None if the assertion sets no limit.
     """
 
     turn: Mapping[str, Any] = field(default_factory=dict)
@@ -36,12 +36,12 @@ class BecameAssertion(Became, frozen=True):
 
 
 class Assertion(Struct, frozen=True):
-    """One assertion of one case, read."""
+    """One assertion of one case, with rendered templates."""
 
     source: Source
     templates: Templates
     test: Test
-    written: Written
+    written: WrittenAssertion
     value: Any
     threshold: float | None
     negated: bool
@@ -50,45 +50,45 @@ class Assertion(Struct, frozen=True):
 
     @property
     def stem(self) -> str:
-        """Name of its function."""
+        """The preferred name of the grader's function."""
         start = "" if self.written.place.file == self.source.name else f"{_slug(self.written.place.file)}_"
         return f"{start}line_{self.written.place.line}_{_slug(str(self.written.data['type']))}".lstrip("0123456789_")
 
     @property
-    def told(self) -> str:
-        """Where it stands, and its type."""
+    def description(self) -> str:
+        """The assertion's position and type."""
         return f"{self.written.place.exact}: {self.written.data['type']}"
 
     @property
     def config(self) -> Any:
-        """What its code gets as `context.config`."""
+        """The value of `context.config` that the assertion's code receives."""
         return plain(self.written.data.get("config"))
 
     def texts(self) -> list[str]:
-        """Return the value as a list of texts: a list, or a text separated by commas.
+        """Return the assertion's value as a list of strings; a string is split at commas.
 
         Raises:
-            NeverPassesError: it is neither.
-            UnfitError: it is an empty list, which decides nothing.
+            NeverPassesError: the value is neither a list nor a string.
+            UnfitError: the list is empty, so there is nothing to check.
         """
         value = self.value
         if value is None or value is False or value in ("", 0):
             raise NeverPassesError("it has no value")
         try:
-            value = listed(value) if isinstance(value, str) else value
+            value = split_list(value) if isinstance(value, str) else value
         except UnfitError as error:
             raise NeverPassesError(str(error)) from None
         if not isinstance(value, list):
-            raise NeverPassesError("its value is no list of texts")
+            raise NeverPassesError("its value is not a list of strings")
         if not value:
-            raise UnfitError("its list of texts is empty")
+            raise UnfitError("its list of strings is empty")
         return [string_of(item) for item in value]
 
     def text(self) -> str:
-        """Return the value as a text.
+        """Return the assertion's value as a string.
 
         Raises:
-            NeverPassesError: it is none.
+            NeverPassesError: the value is not a valid string.
         """
         number = isinstance(self.value, int | float) and not isinstance(self.value, bool)
         if self.kind == "levenshtein" and self.value == "":
@@ -96,83 +96,86 @@ class Assertion(Struct, frozen=True):
         if not self.value and not number:
             raise NeverPassesError("it has no value")
         if not isinstance(self.value, str) and (not number or self.kind in _TEXT_VALUES):
-            raise NeverPassesError(f"its value is no text{'' if number else ' and no number'}; write it in quotes")
+            raise NeverPassesError(f"its value is not a string{'' if number else ' and no number'}; write it in quotes")
         return script_text(self.value)
 
-    def at_least(self, default: float) -> float:
-        """Return the threshold, or what it is without one."""
+    def threshold_or(self, default: float) -> float:
+        """Return the assertion's threshold, or `default` if it has no threshold."""
         return default if self.threshold is None else self.threshold
 
-    def check(self, function: str, value: Any, **settings: Any) -> BecameAssertion:
-        """Return a check of this assertion.
+    def as_check(self, function: str, value: Any, **settings: Any) -> AssertionCounterpart:
+        """Return a grader for this assertion that calls `function` with `value`.
 
         Raises:
-            UnfitError: the value holds an environment variable, which graders do not get, or what JSON does not have.
+            UnfitError: the value contains an environment variable, which graders do not get, or cannot be written as
+                JSON.
         """
         if has_variable(value) or has_variable(settings):
-            raise UnfitError("it compares with an environment variable; read it in a grader of your own")
+            raise UnfitError("it compares with an environment variable; read the variable in your own grader")
         problem = json_problem([value, settings])
         if problem:
             raise UnfitError(f"its value {problem}")
         negated = settings.pop("negated", self.negated)
-        made = Check(self.stem, self.told, function, value, negated=negated, **settings)
-        return BecameAssertion(Outcome.GRADER, check=made)
+        made = Check(self.stem, self.description, function, value, negated=negated, **settings)
+        return AssertionCounterpart(Outcome.GRADER, check=made)
 
 
-def become(
-    source: Source, templates: Templates, test: Test, written: Written, prompt: str, *, only_check: bool
-) -> BecameAssertion:
-    """Translate an assertion.
+def convert_assertion(
+    source: Source, templates: Templates, test: Test, written: WrittenAssertion, prompt: str, *, only_check: bool
+) -> AssertionCounterpart:
+    """Convert an assertion of a case to a metric or grader.
 
     Args:
         source: the imported file.
-        templates: renders its texts.
-        test: the case that has it.
-        written: the assertion.
-        prompt: what the case asks.
-        only_check: whether a metric is of no use, because its score belongs to a weighted mean.
+        templates: renders the assertion's templates.
+        test: case that contains the assertion.
+        written: the assertion as in the configuration.
+        prompt: prompt of the case.
+        only_check: whether the counterpart must be a grader, because its score is part of a weighted mean.
     """
     read = None
     try:
-        read = _read(source, templates, test, written, prompt)
+        read = _read_assertion(source, templates, test, written, prompt)
         if not only_check and read.kind == "equals" and not read.negated and _is_ground_truth(read.value):
             metric = {"type": "standard", "metric": "equality"}
-            return BecameAssertion(Outcome.METRIC, "equality", metric, turn={"ground_truth": read.value})
+            return AssertionCounterpart(Outcome.METRIC, "equality", metric, turn={"ground_truth": read.value})
         if read.kind in CHECKS:
             return CHECKS[read.kind](read)
         if read.kind in judged.TYPES:
             if only_check:
-                raise UnfitError("a judge's score in a weighted mean; give it a threshold of its own")
-            return _judged(read)
+                raise UnfitError("a judge's score in a weighted mean; give it its own threshold")
+            return _convert_graded(read)
         if read.kind == "latency" and not read.negated and read.threshold and not only_check:
-            return BecameAssertion(Outcome.METRIC, "limits.turn_timeout_s", latency_ms=read.threshold)
+            return AssertionCounterpart(Outcome.METRIC, "limits.turn_timeout_s", latency_ms=read.threshold)
         raise UnfitError(HINTS.get(read.kind, "an unknown type of assertion; write a code grader"))
     except NeverPassesError as error:
         if read is None:
-            return BecameAssertion(Outcome.MISSING, note=str(error))
+            return AssertionCounterpart(Outcome.MISSING, note=str(error))
         note = f"{error}: promptfoo ends the case with an error, and it fails here, too"
-        check = Check(read.stem, read.told, REFUSED, str(error))
-        return BecameAssertion(Outcome.GRADER, check=check, note=note)
+        check = Check(read.stem, read.description, REFUSED, str(error))
+        return AssertionCounterpart(Outcome.GRADER, check=check, note=note)
     except UnfitError as error:
-        return BecameAssertion(Outcome.MISSING, note=str(error))
+        return AssertionCounterpart(Outcome.MISSING, note=str(error))
 
 
 REFUSED = "refused"
-"""The check that no answer passes."""
+"""Name of the check that fails every answer."""
 
 
 def _is_ground_truth(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and not has_variable(value)
 
 
-def _judged(read: Assertion) -> BecameAssertion:
+def _convert_graded(read: Assertion) -> AssertionCounterpart:
     question = judged.Question(read.kind, read.value, read.threshold, read.negated, read.test, read.written)
-    metric, turn, note = judged.metric(question)
+    metric, turn, note = judged.graded_metric(question)
     name = str(metric.get("metric_type") or metric.get("metric") or metric["type"])
-    return BecameAssertion(Outcome.SIMILAR, name, metric, note=note, turn=turn)
+    return AssertionCounterpart(Outcome.SIMILAR, name, metric, note=note, turn=turn)
 
 
-def _read(source: Source, templates: Templates, test: Test, written: Written, prompt: str) -> Assertion:
+def _read_assertion(
+    source: Source, templates: Templates, test: Test, written: WrittenAssertion, prompt: str
+) -> Assertion:
     data = written.data
     if data.get("problem"):
         raise UnfitError(str(data["problem"]))
@@ -186,25 +189,25 @@ def _read(source: Source, templates: Templates, test: Test, written: Written, pr
         raise UnfitError("the answer is transformed first (options.transform); let the agent return the result")
     threshold = data.get("threshold")
     if isinstance(threshold, bool) or not isinstance(threshold, int | float | None):
-        raise UnfitError("its threshold is no number, which promptfoo refuses, too")
+        raise UnfitError("its threshold is not a number, which promptfoo refuses, too")
     if threshold is None and "threshold" in data and kind in ("javascript", "python"):
         raise UnfitError("its threshold is null; write a number")
     if "weight" in data and (isinstance(data["weight"], bool) or not isinstance(data["weight"], int | float)):
-        raise UnfitError("its weight is no number, which promptfoo refuses, too")
+        raise UnfitError("its weight is not a number, which promptfoo refuses, too")
     value = plain(data.get("value"))
     if kind not in ("javascript", "python"):
-        value = _value(source, templates, value, test.variables)
+        value = _read_value(source, templates, value, test.variables)
     return Assertion(source, templates, test, written, value, threshold, negated, kind, prompt)
 
 
-def _value(source: Source, templates: Templates, value: Any, variables: Mapping[str, Any]) -> Any:
+def _read_value(source: Source, templates: Templates, value: Any, variables: Mapping[str, Any]) -> Any:
     if isinstance(value, list):
-        return [_value(source, templates, item, variables) if isinstance(item, str) else item for item in value]
+        return [_read_value(source, templates, item, variables) if isinstance(item, str) else item for item in value]
     if not isinstance(value, str):
         return value
     if not value.startswith("file://"):
         return templates.render(value, variables)
-    path = source.named(value.removeprefix("file://"))
+    path = source.file_named(value.removeprefix("file://"))
     kind = path.suffix.lower()
     if kind in (".yaml", ".yml", ".json"):
         return plain(source.data(path))
@@ -217,60 +220,60 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower().removesuffix(".yaml")).strip("_")
 
 
-def _equals(read: Assertion) -> BecameAssertion:
+def _convert_equals(read: Assertion) -> AssertionCounterpart:
     if read.value is None and "value" not in read.written.data:
         raise UnfitError("it has no value")
     if read.value is None or isinstance(read.value, dict | list):
-        return read.check("equals_json", read.value)
-    return read.check("equals", script_text(read.value))
+        return read.as_check("equals_json", read.value)
+    return read.as_check("equals", script_text(read.value))
 
 
-def _of_text(function: str) -> Callable[[Assertion], BecameAssertion]:
-    return lambda read: read.check(function, read.text())
+def _text_converter(function: str) -> Callable[[Assertion], AssertionCounterpart]:
+    return lambda read: read.as_check(function, read.text())
 
 
-def _of_texts(function: str) -> Callable[[Assertion], BecameAssertion]:
-    return lambda read: read.check(function, read.texts())
+def _text_list_converter(function: str) -> Callable[[Assertion], AssertionCounterpart]:
+    return lambda read: read.as_check(function, read.texts())
 
 
-def _regex(read: Assertion) -> BecameAssertion:
+def _convert_regex(read: Assertion) -> AssertionCounterpart:
     pattern = read.text()
     try:
-        return read.check("regex", python_pattern(pattern))
+        return read.as_check("regex", python_pattern(pattern))
     except UnfitError as error:
         if not read.source.node:
-            raise UnfitError(f"{error}, or import and run where Node.js is") from None
+            raise UnfitError(f"{error}, or import and run on a machine with Node.js") from None
         code = "new RegExp(context.config.pattern).test(output)"
-        made = read.check("javascript", {"code": code, "config": {"pattern": pattern}})
-        note = f"runs in Node.js, without which the case fails: {error}"
-        return BecameAssertion(made.outcome, check=made.check, note=note)
+        made = read.as_check("javascript", {"code": code, "config": {"pattern": pattern}})
+        note = f"runs in Node.js, and the case fails if it is missing: {error}"
+        return AssertionCounterpart(made.outcome, check=made.check, note=note)
 
 
-def _word_count(read: Assertion) -> BecameAssertion:
+def _convert_word_count(read: Assertion) -> AssertionCounterpart:
     value = read.value
     if not isinstance(value, dict):
-        number = _number(value)
+        number = _number_of(value)
         if number is None:
-            raise NeverPassesError("its value is no number of words")
-        return read.check("word_count", {"min": number, "max": number})
-    bounds = {key: _number(value[key]) for key in ("min", "max") if key in value}
+            raise NeverPassesError("its value is not a number of words")
+        return read.as_check("word_count", {"min": number, "max": number})
+    bounds = {key: _number_of(value[key]) for key in ("min", "max") if key in value}
     if not bounds:
         raise NeverPassesError("its value has neither min nor max")
     if None in bounds.values():
-        raise UnfitError("a bound of its value is no number")
+        raise UnfitError("a bound of its value is not a number")
     if len(bounds) == 2 and bounds["min"] > bounds["max"]:  # type: ignore[operator]  # neither is None
         raise NeverPassesError("its min is greater than its max")
-    return read.check("word_count", bounds)
+    return read.as_check("word_count", bounds)
 
 
-def _number(value: Any) -> float | None:
-    """Return a number, or that of a text; None for what JavaScript may read in another way."""
+def _number_of(value: Any) -> float | None:
+    """Return a number, or the number in a string; None if JavaScript might parse the string differently."""
     if isinstance(value, str):
         return number_in(value)
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _json(read: Assertion) -> BecameAssertion:
+def _convert_json(read: Assertion) -> AssertionCounterpart:
     contained = read.kind == "contains-json"
     function = read.kind.replace("-", "_")
     if contained and read.negated:
@@ -283,85 +286,85 @@ def _json(read: Assertion) -> BecameAssertion:
     notes = [_CONTAINS_JSON] if contained else []
     if schema is not None or read.value:
         schema = python_schema(schema)
-        notes.append("needs the package jsonschema where graders run")
-    made = read.check(function, schema, negated=read.negated and not contained)
+        notes.append("needs the package jsonschema in the environment of the graders")
+    made = read.as_check(function, schema, negated=read.negated and not contained)
     outcome = Outcome.SIMILAR if contained else Outcome.GRADER
-    return BecameAssertion(outcome, check=made.check, note="; ".join(notes))
+    return AssertionCounterpart(outcome, check=made.check, note="; ".join(notes))
 
 
-def _scored(function: str, default: float) -> Callable[[Assertion], BecameAssertion]:
-    def of(read: Assertion) -> BecameAssertion:
+def _score_converter(function: str, default: float) -> Callable[[Assertion], AssertionCounterpart]:
+    def convert(read: Assertion) -> AssertionCounterpart:
         value = read.value if isinstance(read.value, list) else [read.value]
         if not all(isinstance(item, str) for item in value):
-            raise NeverPassesError("its value is no text")
+            raise NeverPassesError("its value is not a string")
         if not value:
-            raise UnfitError("its list of texts is empty")
-        return read.check(function, value, threshold=read.at_least(default))
+            raise UnfitError("its list of strings is empty")
+        return read.as_check(function, value, threshold=read.threshold_or(default))
 
-    return of
-
-
-def _levenshtein(read: Assertion) -> BecameAssertion:
-    return read.check("levenshtein", read.text(), options={"most": read.at_least(5)})
+    return convert
 
 
-def _tools(read: Assertion) -> BecameAssertion:
-    function, value, threshold = toolchecks.check(read.kind, read.value, read.threshold, negated=read.negated)
-    # Negating a list of tools forbids each of them, which is a check of its own.
+def _convert_levenshtein(read: Assertion) -> AssertionCounterpart:
+    return read.as_check("levenshtein", read.text(), options={"most": read.threshold_or(5)})
+
+
+def _convert_tools(read: Assertion) -> AssertionCounterpart:
+    function, value, threshold = toolchecks.tool_check(read.kind, read.value, read.threshold, negated=read.negated)
+    # A negated list of tools forbids each of them, for which there is another check.
     negated = read.negated and function != "tools_unused"
-    return read.check(function, value, threshold=threshold, negated=negated)
+    return read.as_check(function, value, threshold=threshold, negated=negated)
 
 
-def _code(read: Assertion) -> BecameAssertion:
+def _convert_code(read: Assertion) -> AssertionCounterpart:
     written = read.written.data.get("value")
-    found = codes.code(read.source, read.templates, read.kind, written, read.test.variables, read.config)
+    found = codes.code_check(read.source, read.templates, read.kind, written, read.test.variables, read.config)
     if found.body:
-        return read.check("", found.value, code=found.body, threshold=read.threshold)
+        return read.as_check("", found.value, code=found.body, threshold=read.threshold)
     value = found.value
     if read.kind == "python" and read.threshold is not None:
         value = {**value, "least": read.threshold}
-    made = read.check(found.function, value, threshold=read.threshold)
-    return BecameAssertion(made.outcome, check=made.check, note=found.note)
+    made = read.as_check(found.function, value, threshold=read.threshold)
+    return AssertionCounterpart(made.outcome, check=made.check, note=found.note)
 
 
 _CONTAINS_JSON = "finds objects in JSON's own notation only"
 
-CHECKS: Mapping[str, Callable[[Assertion], BecameAssertion]] = {
-    "equals": _equals,
-    "contains": _of_text("contains"),
-    "icontains": _of_text("icontains"),
-    "contains-any": _of_texts("contains_any"),
-    "icontains-any": _of_texts("icontains_any"),
-    "contains-all": _of_texts("contains_all"),
-    "icontains-all": _of_texts("icontains_all"),
-    "starts-with": _of_text("starts_with"),
-    "regex": _regex,
-    "word-count": _word_count,
-    "is-json": _json,
-    "contains-json": _json,
-    "levenshtein": _levenshtein,
-    "bleu": _scored("bleu", 0.5),
-    "gleu": _scored("gleu", 0.5),
-    **dict.fromkeys(toolchecks.TYPES, _tools),
-    "javascript": _code,
-    "python": _code,
+CHECKS: Mapping[str, Callable[[Assertion], AssertionCounterpart]] = {
+    "equals": _convert_equals,
+    "contains": _text_converter("contains"),
+    "icontains": _text_converter("icontains"),
+    "contains-any": _text_list_converter("contains_any"),
+    "icontains-any": _text_list_converter("icontains_any"),
+    "contains-all": _text_list_converter("contains_all"),
+    "icontains-all": _text_list_converter("icontains_all"),
+    "starts-with": _text_converter("starts_with"),
+    "regex": _convert_regex,
+    "word-count": _convert_word_count,
+    "is-json": _convert_json,
+    "contains-json": _convert_json,
+    "levenshtein": _convert_levenshtein,
+    "bleu": _score_converter("bleu", 0.5),
+    "gleu": _score_converter("gleu", 0.5),
+    **dict.fromkeys(toolchecks.TYPES, _convert_tools),
+    "javascript": _convert_code,
+    "python": _convert_code,
 }
 
 _OUTPUT = "the answer of a model here is text, and its calls are tool calls; use expected_tools with args"
 _COMPARE = "it compares several agents in one case; compare two runs with --against"
-_FORMAT = "no check of this notation; write a code grader"
+_FORMAT = "there is no check for this notation; write a code grader"
 _TRACE = "graders see no spans; use expected_tools, or limits and gates of the policy file"
-_SEARCH = "the judge would have to use tools; state the facts as ground_truth and use factual_accuracy"
+_SEARCH = "its judge uses tools; write the facts as ground_truth and use factual_accuracy"
 
 HINTS: Mapping[str, str] = {
     "agent-rubric": _SEARCH,
-    "classifier": "no classifier is called; use toxicity, a geval metric or a code grader",
+    "classifier": "classifiers are not called; use toxicity, a geval metric or a code grader",
     "contains-html": _FORMAT,
     "contains-sql": _FORMAT,
     "contains-xml": _FORMAT,
-    "conversation-relevance": "no metric grades a conversation so; use a geval metric on its last turn",
+    "conversation-relevance": "no metric grades a conversation in this way; use a geval metric on its last turn",
     "cost": "costs are limited for a whole run: gates.max_cost_usd of the policy file",
-    "finish-reason": "reports show answers that were cut off, and no metric asserts it",
+    "finish-reason": "reports show truncated answers, but no metric asserts that",
     "guardrails": "the reply has no field for it; use toxicity or refusal",
     "is-html": _FORMAT,
     "is-sql": _FORMAT,
@@ -371,7 +374,7 @@ HINTS: Mapping[str, str] = {
     "is-xml": _FORMAT,
     "latency": "a limit for single cases, or one without a number; set limits.turn_timeout_s of the policy file",
     "max-score": _COMPARE,
-    "moderation": "no moderation service is called; use toxicity",
+    "moderation": "moderation services are not called; use toxicity",
     "perplexity": "log probabilities of answers are not recorded",
     "perplexity-score": "log probabilities of answers are not recorded",
     "pi": "its service is not called; use a geval metric",
@@ -388,7 +391,7 @@ HINTS: Mapping[str, str] = {
     "trace-span-duration": _TRACE,
     "trajectory:goal-success": "use trajectory_accuracy, or a geval metric on the answer",
     "video-rubric": "answers are text",
-    "webhook": "no service is asked for a verdict; call it in a code grader",
+    "webhook": "services are not called for a verdict; call the service in a code grader",
 }
 
 TYPES = frozenset((*CHECKS, *judged.TYPES, *HINTS))

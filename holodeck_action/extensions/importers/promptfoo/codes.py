@@ -1,4 +1,4 @@
-"""Assertions that are code: JavaScript, run by Node.js, and Python."""
+"""Converts assertions that are code in JavaScript or Python; JavaScript needs Node.js."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from holodeck_action.extensions.importers.source import Source, UnfitError
 from holodeck_action.text.plain import one_line
 
 _FOREIGN = re.compile(r"""context\s*(?:\??\.\s*|\[\s*["']|\.get\(\s*["'])(?!vars\b|config\b|prompt\b)(\w+)""")
-"""What code may read of its context that graders do not have."""
+"""Matches keys of `context` that graders do not get."""
 _NODE = "runs in Node.js"
 
 
 class Code(Struct, frozen=True):
-    """A check of code: its function and value, or the body of a Python function."""
+    """A check that runs code: a function of `checks_code.py` and its value, or the body of a Python function."""
 
     function: str
     value: dict[str, Any]
@@ -28,21 +28,21 @@ class Code(Struct, frozen=True):
     note: str = ""
 
 
-def code(
+def code_check(
     source: Source, templates: Templates, kind: str, written: Any, variables: Mapping[str, Any], config: Any
 ) -> Code:
-    """Return what runs the code of an assertion.
+    """Return the check that runs an assertion's code.
 
     Raises:
-        UnfitError: it is no code, or reads what graders do not have.
+        UnfitError: the value is not valid code, or the code reads something that graders do not get.
     """
     if not isinstance(written, str) or not written.strip():
-        raise UnfitError("its value is no code")
+        raise UnfitError("its value is not code")
     around: dict[str, Any] = {"vars": dict(variables)}
     if config is not None:
         around["config"] = config
     if written.startswith("file://"):
-        return _file(source, kind, written.removeprefix("file://"), around)
+        return _file_code(source, kind, written.removeprefix("file://"), around)
     text = templates.render(written, variables).rstrip()
     _check_context(text)
     if kind == "javascript":
@@ -55,17 +55,17 @@ def code(
         reason = one_line(str(error), 100) or "it is nested too deeply"
         raise UnfitError(f"its code is not Python: {reason}") from None
     if len(made.body) != 1:
-        raise UnfitError("its code ends the function that it is")
+        raise UnfitError("its code closes the function that contains it")
     return Code("", around, body)
 
 
-def _file(source: Source, kind: str, named: str, around: Mapping[str, Any]) -> Code:
+def _file_code(source: Source, kind: str, named: str, around: Mapping[str, Any]) -> Code:
     found = re.fullmatch(r"(.+?\.(?:py|[cm]?js|ts))(?::(\w+))?", named)
     if found is None or (found[1].endswith(".py") is not (kind == "python")):
-        raise UnfitError(f"{named} is no file with {kind} code")
+        raise UnfitError(f"{named} is not a file with {kind} code")
     if found[1].endswith(".ts"):
         raise UnfitError("TypeScript is not run; compile it, or write a code grader")
-    path = source.named(found[1])
+    path = source.file_named(found[1])
     _check_context(source.text(path))
     file = str(path)
     if kind == "python":

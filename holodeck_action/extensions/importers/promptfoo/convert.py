@@ -1,4 +1,4 @@
-"""A promptfoo configuration as suites of ours: one for each provider, with a case for each prompt and test."""
+"""Converts a promptfoo configuration to suites, one for each provider, with a case for each prompt and test."""
 
 from __future__ import annotations
 
@@ -12,73 +12,74 @@ from holodeck_action.extensions.importers.accounting import Outcome, Row
 from holodeck_action.extensions.importers.names import Names
 from holodeck_action.extensions.importers.promptfoo.assertions import TYPES
 from holodeck_action.extensions.importers.promptfoo.building import SuiteBuilder
-from holodeck_action.extensions.importers.promptfoo.naming import is_for, slug
-from holodeck_action.extensions.importers.promptfoo.prompts import Prompt, asked, prompts_of
-from holodeck_action.extensions.importers.promptfoo.providers import Provider, providers_of, with_settings
+from holodeck_action.extensions.importers.promptfoo.naming import names_any, slug
+from holodeck_action.extensions.importers.promptfoo.prompts import Prompt, fill_prompt, prompts_of
+from holodeck_action.extensions.importers.promptfoo.providers import Provider, providers_of, with_prompt_settings
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test, TestReader
 from holodeck_action.extensions.importers.source import Source, UnfitError, place_of
 from holodeck_action.extensions.importers.written import (
-    Imported,
+    ImportResult,
     WrittenSuite,
 )
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 _SETTINGS = {
-    "redteam": "its cases are generated while it runs; write them to a file and name that under tests",
+    "redteam": "its cases are generated at run time; write them to a file and name that file under tests",
     "extensions": "hooks are not run",
-    "nunjucksFilters": "filters of your own are not run",
-    "derivedMetrics": "numbers made of others; use gates.summary or a composite metric",
+    "nunjucksFilters": "custom filters are not run",
+    "derivedMetrics": "derived numbers; use gates.summary or a composite metric",
     "env": "set these variables in the job",
 }
-"""Keys of a configuration that would change verdicts, and what to do."""
+"""Keys of a configuration that would change verdicts, each with what to do instead."""
 
 
-def convert(source: Source, out: Path, *, allow_missing: bool) -> Imported:
-    """Read a configuration.
+def convert(source: Source, out: Path, *, allow_missing: bool) -> ImportResult:
+    """Convert a promptfoo configuration to suites.
 
     Args:
-        source: the file.
-        out: the absolute folder that its suites are for.
-        allow_missing: whether assertions without an equal are only comments, and not graders that refuse.
+        source: the configuration file.
+        out: the absolute output folder.
+        allow_missing: whether an assertion without a counterpart becomes a comment only; otherwise it also becomes a
+            grader that raises.
 
     Raises:
-        ConfigurationError: it is no configuration, or has no case.
+        ConfigurationError: the file is not a promptfoo configuration, or a provider has no case or too many cases.
     """
     root = source.document().root
     if not isinstance(root, dict) or not {"tests", "prompts", "providers", "targets", "scenarios"} & root.keys():
         wanted = "expected: a mapping with prompts, providers and tests"
-        raise ConfigurationError([f"{source.shown}:1:1: is no configuration of promptfoo ({wanted})"])
+        raise ConfigurationError([f"{source.shown}:1:1: is not a promptfoo configuration ({wanted})"])
     templates = Templates()
     reader = TestReader(source, templates, root, TYPES)
     tests = list(reader.tests())
     if not tests:
         raise ConfigurationError([f"{source.shown}:1:1: has no test; give tests or scenarios"])
-    rows = [*reader.rows, *_settings(source, root)]
+    rows = [*reader.rows, *_setting_rows(source, root)]
     suites: list[WrittenSuite] = []
     folders = Names("{}-{}")
     providers = providers_of(source, root)
     prompts = prompts_of(source, root)
-    tests = [_findable(test, providers, prompts) for test in tests]
+    tests = [_with_known_references(test, providers, prompts) for test in tests]
     for number, provider in enumerate(providers, 1):
         rows.append(_provider_row(provider))
-        asking = [prompt for prompt in prompts if prompt.is_meant(provider.prompts)]
+        asking = [prompt for prompt in prompts if prompt.matches(provider.prompts)]
         if not asking:
             raise ConfigurationError([f"{source.shown}: no prompt is for the provider {provider.name}"])
-        provider, told = with_settings(provider, asking)
+        provider, told = with_prompt_settings(provider, asking)
         rows += told
-        groups = _by_instructions(asking, tests, provider, templates)
+        groups = _group_by_instructions(asking, tests, provider, templates)
         for index, (instructions, chosen) in enumerate(groups, 1):
             parts = [slug(provider.name) or f"provider-{number}"] if len(providers) > 1 else []
             parts += [f"prompt-{index}"] if len(groups) > 1 else []
             folder = folders.add("-".join(parts))
             builder = SuiteBuilder(source, templates, root, provider, out / folder, allow_missing=allow_missing)
-            suites.append(builder.suite(folder, instructions, chosen, tests))
+            suites.append(builder.build(folder, instructions, chosen, tests))
             rows += builder.rows
-    return Imported(suites, rows)
+    return ImportResult(suites, rows)
 
 
-def _settings(source: Source, root: Mapping[str, Any]) -> Iterable[Row]:
+def _setting_rows(source: Source, root: Mapping[str, Any]) -> Iterable[Row]:
     for key, note in _SETTINGS.items():
         if root.get(key):
             place = place_of(source.name, root, key)
@@ -86,11 +87,11 @@ def _settings(source: Source, root: Mapping[str, Any]) -> Iterable[Row]:
             yield Row(place.file, place.line, key, "set by hand", outcome, note, asserts=False)
 
 
-def _findable(test: Test, providers: Sequence[Provider], prompts: Sequence[Prompt]) -> Test:
-    """Return a case whose lists of providers and prompts name one of each; one that names none has a problem."""
+def _with_known_references(test: Test, providers: Sequence[Provider], prompts: Sequence[Prompt]) -> Test:
+    """Return the case; if its list of providers or prompts matches nothing, without that list and with a problem."""
     found = {
-        "providers": is_for(test.data.get("providers"), {name for each in providers for name in each.ids}),
-        "prompts": any(prompt.is_meant(test.data.get("prompts")) for prompt in prompts),
+        "providers": names_any(test.data.get("providers"), {name for each in providers for name in each.ids}),
+        "prompts": any(prompt.matches(test.data.get("prompts")) for prompt in prompts),
     }
     for key, known in found.items():
         if not known:
@@ -110,10 +111,10 @@ def _provider_row(provider: Provider) -> Row:
     )
 
 
-def _by_instructions(
+def _group_by_instructions(
     prompts: Sequence[Prompt], tests: Sequence[Test], provider: Provider, templates: Templates
 ) -> Sequence[tuple[str | None, Sequence[Prompt]]]:
-    """Group prompts by their system message: a suite has one."""
+    """Return the prompts grouped by system message, since a suite has only one system message."""
     if provider.model is None:
         return [(None, prompts)]
     groups: dict[str | None, list[Prompt]] = {}
@@ -121,9 +122,9 @@ def _by_instructions(
         found: set[str | None] = set()
         for test in tests:
             try:
-                found.add(asked(prompt, test.variables, test.options, templates).instructions)
+                found.add(fill_prompt(prompt, test.variables, test.options, templates).instructions)
             except UnfitError:
                 continue
-        # One that differs between cases is told case by case.
+        # A message that differs between cases becomes a problem of each case.
         groups.setdefault(found.pop() if len(found) == 1 else None, []).append(prompt)
     return list(groups.items())

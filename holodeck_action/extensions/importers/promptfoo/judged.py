@@ -1,4 +1,4 @@
-"""Assertions that a model or a text score grades: the metric of ours that comes near, and how it differs."""
+"""Converts assertions that need a judge or a text score to the most similar metric, and notes the differences."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from holodeck_action.extensions.importers.promptfoo.providers import model_of
 from holodeck_action.extensions.importers.promptfoo.templates import script_text
-from holodeck_action.extensions.importers.promptfoo.tests import Test, Written
+from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
 from holodeck_action.extensions.importers.source import UnfitError
 
-_QUESTION = "asks its judge in another way: check its verdicts with calibrate"
+_QUESTION = "prompts its judge in another way: check its verdicts with calibrate"
 _RAG = {
     "answer-relevance": "answer_relevancy",
     "context-faithfulness": "faithfulness",
@@ -37,41 +37,41 @@ TYPES = (*_RAG, *_TEXT, *_CRITERIA, "is-refusal")
 
 
 class Question(Struct, frozen=True):
-    """A graded assertion; `value` is rendered."""
+    """An assertion that needs a judge or a text score; its `value` is rendered."""
 
     kind: str
     value: Any
     threshold: float | None
     negated: bool
     test: Test
-    written: Written
+    written: WrittenAssertion
 
 
-def metric(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
-    """Return the metric, the fields that its turn needs, and how it differs.
+def graded_metric(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
+    """Return the metric's entry in `evaluations`, the fields to add to the turn, and a note about differences.
 
     Raises:
-        UnfitError: nothing comes near.
+        UnfitError: there is no similar metric.
     """
     if asked.kind == "is-refusal":
         expect = "answer" if asked.negated else "refusal"
-        return {"type": "refusal", "expect": expect}, {}, "a judge decides, not a list of phrases"
+        return {"type": "refusal", "expect": expect}, {}, "a judge decides instead of a list of phrases"
     if asked.negated:
         raise UnfitError("a negated judgement; word it as what the answer must be")
     if asked.threshold is not None and not 0 <= asked.threshold <= 1:
         raise UnfitError("its threshold is not from 0 to 1")
     if asked.kind in _TEXT:
         settings, default = _TEXT[asked.kind]
-        turn = {"ground_truth": _text(asked)}
+        turn = {"ground_truth": _required_text(asked)}
         threshold = default if asked.threshold is None else asked.threshold
-        note = "splits texts into words in another way: scores differ a little"
+        note = "splits texts into words in another way, so scores differ slightly"
         return {"type": "standard", **settings, "threshold": threshold}, turn, note
     if asked.kind in _RAG:
-        return _rag(asked)
-    return _geval(asked)
+        return _rag_metric(asked)
+    return _geval_metric(asked)
 
 
-def _rag(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
+def _rag_metric(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
     made = {"type": "rag", "metric_type": _RAG[asked.kind], "threshold": _threshold(asked, 0.5), **_judge(asked)}
     turn: dict[str, Any] = {}
     if asked.kind != "answer-relevance":
@@ -81,18 +81,18 @@ def _rag(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
             raise UnfitError("the case has no variable context; let the agent report what it retrieved")
         turn["retrieval_context"] = texts
     if asked.kind == "context-recall":
-        turn["ground_truth"] = _text(asked)
+        turn["ground_truth"] = _required_text(asked)
     return made, turn, _QUESTION
 
 
-def _geval(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
+def _geval_metric(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
     template, default, params = _CRITERIA[asked.kind]
     several = asked.value if isinstance(asked.value, list) and asked.kind == "g-eval" else []
     texts = [script_text(text) for text in several]
     rubric = asked.test.options.get("rubricPrompt") or asked.written.data.get("rubricPrompt")
     if asked.value is None and rubric:
         raise UnfitError("its rubricPrompt has the criteria; write them as those of a geval metric")
-    criteria = template.replace("{}", "\n".join(texts) if texts else _text(asked, objects=True))
+    criteria = template.replace("{}", "\n".join(texts) if texts else _required_text(asked, objects=True))
     line = asked.written.place.line
     made = {
         "type": "geval",
@@ -109,7 +109,7 @@ def _geval(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
 
 
 def _judge(asked: Question) -> dict[str, Any]:
-    """Return the judge of the assertion, where it has one that can be named here."""
+    """Return the metric's `model` setting for the assertion's judge; empty if no judge is named that can be used."""
     named = asked.written.data.get("provider")
     model = model_of(named) if named else None
     return {"model": model} if model else {}
@@ -119,13 +119,13 @@ def _threshold(asked: Question, default: float) -> float:
     return default if asked.threshold is None else asked.threshold
 
 
-def _text(asked: Question, *, objects: bool = False) -> str:
+def _required_text(asked: Question, *, objects: bool = False) -> str:
     value = asked.value
     if value is None or (isinstance(value, dict | list) and not objects) or not script_text(value).strip():
-        raise UnfitError("it has no text to compare with")
+        raise UnfitError("it has nothing to compare with")
     return script_text(value)
 
 
 def judge_of(options: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the judge that options name, if it can be named here."""
+    """Return the model reference of the judge in `options`; None if they name no judge that can be used here."""
     return model_of(options["provider"]) if options.get("provider") else None

@@ -1,4 +1,4 @@
-"""Names: those of cases and folders, and the patterns with which cases choose providers and prompts."""
+"""Names of cases and folders, and the patterns with which cases select providers and prompts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from holodeck_action.extensions.importers.promptfoo.tests import Test
 from holodeck_action.extensions.importers.source import UnfitError
 
 NAME = 80
-"""Characters of a case's name."""
+"""Most characters of a case's name."""
 _FOLDER = 60
-"""Characters of a folder's name."""
+"""Most characters of a folder's name."""
 
 
 def test_name(test: Test, number: int, templates: Templates) -> str:
@@ -29,8 +29,10 @@ def test_name(test: Test, number: int, templates: Templates) -> str:
     return values if values.strip() and len(values) <= NAME - 20 else f"test {number}"
 
 
-def is_for(chosen: Any, names: Iterable[str]) -> bool:
-    """Whether a list of names, which may have `*`, has one of these; without a list, every name is meant."""
+def names_any(chosen: Any, names: Iterable[str]) -> bool:
+    """Return whether one of the patterns `chosen`, with the wildcard `*`, matches a name; True if `chosen` is not a
+    list.
+    """
     if not isinstance(chosen, list):
         return True
     patterns = [re.sub(r"([?\[])", r"[\1]", str(item)) for item in chosen]
@@ -38,5 +40,5 @@ def is_for(chosen: Any, names: Iterable[str]) -> bool:
 
 
 def slug(text: str) -> str:
-    """Return a text as a part of the name of a folder."""
+    """Return a text as part of a folder name: lower-case letters, digits and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_FOLDER]

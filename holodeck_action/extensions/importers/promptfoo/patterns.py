@@ -1,4 +1,4 @@
-"""Regular expressions of JavaScript as Python's, for a part of the language of which both mean the same.
+"""Translates JavaScript's regular expressions to Python's, for the part of the language that means the same in both.
 
 The grammar of that part, for patterns without flags; docs/importing.md has it, too:
 
@@ -29,48 +29,49 @@ from holodeck_action.extensions.importers.source import UnfitError
 SPACES = "\t\n\x0b\x0c\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
 """White space of JavaScript."""
 _DEPTH = 50
-"""Levels of groups."""
+"""Most levels of nested groups."""
 _LAST = 0x10FFFF
 _CONTROLS = {"t": "\t", "n": "\n", "v": "\x0b", "f": "\x0c", "r": "\r"}
 _PUNCTUATION = frozenset(string.punctuation + " ") - {"_"}
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
-"""What an escape may stand before in a pattern of Unicode characters."""
+"""Characters that may be escaped in a pattern with the flag `u`."""
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
 _AROUND = ("(?=", "(?!", "(?<=", "(?<!")
 
 
 def python_pattern(pattern: str, *, unicode: bool = False) -> str:
-    """Translate a pattern without flags, or with the flag `u`.
+    """Translate a JavaScript pattern without flags, or with the flag `u`.
 
     Args:
         pattern: the pattern of JavaScript.
-        unicode: whether it has the flag `u`: texts are then searched as they are, else as `utf16_units`.
+        unicode: whether the pattern has the flag `u`. It then matches strings as they are, otherwise their
+            `utf16_units`.
 
     Returns:
-        The pattern for `re.search` of Python with `re.ASCII`.
+        The pattern for Python's `re.search` with `re.ASCII`.
 
     Raises:
-        UnfitError: it is not in the grammar.
+        UnfitError: the pattern is not in the grammar.
     """
     parser = _Parser(pattern if unicode else utf16_units(pattern), unicode)
-    made = parser.whole()
+    made = parser.parse()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             re.compile(made, re.ASCII)
     except (re.error, Warning, OverflowError, RecursionError) as error:
-        raise _unfit(str(error)) from None
+        raise _unfit_error(str(error)) from None
     return made
 
 
 def utf16_units(text: str) -> str:
-    """Return a text with a character for each of its UTF-16 units."""
+    """Return a string with one character for each UTF-16 code unit of `text`."""
     data = text.encode("utf-16-le", "surrogatepass")
     return "".join(chr(data[at] | data[at + 1] << 8) for at in range(0, len(data), 2))
 
 
 class _Parser:
-    """Reads a pattern from its start to its end and writes it for Python."""
+    """Parses a JavaScript pattern and translates it to Python's syntax."""
 
     def __init__(self, text: str, unicode: bool) -> None:
         self._text = text
@@ -85,57 +86,57 @@ class _Parser:
         self._named: list[int] = []
         """Groups that are referred to."""
 
-    def whole(self) -> str:
-        made = self._pattern(())
+    def parse(self) -> str:
+        made = self._parse_pattern(())
         if self._at < len(self._text):
-            raise _unfit("a parenthesis that closes nothing")
+            raise _unfit_error("a parenthesis that closes nothing")
         if any(self._unsure & set(self._groups[number - 1]) for number in self._named):
-            raise _unfit("a reference to a group that may not take part")
+            raise _unfit_error("a reference to a group that may not take part")
         return made
 
-    def _rest(self, count: int) -> str:
+    def _peek(self, count: int) -> str:
         return self._text[self._at : self._at + count]
 
-    def _pattern(self, inside: tuple[int, ...]) -> str:
+    def _parse_pattern(self, inside: tuple[int, ...]) -> str:
         if len(inside) > _DEPTH:
-            raise _unfit("groups nested too deeply")
-        part = self._part()
-        sequences = [self._sequence((*inside, part))]
-        while self._rest(1) == "|":
+            raise _unfit_error("groups nested too deeply")
+        part = self._next_part()
+        sequences = [self._parse_sequence((*inside, part))]
+        while self._peek(1) == "|":
             self._at += 1
-            sequences.append(self._sequence((*inside, part)))
+            sequences.append(self._parse_sequence((*inside, part)))
         if len(sequences) > 1:
             self._unsure.add(part)
         return "|".join(sequences)
 
-    def _part(self) -> int:
+    def _next_part(self) -> int:
         self._parts += 1
         return self._parts
 
-    def _sequence(self, inside: tuple[int, ...]) -> str:
+    def _parse_sequence(self, inside: tuple[int, ...]) -> str:
         made: list[str] = []
-        while self._at < len(self._text) and self._rest(1) not in ("|", ")"):
-            part = self._part()
-            atom, repeatable = self._term((*inside, part))
+        while self._at < len(self._text) and self._peek(1) not in ("|", ")"):
+            part = self._next_part()
+            atom, repeatable = self._parse_term((*inside, part))
             quantifier = _QUANTIFIER.match(self._text, self._at)
             if quantifier:
                 if not repeatable:
-                    raise _unfit("a quantifier without an atom")
+                    raise _unfit_error("a quantifier without an atom")
                 self._unsure.add(part)
                 self._at = quantifier.end()
                 if _QUANTIFIER.match(self._text, self._at):
-                    raise _unfit("a quantifier after a quantifier")
+                    raise _unfit_error("a quantifier after a quantifier")
                 atom = f"(?:{atom}){quantifier[0]}"
             made.append(atom)
         return "".join(made)
 
-    def _term(self, inside: tuple[int, ...]) -> tuple[str, bool]:
-        """Return an assertion or atom, and whether a quantifier may follow."""
-        character = self._rest(1)
+    def _parse_term(self, inside: tuple[int, ...]) -> tuple[str, bool]:
+        """Return the next assertion or atom in Python's syntax, and whether a quantifier may follow it."""
+        character = self._peek(1)
         if character == "(":
-            return self._group(inside)
+            return self._parse_group(inside)
         if character == "\\":
-            return self._escape()
+            return self._parse_escape()
         self._at += 1
         if character == "^":
             return r"\A", False
@@ -144,39 +145,39 @@ class _Parser:
         if character == ".":
             return r"[^\n\r\u2028\u2029]", True
         if character == "[":
-            return self._set(), True
+            return self._parse_set(), True
         if character in ("*", "+", "?") or _QUANTIFIER.match(self._text, self._at - 1):
-            raise _unfit("a quantifier without an atom")
+            raise _unfit_error("a quantifier without an atom")
         if self._unicode and character in "{}]":
-            raise _unfit(f"a lone {character}")
-        return _literal(character), True
+            raise _unfit_error(f"a lone {character}")
+        return _literal_text(character), True
 
-    def _group(self, inside: tuple[int, ...]) -> tuple[str, bool]:
+    def _parse_group(self, inside: tuple[int, ...]) -> tuple[str, bool]:
         for start in _AROUND:
-            if self._rest(len(start)) == start:
+            if self._peek(len(start)) == start:
                 self._unsure.add(inside[-1])
-                return self._until_closed(start, inside), False
-        if self._rest(3) == "(?:":
-            return self._until_closed("(?:", inside), True
+                return self._parse_group_body(start, inside), False
+        if self._peek(3) == "(?:":
+            return self._parse_group_body("(?:", inside), True
         named = re.compile(r"\(\?<([A-Za-z_][A-Za-z0-9_]*)>").match(self._text, self._at)
-        if named is None and self._rest(2) == "(?":
-            raise _unfit(self._rest(4))
+        if named is None and self._peek(2) == "(?":
+            raise _unfit_error(self._peek(4))
         self._groups.append(inside)
         number = len(self._groups)
         taken = named[0] if named else "("
-        made = self._until_closed(taken, inside, f"(?P<{named[1]}>" if named else "(")
+        made = self._parse_group_body(taken, inside, f"(?P<{named[1]}>" if named else "(")
         self._closed.add(number)
         return made, True
 
-    def _until_closed(self, taken: str, inside: tuple[int, ...], start: str = "") -> str:
+    def _parse_group_body(self, taken: str, inside: tuple[int, ...], start: str = "") -> str:
         self._at += len(taken)
-        made = self._pattern(inside)
-        if self._rest(1) != ")":
-            raise _unfit("a group that is not closed")
+        made = self._parse_pattern(inside)
+        if self._peek(1) != ")":
+            raise _unfit_error("a group that is not closed")
         self._at += 1
         return f"{start or taken}{made})"
 
-    def _escape(self) -> tuple[str, bool]:
+    def _parse_escape(self) -> tuple[str, bool]:
         kind = self._text[self._at + 1 : self._at + 2]
         if kind in ("b", "B"):
             self._at += 2
@@ -186,35 +187,35 @@ class _Parser:
         if number:
             self._at = number.end()
             if int(number[1]) not in self._closed:
-                raise _unfit("a reference to no group before it")
+                raise _unfit_error("a reference to an undefined group")
             self._named.append(int(number[1]))
             return f"(?:\\{number[1]})", True
-        members = self._member()
-        return (_literal(members) if isinstance(members, str) else f"[{_ranges(members)}]"), True
+        members = self._parse_class_escape()
+        return (_literal_text(members) if isinstance(members, str) else f"[{_ranges_text(members)}]"), True
 
-    def _set(self) -> str:
-        negated = self._rest(1) == "^"
+    def _parse_set(self) -> str:
+        negated = self._peek(1) == "^"
         self._at += negated
         found: list[tuple[int, int]] = []
-        while self._rest(1) != "]":
-            first = self._set_member()
-            if self._rest(1) != "-" or self._text[self._at + 1 : self._at + 2] in ("]", ""):
+        while self._peek(1) != "]":
+            first = self._parse_set_member()
+            if self._peek(1) != "-" or self._text[self._at + 1 : self._at + 2] in ("]", ""):
                 found += [(ord(first), ord(first))] if isinstance(first, str) else first
                 continue
             self._at += 1
-            last = self._set_member()
+            last = self._parse_set_member()
             if not isinstance(first, str) or not isinstance(last, str) or first > last:
-                raise _unfit("a range that is none")
+                raise _unfit_error("an invalid range")
             found.append((ord(first), ord(last)))
         self._at += 1
         if negated:
-            found = _others(found)
-        return f"[{_ranges(found)}]" if found else "(?!)"
+            found = _complement(found)
+        return f"[{_ranges_text(found)}]" if found else "(?!)"
 
-    def _set_member(self) -> str | list[tuple[int, int]]:
-        character = self._rest(1)
+    def _parse_set_member(self) -> str | list[tuple[int, int]]:
+        character = self._peek(1)
         if not character:
-            raise _unfit("a set that is not closed")
+            raise _unfit_error("a set that is not closed")
         if character != "\\":
             self._at += 1
             return character
@@ -225,24 +226,24 @@ class _Parser:
         if kind == "-":
             self._at += 2
             return "-"
-        return self._member()
+        return self._parse_class_escape()
 
-    def _member(self) -> str | list[tuple[int, int]]:
-        """Return the character of an escape, or the characters that it stands for."""
+    def _parse_class_escape(self) -> str | list[tuple[int, int]]:
+        r"""Return the character that an escape in a set means, or the character ranges of an escape such as `\d`."""
         kind = self._text[self._at + 1 : self._at + 2]
         self._at += 2
         found = _ALL.get(kind.lower())
         if found is not None:
-            return found if kind.islower() else _others(found)
+            return found if kind.islower() else _complement(found)
         if kind in _CONTROLS:
             return _CONTROLS[kind]
-        if kind == "0" and not self._rest(1).isdigit():
+        if kind == "0" and not self._peek(1).isdigit():
             return "\0"
-        if kind == "c" and self._rest(1) in tuple(string.ascii_letters):
+        if kind == "c" and self._peek(1) in tuple(string.ascii_letters):
             self._at += 1
             return chr(ord(self._text[self._at - 1]) % 32)
         if kind in ("x", "u"):
-            digits = self._rest(2 if kind == "x" else 4)
+            digits = self._peek(2 if kind == "x" else 4)
             if re.fullmatch("[0-9a-fA-F]{2}" if kind == "x" else "[0-9a-fA-F]{4}", digits):
                 self._at += len(digits)
                 made = chr(int(digits, 16))
@@ -250,7 +251,7 @@ class _Parser:
                     return made
         elif kind and kind in (_SYNTAX if self._unicode else _PUNCTUATION):
             return kind
-        raise _unfit(f"\\{kind}")
+        raise _unfit_error(f"\\{kind}")
 
 
 def _ranges_of(characters: str) -> list[tuple[int, int]]:
@@ -264,8 +265,8 @@ _ALL: dict[str, list[tuple[int, int]]] = {
 }
 
 
-def _others(found: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the characters that are in none of some ranges."""
+def _complement(found: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the code point ranges of all characters outside the given ranges."""
     made: list[tuple[int, int]] = []
     free = 0
     for first, last in sorted(found):
@@ -275,19 +276,21 @@ def _others(found: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return [*made, (free, _LAST)] if free <= _LAST else made
 
 
-def _ranges(found: Sequence[tuple[int, int]]) -> str:
-    return "".join(_code(first) if first == last else f"{_code(first)}-{_code(last)}" for first, last in found)
+def _ranges_text(found: Sequence[tuple[int, int]]) -> str:
+    return "".join(
+        _code_text(first) if first == last else f"{_code_text(first)}-{_code_text(last)}" for first, last in found
+    )
 
 
-def _literal(character: str) -> str:
-    return _code(ord(character))
+def _literal_text(character: str) -> str:
+    return _code_text(ord(character))
 
 
-def _code(point: int) -> str:
+def _code_text(point: int) -> str:
     if chr(point).isascii() and chr(point).isalnum():
         return chr(point)
     return f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
 
 
-def _unfit(what: str) -> UnfitError:
+def _unfit_error(what: str) -> UnfitError:
     return UnfitError(f"the pattern is not in the part of JavaScript that is translated ({what}); write a code grader")

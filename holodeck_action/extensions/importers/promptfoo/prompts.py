@@ -1,4 +1,4 @@
-"""The prompts of a promptfoo configuration, and what a case asks with one."""
+"""Reads the prompts of a promptfoo configuration and renders them for cases."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _FILE_NAME = re.compile(r"\S+\.(?:txt|md|j2|json|jsonl|ya?ml|csv|py|[cm]?[jt]s)"
 
 
 class Prompt(Struct, frozen=True):
-    """A prompt.
+    """A prompt of the configuration.
 
     Attributes:
-        place: where it is written.
-        label: its name; empty when it has none.
-        template: its text, or the messages of a chat.
-        problem: why it cannot be imported; empty when it can.
-        config: settings of the model that are written with it.
-        names: what providers and cases call it: its label and id in promptfoo.
+        place: position of the prompt in the file.
+        label: label of the prompt; empty if it has no label.
+        template: template of the text, or of the messages of a chat.
+        problem: reason why the prompt cannot be imported; empty if it can.
+        config: model settings that the prompt defines.
+        names: names by which providers and cases refer to the prompt: its label and its id in promptfoo.
     """
 
     place: Place
@@ -48,8 +48,11 @@ class Prompt(Struct, frozen=True):
     config: Mapping[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] = ()
 
-    def is_meant(self, references: Any) -> bool:
-        """Tell whether a list refers to it: by a name, its part before a colon, or its start and `*`; no list does."""
+    def matches(self, references: Any) -> bool:
+        """Return whether a list of references selects the prompt; True if `references` is not a list.
+
+        A reference is a name, the part of a name before a colon, or a prefix followed by `*`.
+        """
         if not isinstance(references, list | tuple):
             return True
         names = {name for name in (self.label, *self.names) if name}
@@ -62,8 +65,14 @@ class Prompt(Struct, frozen=True):
         )
 
 
-class Asked(Struct, frozen=True):
-    """What a case asks: the system message, if there is one, and the user's; `whole` is what a program gets."""
+class FilledPrompt(Struct, frozen=True):
+    """A prompt rendered for a case.
+
+    Attributes:
+        instructions: the system message; None if there is no system message.
+        input: the user message.
+        whole: the whole prompt as a target that is a program receives it.
+    """
 
     instructions: str | None
     input: str
@@ -71,18 +80,18 @@ class Asked(Struct, frozen=True):
 
 
 def prompts_of(source: Source, root: Mapping[str, Any]) -> list[Prompt]:
-    """Return all prompts; without any, the variable `prompt` is the prompt."""
+    """Return the prompts of the configuration; if it has none, one prompt that is only the variable `prompt`."""
     written = root.get("prompts")
     if written is None:
         return [Prompt(place_of(source.name, root), "", "{{prompt}}")]
     place = place_of(source.name, root, "prompts")
     if isinstance(written, dict):
-        # An old form: files and their labels.
-        return list(_each(source, [{"id": key, "label": value} for key, value in written.items()], place))
-    return list(_each(source, written if isinstance(written, list) else [written], place))
+        # An old form: a mapping of files to labels.
+        return list(_read_prompts(source, [{"id": key, "label": value} for key, value in written.items()], place))
+    return list(_read_prompts(source, written if isinstance(written, list) else [written], place))
 
 
-def _each(source: Source, written: Sequence[Any], whole: Place) -> Iterator[Prompt]:
+def _read_prompts(source: Source, written: Sequence[Any], whole: Place) -> Iterator[Prompt]:
     for index, item in enumerate(written):
         place = place_of(source.name, written, index) if isinstance(written, MarkedList) else whole
         label = str(item.get("label") or "") if isinstance(item, dict) else ""
@@ -93,23 +102,25 @@ def _each(source: Source, written: Sequence[Any], whole: Place) -> Iterator[Prom
                 raise UnfitError("a prompt is a text or names a file")
             config = plain(item.get("config")) if isinstance(item, dict) else None
             config = config if isinstance(config, dict) else {}
-            for prompt in _of_text(source, text, place, label):
+            for prompt in _prompts_of_text(source, text, place, label):
                 yield replace(prompt, config=config, names=(*prompt.names, *named))
         except UnfitError as error:
             yield Prompt(place, label, "", str(error))
 
 
-def _of_text(source: Source, text: str, place: Place, label: str) -> Iterator[Prompt]:
+def _prompts_of_text(source: Source, text: str, place: Place, label: str) -> Iterator[Prompt]:
     named = text.removeprefix("file://")
-    if not text.startswith("file://") and not _names_file(source, text):
-        yield Prompt(place, label, _chat(text))
+    if not text.startswith("file://") and not _is_file_name(source, text):
+        yield Prompt(place, label, _chat_or_text(text))
         return
-    for path in source.matching(named):
+    for path in source.files_matching(named):
         file = source.relative(path)
         if path.suffix.lower() in (".yaml", ".yml"):
             parts: list[tuple[str, Any]] = [("", plain(source.data(path)))]
         else:
-            parts = [(own, _chat(text)) for own, text in _parts(path.suffix.lower(), source.text(path), file)]
+            parts = [
+                (own, _chat_or_text(text)) for own, text in _split_file(path.suffix.lower(), source.text(path), file)
+            ]
         if not parts:
             raise UnfitError(f"the file {file} holds no prompt")
         for number, (own, template) in enumerate(parts, 1):
@@ -121,11 +132,11 @@ def _of_text(source: Source, text: str, place: Place, label: str) -> Iterator[Pr
             yield Prompt(Place(file, 1), shown, template, names=(own or f"{start}: {written}",))
 
 
-def _parts(kind: str, text: str, file: str) -> list[tuple[str, str]]:
-    """Return the prompts of a file with their own labels, as promptfoo finds them by its ending.
+def _split_file(kind: str, text: str, file: str) -> list[tuple[str, str]]:
+    """Return the label and text of each prompt in a file, split by promptfoo's rules for the file's suffix.
 
     Raises:
-        UnfitError: it is code.
+        UnfitError: the file contains code.
     """
     lines = re.split("\r?\n", text)
     if kind == ".txt":
@@ -152,18 +163,18 @@ def _parts(kind: str, text: str, file: str) -> list[tuple[str, str]]:
     raise UnfitError(f"the prompt {file} is code, which is not run; write its text here")
 
 
-def _names_file(source: Source, text: str) -> bool:
-    """Whether a prompt that does not say so is the name of a file.
+def _is_file_name(source: Source, text: str) -> bool:
+    """Return whether a prompt without `file://` is the name of a file.
 
     Raises:
-        OutOfReachError: it is the name of a file that is not read.
+        OutOfReachError: the prompt is the name of a file that must not be read.
     """
     if "\n" in text or len(text) >= 500 or "{{" in text:
         return False
     try:
-        return bool(source.matching(text))
+        return bool(source.files_matching(text))
     except OutOfReachError:
-        # `/help` is a text, `../prompts/ask.txt` is not.
+        # `/help` is a prompt, `../prompts/ask.txt` is a file.
         if _FILE_NAME.fullmatch(text):
             raise
         return False
@@ -171,11 +182,11 @@ def _names_file(source: Source, text: str) -> bool:
         return False
 
 
-def _chat(text: str) -> Any:
-    """Return the data of a prompt that is JSON; the text itself where it is none, or only after its rendering.
+def _chat_or_text(text: str) -> Any:
+    """Parse a prompt that is JSON, such as a chat; return any other text unchanged.
 
     Raises:
-        UnfitError: it holds what JSON does not have.
+        UnfitError: the data cannot be written as JSON.
     """
     if text.lstrip().startswith(("[", "{")) and not text.lstrip().startswith("{{"):
         try:
@@ -189,33 +200,35 @@ def _chat(text: str) -> Any:
     return text
 
 
-def asked(prompt: Prompt, variables: Mapping[str, Any], options: Mapping[str, Any], templates: Templates) -> Asked:
-    """Fill a prompt for a case.
+def fill_prompt(
+    prompt: Prompt, variables: Mapping[str, Any], options: Mapping[str, Any], templates: Templates
+) -> FilledPrompt:
+    """Render a prompt for a case.
 
     Raises:
-        UnfitError: it cannot be filled, or is a conversation with answers.
+        UnfitError: the prompt cannot be rendered, or contains more than a system message and a user message.
     """
     if prompt.problem:
         raise UnfitError(prompt.problem)
     if "_conversation" in json.dumps(prompt.template):
         raise UnfitError("the prompt repeats earlier cases (_conversation); write one case with turns")
     start, end = str(options.get("prefix") or ""), str(options.get("suffix") or "")
-    data = templates.rendered(prompt.template, variables)
+    data = templates.render_value(prompt.template, variables)
     if isinstance(data, str):
         whole = f"{templates.render(start, variables)}{data}{templates.render(end, variables)}"
-        data = _chat(whole)
+        data = _chat_or_text(whole)
     elif start or end:
         raise UnfitError("prefix and suffix of a chat")
     else:
         whole = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     messages = data if isinstance(data, list) and data and all(_is_message(item) for item in data) else None
     if messages is None:
-        return Asked(None, whole, whole)
+        return FilledPrompt(None, whole, whole)
     system = [message["content"] for message in messages if message["role"] in _SYSTEM]
     rest = [message for message in messages if message["role"] not in _SYSTEM]
     if len(rest) != 1 or rest[0]["role"] != "user" or not all(isinstance(each["content"], str) for each in messages):
         raise UnfitError("the prompt is a conversation, or holds more than text; write a case with turns or files")
-    return Asked("\n\n".join(system) or None, rest[0]["content"], whole)
+    return FilledPrompt("\n\n".join(system) or None, rest[0]["content"], whole)
 
 
 def _is_message(item: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The providers of a promptfoo configuration: models, programs and services as targets."""
+"""Converts the providers of a promptfoo configuration: models, programs and services become targets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holodeck_action.extensions.importers.accounting import Outcome, Row
-from holodeck_action.extensions.importers.grader_file import library
+from holodeck_action.extensions.importers.grader_file import library_code
 from holodeck_action.extensions.importers.promptfoo.prompts import Prompt
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, place_of, plain, without_none
 from holodeck_action.extensions.importers.written import AGENT, variable
@@ -31,7 +31,7 @@ _SERVICES = {
     "deepseek": "deepseek",
     "openrouter": "openrouter",
 }
-"""Providers by their names there."""
+"""Our name of each provider, by its name in promptfoo."""
 _OTHER_KINDS = frozenset(
     (
         "embedding",
@@ -52,19 +52,19 @@ _FORM = {"role": "user", "content": "{{ turn.input }}"}
 
 
 class Provider(Struct, frozen=True):
-    """A provider.
+    """A provider of the configuration, which becomes a suite.
 
     Attributes:
-        place: where it is written.
-        name: its label, or its id.
-        ids: what cases may call it.
-        model: it as a model of ours; None for programs and services.
-        target: the policy file's `target`; None for models.
-        agent: text of the module that answers; empty where none is needed.
-        response_format: the schema of its answers, if it has one.
-        prompts: labels of the prompts that it is asked; None for all.
-        notes: what differs.
-        problem: why it cannot be imported; empty when it can.
+        place: position of the provider in the file.
+        name: label of the provider, or its id if it has no label.
+        ids: names by which cases may refer to the provider.
+        model: value of `model` in agent.yaml; None if the provider is a program or service.
+        target: value of `target` in the policy file; None if the provider is a model.
+        agent: source code of a Python module that calls the provider; empty if no module is needed.
+        response_format: JSON schema of the answers; None if they are free text.
+        prompts: labels of the prompts that the provider receives; None if it receives all prompts.
+        notes: how the import differs from promptfoo.
+        problem: reason why the provider cannot be imported; empty if it can.
     """
 
     place: Place
@@ -80,22 +80,26 @@ class Provider(Struct, frozen=True):
 
 
 def providers_of(source: Source, root: Mapping[str, Any]) -> list[Provider]:
-    """Return all providers; one that cannot be imported has a problem, and an agent that refuses to answer."""
+    """Return all providers; a provider that cannot be imported has a `problem` and an agent that raises."""
     key = "providers" if root.get("providers") is not None else "targets"
     written = root.get(key)
     if written is None:
-        return [_unfit(place_of(source.name, root), "provider", "the configuration names no provider; set target")]
+        return [
+            _refusing_provider(
+                place_of(source.name, root), "provider", "the configuration names no provider; set target"
+            )
+        ]
     listed = written if isinstance(written, list) else [written]
     whole = place_of(source.name, root, key)
     return [
-        _provider(source, item, place_of(source.name, listed, index) if isinstance(listed, MarkedList) else whole)
+        _read_provider(source, item, place_of(source.name, listed, index) if isinstance(listed, MarkedList) else whole)
         for index, item in enumerate(listed)
     ]
 
 
 def model_of(written: Any) -> dict[str, Any] | None:
-    """Return a model reference for a provider; None where it is no model that can be called here."""
-    id_, config = _parts(written)
+    """Return the model reference for a provider; None if the provider is not a model that can be called here."""
+    id_, config = _id_and_config(written)
     service, _, rest = id_.partition(":")
     kind, colon, name = rest.partition(":")
     if kind in _OTHER_KINDS or service not in _SERVICES:
@@ -111,14 +115,17 @@ def model_of(written: Any) -> dict[str, Any] | None:
     if config.get("apiHost"):
         address = address or f"https://{str(config['apiHost']).removeprefix('https://')}"
     if address:
-        made["endpoint"] = _variables(str(address))
+        made["endpoint"] = _with_variables(str(address))
     if config.get("apiKeyEnvar"):
         made["api_key"] = variable(str(config["apiKeyEnvar"]))
     return made
 
 
-def _parts(written: Any) -> tuple[str, dict[str, Any]]:
-    """Return id and configuration of a provider, as a text, a mapping with `id`, or one whose key is the id."""
+def _id_and_config(written: Any) -> tuple[str, dict[str, Any]]:
+    """Return the id and configuration of a provider.
+
+    A provider is written as a string, as a mapping with `id`, or as a mapping whose only key is the id.
+    """
     if isinstance(written, str):
         return written, {}
     if not isinstance(written, dict):
@@ -133,8 +140,8 @@ def _parts(written: Any) -> tuple[str, dict[str, Any]]:
     return "", {}
 
 
-def _provider(source: Source, written: Any, place: Place) -> Provider:
-    id_, config = _parts(written)
+def _read_provider(source: Source, written: Any, place: Place) -> Provider:
+    id_, config = _id_and_config(written)
     body = written if isinstance(written, dict) else {}
     inner = body.get(id_) if id_ in body else body
     label = str(inner.get("label") or "") if isinstance(inner, dict) else ""
@@ -147,53 +154,53 @@ def _provider(source: Source, written: Any, place: Place) -> Provider:
     }
     try:
         if any(isinstance(inner, dict) and inner.get(key) for key in ("transform", "delay")):
-            raise UnfitError("its answers are transformed, or delayed; let an agent of your own do that")
-        return Provider(place, name, **{**shared, **_answering(source, id_, config)})
+            raise UnfitError("its answers are transformed or delayed; do that in your own agent")
+        return Provider(place, name, **{**shared, **_answerer_fields(source, id_, config)})
     except UnfitError as error:
-        return _unfit(place, name, str(error), **shared)
+        return _refusing_provider(place, name, str(error), **shared)
 
 
-def _unfit(place: Place, name: str, reason: str, **shared: Any) -> Provider:
+def _refusing_provider(place: Place, name: str, reason: str, **shared: Any) -> Provider:
     text = f"{place}: the provider {name} was not imported: call your agent here"
-    code = f"def answer(messages, request):\n    {'Refuse: nothing may answer in the place of the agent.'!a}\n"
+    code = f"def answer(messages, request):\n    {'Raise an error: nothing may answer in place of the agent.'!a}\n"
     code += f"    raise NotImplementedError({text!a})\n"
     shared.setdefault("ids", frozenset())
     return Provider(place, name, target=f"python:{_MODULE}:answer", agent=code, problem=reason, **shared)
 
 
-def _answering(source: Source, id_: str, config: Mapping[str, Any]) -> dict[str, Any]:
+def _answerer_fields(source: Source, id_: str, config: Mapping[str, Any]) -> dict[str, Any]:
     model = model_of({"id": id_, "config": dict(config)})
     if model is not None:
-        return _as_model(model, config)
+        return _model_fields(model, config)
     if id_ == "echo":
-        return _as_agent("prompt_back(request)")
+        return _agent_fields("prompt_back(request)")
     found = re.fullmatch(r"(?:python:|file://)(?:file://)?(.+?\.py)(?::(\w+))?", id_)
     if found:
-        path = source.named(found[1])
+        path = source.file_named(found[1])
         call = f"python_provider(request, {FILE}{str(path)!a}{FILE}, {found[2] or 'call_api'!a}, {dict(config)!a})"
-        return _as_agent(call)
+        return _agent_fields(call)
     if id_.startswith("exec:"):
         folder = f"{FILE}{str(source.path.parent)!a}{FILE}"
-        return _as_agent(f"program(request, {id_.removeprefix('exec:').strip()!a}, {folder}, {dict(config)!a})")
+        return _agent_fields(f"program(request, {id_.removeprefix('exec:').strip()!a}, {folder}, {dict(config)!a})")
     if re.match(r"https?(:|$)", id_):
-        return _as_service(str(config.get("url") or id_), config)
-    raise UnfitError("no target of this kind; write an agent in Python, a command or a service")
+        return _service_fields(str(config.get("url") or id_), config)
+    raise UnfitError("this kind of target does not exist here; write an agent in Python, a command or a service")
 
 
 FILE = "\x01"
-"""Stands around the path of a file, which the written module names from its own folder."""
+"""Marks both ends of a file path that the written module must resolve from its own folder."""
 
 
-def _as_agent(call: str) -> dict[str, Any]:
+def _agent_fields(call: str) -> dict[str, Any]:
     code = f'def answer(messages, request):\n    """Answer one turn."""\n    return {call}\n'
-    used = library(("providers_code.py",), re.sub(f"{FILE}.*?{FILE}", "''", code))
+    used = library_code(("providers_code.py",), re.sub(f"{FILE}.*?{FILE}", "''", code))
     return {"target": f"python:{_MODULE}:answer", "agent": f"{used}\n\n\n{code}"}
 
 
-def _as_model(model: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+def _model_fields(model: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
     notes = []
     made: dict[str, Any] = {"model": model}
-    made["response_format"] = _schema(config.get("response_format"))
+    made["response_format"] = _response_schema(config.get("response_format"))
     if config.get("tools") or config.get("functions"):
         raise UnfitError("its model may call tools; list them under tools of agent.yaml, with what they do")
     used = {"response_format"} if made["response_format"] else set()
@@ -203,7 +210,7 @@ def _as_model(model: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, 
     return {**made, "notes": tuple(notes)}
 
 
-def _schema(form: Any) -> Any:
+def _response_schema(form: Any) -> Any:
     if not isinstance(form, dict) or form.get("type") != "json_schema":
         return None
     named = form.get("json_schema")
@@ -211,9 +218,11 @@ def _schema(form: Any) -> Any:
     return schema if isinstance(schema, dict) else None
 
 
-def with_settings(provider: Provider, prompts: Sequence[Prompt]) -> tuple[Provider, Sequence[Row]]:
-    """Return a provider with the schema that its prompts bring along, and a row for each setting that is not used."""
-    schemas = [_schema(prompt.config.get("response_format")) for prompt in prompts]
+def with_prompt_settings(provider: Provider, prompts: Sequence[Prompt]) -> tuple[Provider, Sequence[Row]]:
+    """Return the provider with the answer schema that its prompts share, and a row for each prompt with unused
+    settings.
+    """
+    schemas = [_response_schema(prompt.config.get("response_format")) for prompt in prompts]
     shared = provider.model is not None and schemas[0] is not None and all(each == schemas[0] for each in schemas)
     rows = []
     for prompt in prompts:
@@ -226,26 +235,26 @@ def with_settings(provider: Provider, prompts: Sequence[Prompt]) -> tuple[Provid
     return (replace(provider, response_format=schemas[0]) if shared else provider), rows
 
 
-def _as_service(url: str, config: Mapping[str, Any]) -> dict[str, Any]:
+def _service_fields(url: str, config: Mapping[str, Any]) -> dict[str, Any]:
     if str(config.get("method") or "POST").upper() != "POST":
-        raise UnfitError("a service is asked with POST only; write an agent in Python that asks it")
+        raise UnfitError("services are called with POST only; write an agent in Python that calls this one")
     body = config.get("body")
     if not isinstance(body, dict | list):
-        raise UnfitError("its body is no JSON; write an agent in Python that asks it")
+        raise UnfitError("its body is not JSON; write an agent in Python that calls it")
     if config.get("transformRequest") or config.get("requestTransform"):
-        raise UnfitError("its request is made by code; write an agent in Python that asks it")
+        raise UnfitError("its request is built by code; write an agent in Python that calls it")
     path = str(config.get("transformResponse") or config.get("responseParser") or "")
     found = re.fullmatch(r"(?:json|data)((?:\.\w+|\[\d+\]|\[['\"]\w+['\"]\])+)", path)
     if found is None:
-        raise UnfitError("the answer is found by code; write the JSONPath of target.response.text")
+        raise UnfitError("the answer is extracted by code; write the JSONPath of target.response.text")
     headers = config.get("headers") or {}
     if not isinstance(headers, dict):
-        raise UnfitError("its headers are no mapping")
+        raise UnfitError("its headers are not a mapping")
     target = {
         "type": "http",
-        "url": _variables(url),
-        "headers": {key: _variables(str(value)) for key, value in headers.items()},
-        "request": _request(body),
+        "url": _with_variables(url),
+        "headers": {key: _with_variables(str(value)) for key, value in headers.items()},
+        "request": _request_template(body),
         "response": {"text": f"${found[1]}"},
     }
     if any(key.lower() == "content-type" for key in target["headers"]):
@@ -253,14 +262,14 @@ def _as_service(url: str, config: Mapping[str, Any]) -> dict[str, Any]:
     return {"target": target}
 
 
-def _request(value: Any) -> Any:
+def _request_template(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _request(item) for key, item in value.items()}
+        return {key: _request_template(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_request(item) for item in value]
+        return [_request_template(item) for item in value]
     if not isinstance(value, str):
         return value
-    text = re.sub(r"\{\{\s*prompt\s*\}\}", "{{ turn.input }}", _variables(value))
+    text = re.sub(r"\{\{\s*prompt\s*\}\}", "{{ turn.input }}", _with_variables(value))
     return re.sub(r"\{\{\s*(\w+)\s*\}\}", lambda found: _case_variable(found[1]), text)
 
 
@@ -268,5 +277,5 @@ def _case_variable(name: str) -> str:
     return f"{{{{ turn.turn_config.vars.{name} }}}}"
 
 
-def _variables(text: str) -> str:
+def _with_variables(text: str) -> str:
     return re.sub(r"\{\{\s*env\.(\w+)\s*\}\}", lambda found: variable(found[1]), text)

@@ -1,4 +1,4 @@
-"""Rows of CSV files with test cases, whose `__expected` columns hold assertions as text."""
+"""Reads test cases from CSV files, whose `__expected` columns contain assertions as text."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _SCORED = frozenset(
     ("answer-relevance", "classifier", "context-faithfulness", "context-recall", "context-relevance", "cost", "latency")
 ) | frozenset(("levenshtein", "perplexity-score", "perplexity", "rouge-n", "similar", "starts-with"))
 
-# Each reads a text in one way only, so that none of them takes longer than the text is long.
+# Possessive quantifiers: matching takes linear time.
 _BETWEEN = re.compile(f"[{SPACES},]*+")
 _QUOTED = re.compile(rf'"((?:\\["\\]|""|[^"])*+)"[{SPACES}]*+(?:,|\Z)')
 _BACKSLASH_LAST = re.compile(rf'"([^"]*+)"[{SPACES}]*+(?:,|\Z)')
-"""A text whose last character is a backslash, which escapes nothing: `"C:\\"`."""
+"""Matches a quoted text that ends in a backslash that escapes nothing: `"C:\\"`."""
 
 
 class CaseRow(Struct, frozen=True):
-    """A row: its line, values of variables, assertions, and what else it sets of a case."""
+    """A row of a CSV file of cases: its line, the values of variables, the assertions, and other keys of the test."""
 
     line: int
     vars: Mapping[str, str]
@@ -36,14 +36,14 @@ class CaseRow(Struct, frozen=True):
 
 
 def case_rows(text: str, types: frozenset[str]) -> Iterator[CaseRow]:
-    """Read a table.
+    """Yield the cases in the content of a CSV file.
 
     Args:
-        text: the file.
-        types: names of assertion types, without `not-`.
+        text: content of the file.
+        types: names of all assertion types, without the prefix `not-`.
 
     Raises:
-        UnfitError: the file is no table.
+        UnfitError: the file is not a valid table.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -53,13 +53,13 @@ def case_rows(text: str, types: frozenset[str]) -> Iterator[CaseRow]:
             if row:
                 if len(row) != len(header):
                     raise UnfitError(f"line {line} has {len(row)} cells, and the header {len(header)}")
-                yield _row(dict(zip(header, row, strict=True)), line, types)
+                yield _read_row(dict(zip(header, row, strict=True)), line, types)
             line = reader.line_num + 1
     except csv.Error as error:
         raise UnfitError(f"line {reader.line_num} is not CSV: {error}") from None
 
 
-def _row(cells: Mapping[str, str], line: int, types: frozenset[str]) -> CaseRow:
+def _read_row(cells: Mapping[str, str], line: int, types: frozenset[str]) -> CaseRow:
     values: dict[str, str] = {}
     assertions: list[dict[str, Any]] = []
     configured: dict[int, float] = {}
@@ -68,7 +68,7 @@ def _row(cells: Mapping[str, str], line: int, types: frozenset[str]) -> CaseRow:
     for key, cell in cells.items():
         if key.startswith("__expected"):
             if cell.strip():
-                assertions.append(expected(cell.strip(), types))
+                assertions.append(parse_expected(cell.strip(), types))
         elif key in ("__prefix", "__suffix"):
             options[key[2:]] = cell
         elif key in ("__description", "__providerOutput"):
@@ -79,7 +79,7 @@ def _row(cells: Mapping[str, str], line: int, types: frozenset[str]) -> CaseRow:
         elif key == "__threshold":
             test["threshold"] = number = number_in(cell)
             if number is None and cell.strip():
-                raise UnfitError(f"the threshold on line {line} is no number")
+                raise UnfitError(f"the threshold on line {line} is not a number")
         elif key.startswith("__config:"):
             _, named, setting = [*key.split(":"), "", ""][:3]
             column = re.fullmatch(r"__expected([0-9]{0,4})", named)
@@ -100,11 +100,11 @@ def _row(cells: Mapping[str, str], line: int, types: frozenset[str]) -> CaseRow:
     return CaseRow(line, values, tuple(assertions), {**test, **({"options": options} if options else {})})
 
 
-def expected(cell: str, types: frozenset[str]) -> dict[str, Any]:
-    """Read an assertion that is written as text, such as `icontains-any: one, two`; any other text is `equals`.
+def parse_expected(cell: str, types: frozenset[str]) -> dict[str, Any]:
+    """Parse an assertion such as `icontains-any: one, two`; text without an assertion type means `equals`.
 
     Raises:
-        UnfitError: a list of texts has an open quote.
+        UnfitError: a list of strings has an unclosed quote.
     """
     for start, kind in (
         ("javascript:", "javascript"),
@@ -121,13 +121,13 @@ def expected(cell: str, types: frozenset[str]) -> dict[str, Any]:
         return {"type": "javascript", "value": cell}
     if cell.startswith("file://") and re.search(r"\.py(:|$)", cell):
         return {"type": "python", "value": cell}
-    found = _typed(cell, types)
+    found = _match_type(cell, types)
     if found is None:
         return {"type": "equals", "value": cell}
     negated, kind, threshold, value = found[1] or "", found[2], found[3], found[4]
     made: dict[str, Any] = {"type": f"{negated}{kind}"}
     if kind in _LISTS:
-        made["value"] = listed(value) if value else value
+        made["value"] = split_list(value) if value else value
     elif value is not None:
         made["value"] = value if kind in ("contains-json", "is-json") else value.strip()
     if kind in _SCORED:
@@ -135,7 +135,7 @@ def expected(cell: str, types: frozenset[str]) -> dict[str, Any]:
     return made
 
 
-def _typed(cell: str, types: frozenset[str]) -> re.Match[str] | None:
+def _match_type(cell: str, types: frozenset[str]) -> re.Match[str] | None:
     for kind in sorted(types, key=len, reverse=True):
         found = re.fullmatch(rf"(not-)?({re.escape(kind)})(?:\((\d+(?:\.\d+)?)\))?(?::(.*))?", cell, re.S)
         if found is not None:
@@ -143,11 +143,11 @@ def _typed(cell: str, types: frozenset[str]) -> re.Match[str] | None:
     return None
 
 
-def listed(text: str) -> list[str]:
-    """Split a text at commas, except in double quotes.
+def split_list(text: str) -> list[str]:
+    """Split a string at commas outside of double quotes.
 
     Raises:
-        UnfitError: a quote is open, or something follows one.
+        UnfitError: a quote is not closed, or text follows a closing quote.
     """
     found: list[str] = []
     at = _BETWEEN.match(text, 0).end()  # type: ignore[union-attr]  # it matches everywhere
@@ -167,7 +167,7 @@ def listed(text: str) -> list[str]:
 
 
 def number_in(cell: str) -> float | None:
-    """Return the number that a text is; None for any other text."""
+    """Parse a string that is a finite decimal number; return None for any other string."""
     if not re.fullmatch(r"\s*[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?\s*", cell):
         return None
     number = float(cell)

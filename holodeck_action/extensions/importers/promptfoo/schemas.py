@@ -1,4 +1,4 @@
-"""JSON schemas of promptfoo, which Ajv checks in its strict mode, as schemas that mean the same in Python."""
+"""Converts JSON schemas from Ajv's strict mode, which promptfoo uses, to equivalent schemas for Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holodeck_action.extensions.importers.source import UnfitError, plain
 
 _DRAFT = ("http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-07/schema#")
 _FORMATS = frozenset(("date", "email", "ipv4", "ipv6"))
-"""Formats that both sides check."""
+"""Formats that Ajv and `jsonschema` check alike."""
 _SEVERAL = frozenset(("anyOf", "oneOf", "allOf"))
 _SINGLE = frozenset(
     ("not", "if", "then", "else", "contains", "additionalItems", "propertyNames", "additionalProperties")
@@ -27,63 +27,65 @@ _KEYWORDS = _SEVERAL | _SINGLE | _NAMED | _PLAIN | {"items", "dependencies"}
 
 
 class NeverPassesError(UnfitError):
-    """promptfoo ends a case with an error for this, so that the case cannot pass there; the message says why."""
+    """promptfoo ends the case with an error, so the assertion can never pass; the message is the reason."""
 
 
 def python_schema(schema: Any) -> dict[str, Any]:
-    """Return a schema for `jsonschema` of Python that accepts what this one accepts in Ajv.
+    """Return a schema with which Python's `jsonschema` accepts the same values as Ajv does with this schema.
 
     Raises:
-        NeverPassesError: Ajv refuses the schema.
-        UnfitError: it has what both sides check in another way.
+        NeverPassesError: Ajv rejects the schema.
+        UnfitError: the schema uses something that the two libraries check differently.
     """
     from jsonschema import Draft7Validator, SchemaError
 
     if not isinstance(schema, dict):
-        raise NeverPassesError("its schema is no mapping")
+        raise NeverPassesError("its schema is not a mapping")
     try:
         Draft7Validator.check_schema(plain(schema))
     except SchemaError as error:
         raise NeverPassesError(f"its schema is not valid ({error.json_path})") from None
-    return _object(plain(schema))
+    return _convert_object(plain(schema))
 
 
-def _schema(schema: Any) -> Any:
-    return _object(schema) if isinstance(schema, dict) else schema
+def _convert_schema(schema: Any) -> Any:
+    return _convert_object(schema) if isinstance(schema, dict) else schema
 
 
-def _object(schema: dict[str, Any]) -> dict[str, Any]:
-    _check(schema)
+def _convert_object(schema: dict[str, Any]) -> dict[str, Any]:
+    _check_keywords(schema)
     made: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _SINGLE:
-            made[key] = _schema(value)
+            made[key] = _convert_schema(value)
         elif key in _SEVERAL:
-            made[key] = [_schema(item) for item in value]
+            made[key] = [_convert_schema(item) for item in value]
         elif key == "patternProperties":
-            made[key] = {_pattern(name): _schema(item) for name, item in value.items()}
+            made[key] = {_convert_pattern(name): _convert_schema(item) for name, item in value.items()}
         elif key in _NAMED:
-            made[key] = {name: _schema(item) for name, item in value.items()}
+            made[key] = {name: _convert_schema(item) for name, item in value.items()}
         elif key == "items":
-            made[key] = [_schema(item) for item in value] if isinstance(value, list) else _schema(value)
+            made[key] = [_convert_schema(item) for item in value] if isinstance(value, list) else _convert_schema(value)
         elif key == "dependencies":
-            made[key] = {name: item if isinstance(item, list) else _schema(item) for name, item in value.items()}
+            made[key] = {
+                name: item if isinstance(item, list) else _convert_schema(item) for name, item in value.items()
+            }
         elif key == "pattern":
-            made[key] = _pattern(value)
+            made[key] = _convert_pattern(value)
         elif key not in ("nullable", "$schema"):
             made[key] = value
     if schema.get("nullable") is True:
         types = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
         made["type"] = list(dict.fromkeys([*types, "null"]))
     if "$ref" in made and len(made) > 1:
-        # What stands next to a reference counts in Ajv.
+        # Ajv also applies the keywords next to `$ref`.
         kept: dict[str, Any] = {key: made.pop(key) for key in ("$ref", "$id", "definitions", "$defs") if key in made}
         reference = {"$ref": kept.pop("$ref")}
         return {**kept, "allOf": [reference, made]}
     return made
 
 
-def _check(schema: dict[str, Any]) -> None:
+def _check_keywords(schema: dict[str, Any]) -> None:
     for key in schema:
         if key not in _KEYWORDS:
             raise NeverPassesError(f"its schema has the unknown keyword {key}")
@@ -103,5 +105,5 @@ def _check(schema: dict[str, Any]) -> None:
         raise UnfitError("its schema has properties and patternProperties, which may overlap; write a code grader")
 
 
-def _pattern(pattern: str) -> str:
+def _convert_pattern(pattern: str) -> str:
     return f"(?a:{python_pattern(pattern, unicode=True)})"

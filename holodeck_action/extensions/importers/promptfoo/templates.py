@@ -1,4 +1,4 @@
-"""Templates of Nunjucks, rendered by Jinja where both agree; where they may not, they are refused."""
+"""Renders Nunjucks templates with Jinja; refuses templates that the two might render differently."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ if TYPE_CHECKING:
 
 
 SECONDS = 5.0
-"""Longest time that one template may take."""
+"""Time limit of one template."""
 ALL_SECONDS = 30.0
-"""Longest time that all templates of an import may take."""
+"""Time limit of all templates of an import together."""
 MOST_CHARACTERS = 16_000_000
-"""Longest text that a template may give."""
+"""Most characters of a rendered text."""
 _COMPILED = 1000
-"""Templates that are kept compiled."""
+"""Number of compiled templates to cache."""
 
 
 class Templates:
-    """Renders the templates of one import, in a process with limits only."""
+    """Renders the templates of one import. Use it only in the worker process with limits on time and memory."""
 
     def __init__(self, seconds: float = SECONDS, all_seconds: float = ALL_SECONDS) -> None:
-        """Give each template, and all of them together, so many seconds."""
+        """Set the time limits in seconds: `seconds` for each template, `all_seconds` for all templates together."""
         self._seconds = seconds
         self._left = all_seconds
         self._compile = lru_cache(_COMPILED)(_environment().from_string)
         self._refused: dict[str, str] = {}
 
     def render(self, text: str, variables: Mapping[str, Any]) -> str:
-        """Return a text with its placeholders filled; `{{ env.NAME }}` becomes a mark for the variable.
+        """Render a template; `{{ env.NAME }}` becomes the placeholder that `written.variable` returns.
 
         Raises:
-            UnfitError: it is not a template, uses what only JavaScript has, or needs more time or memory than it may.
+            UnfitError: the template is invalid, uses features of JavaScript, or exceeds its limit of time or memory.
         """
         if "{{" not in text and "{%" not in text and "{#" not in text:
             return text
         if text in self._refused:
-            # What took its time once is not tried again in every case.
+            # A template that failed is not rendered again for each case.
             raise UnfitError(self._refused[text])
         if self._left <= 0:
-            raise UnfitError("the templates of the file take too long together; make them simpler")
+            raise UnfitError("the templates of the file take too long in total; make them simpler")
         begun = time.monotonic()
         try:
             with time_limit(min(self._seconds, self._left)):
@@ -64,7 +64,7 @@ class Templates:
             reason = self._refused[text] = f"the template is not rendered: {error}; make it simpler"
             raise UnfitError(reason) from None
         except MemoryError:
-            reason = self._refused[text] = "the template needs more memory than it may have; make it smaller"
+            reason = self._refused[text] = "the template needs more memory than is allowed; make it smaller"
             raise UnfitError(reason) from None
         except Exception as error:  # noqa: BLE001 - an expression can raise anything
             reason = one_line(str(error), 150) or type(error).__name__
@@ -78,23 +78,25 @@ class Templates:
             raise UnfitError(reason)
         return made
 
-    def rendered(self, value: Any, variables: Mapping[str, Any]) -> Any:
-        """Render all texts of a value of JSON.
+    def render_value(self, value: Any, variables: Mapping[str, Any]) -> Any:
+        """Render all strings in JSON data as templates, except keys.
 
         Raises:
-            UnfitError: one of them cannot be.
+            UnfitError: one of them cannot be rendered.
         """
         if isinstance(value, str):
             return self.render(value, variables)
         if isinstance(value, dict):
-            return {key: self.rendered(item, variables) for key, item in value.items()}
+            return {key: self.render_value(item, variables) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.rendered(item, variables) for item in value]
+            return [self.render_value(item, variables) for item in value]
         return value
 
 
 def script_text(value: Any) -> str:
-    """Return a value as JavaScript's `String` writes it, objects and lists as JSON."""
+    """Return a value as Nunjucks prints it: lists and objects as JSON, null as an empty string, others as in
+    JavaScript.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -107,7 +109,7 @@ def script_text(value: Any) -> str:
 
 
 def string_of(value: Any) -> str:
-    """Return a value as JavaScript's `String` writes it."""
+    """Return a value as JavaScript's `String` function converts it."""
     if isinstance(value, dict):
         return "[object Object]"
     if isinstance(value, list):
@@ -116,7 +118,7 @@ def string_of(value: Any) -> str:
 
 
 def _number_text(value: float) -> str:
-    """Write a number as JavaScript does: all of its digits below 1e21 and from 1e-6 on, whole ones without a point."""
+    """Return a number as JavaScript writes it: all digits from 1e-6 to below 1e21, whole numbers without a point."""
     number = float(value)
     if number == 0:
         return "0"
@@ -133,11 +135,11 @@ _ABSENT: Any = object()
 
 
 class _Variables:
-    """Stands for the environment: every variable of it is a mark."""
+    """The value of `env` in templates, which has a placeholder for each environment variable."""
 
     def __getitem__(self, name: Any) -> str:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise UnfitError(f"no environment variable has the name {one_line(str(name), 50)!r}")
+            raise UnfitError(f"there is no environment variable {one_line(str(name), 50)!r}")
         return variable(name)
 
 
@@ -147,13 +149,13 @@ def _environment() -> ImmutableSandboxedEnvironment:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Nothing(Undefined):
-        """What is not there is empty, as in Nunjucks."""
+        """An undefined value, which is empty, as in Nunjucks."""
 
         def __init__(self, hint: Any = None, obj: Any = _ABSENT, name: Any = None, exc: Any = UnfitError) -> None:
             super().__init__(hint, name=name)
             if obj is not _ABSENT and not isinstance(obj, dict | Undefined):
-                # Such as the `length` of a text, which JavaScript has.
-                raise UnfitError(f"the template asks for {one_line(str(name), 50)!r}, which only JavaScript may know")
+                # For example the `length` of a text, which exists in JavaScript.
+                raise UnfitError(f"the template uses {one_line(str(name), 50)!r}, which only JavaScript may know")
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
@@ -164,14 +166,14 @@ def _environment() -> ImmutableSandboxedEnvironment:
             return self
 
     class Nunjucks(ImmutableSandboxedEnvironment):
-        """Finds the keys of a mapping before the methods that Python gives it."""
+        """Looks up the keys of a mapping before Python's methods."""
 
         def getattr(self, obj: Any, attribute: str) -> Any:
             if isinstance(obj, dict | _Variables):
                 return self.getitem(obj, attribute)
             return super().getattr(obj, attribute)
 
-    # What needs the context of a rendering is not computed while the template is compiled.
+    # Taking the context keeps Jinja from calling this while it compiles a template.
     @pass_context
     def finalize(_: object, value: Any) -> Any:
         if isinstance(value, Undefined):

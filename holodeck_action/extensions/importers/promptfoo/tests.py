@@ -1,4 +1,4 @@
-"""The test cases of a promptfoo configuration: inline, in files and in scenarios, with defaults and references."""
+"""Reads the test cases of a promptfoo configuration: inline, in files and in scenarios."""
 
 from __future__ import annotations
 
@@ -19,153 +19,154 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.yaml.document import MarkedList, MarkedMap
 
 _REFERENCES = 20
-"""So many references, or files, may lead to each other."""
+"""Most references, or files, in a chain."""
 
 
-class Written(Struct, frozen=True):
-    """One assertion as it is written."""
+class WrittenAssertion(Struct, frozen=True):
+    """One assertion as written in the configuration."""
 
     place: Place
     data: Mapping[str, Any]
 
 
 class Test(Struct, frozen=True):
-    """One test case with the defaults.
+    """One test case, with the configuration's defaults applied.
 
     Attributes:
-        place: where it is written.
-        data: its keys, other than the following.
-        variables: values of the variables of its prompts.
-        assertions: those of the defaults first.
-        options: with those of the defaults.
-        problem: why the case cannot be imported; empty when it can.
+        place: position of the case in its file.
+        data: keys of the case that are not in the other attributes.
+        variables: values of the variables in prompts.
+        assertions: assertions of the defaults, then those of the case.
+        options: options of the case, merged with the default options.
+        problem: reason why the case cannot be imported; empty if it can.
     """
 
     place: Place
     data: Mapping[str, Any]
     variables: Mapping[str, Any]
-    assertions: Sequence[Written]
+    assertions: Sequence[WrittenAssertion]
     options: Mapping[str, Any]
     problem: str = ""
 
     @property
     def threshold(self) -> float | None:
-        """Lowest passing mean score of all assertions; None where each one must pass."""
+        """Lowest passing mean score over all assertions; None if each assertion must pass."""
         found = self.data.get("threshold")
         return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
     @property
-    def unfit(self) -> str:
-        """The setting that keeps the case from being asked, and the way out; empty when there is none."""
+    def unsupported_setting(self) -> str:
+        """The setting that prevents running the case, with a remedy; empty if there is no such setting."""
         if self.data.get("provider"):
-            return "provider: the case asks a provider of its own; write a suite of its own for it"
+            return "provider: the case has its own provider; write a separate suite for it"
         if self.data.get("assertScoringFunction"):
-            return "assertScoringFunction: code makes one score of all assertions; write a code grader that decides"
+            return "assertScoringFunction: code combines the scores of all assertions; write a code grader that decides"
         for key in ("storeOutputAs", "transformVars"):
             if self.options.get(key):
-                return f"options.{key}: only running the cases can fill it in"
+                return f"options.{key}: its value is known only at run time"
         return ""
 
 
 class TestReader:
-    """Reads the cases of one configuration; what cannot be read becomes rows of the account."""
+    """Reads the cases of a configuration, and collects account rows for the cases that cannot be read."""
 
     __test__ = False
 
     def __init__(self, source: Source, templates: Templates, root: Mapping[str, Any], types: frozenset[str]) -> None:
-        """Take the data of the file; `types` are the names of assertion types."""
+        """Store the configuration's data; `types` are the names of all assertion types."""
         self._source = source
         self._templates = templates
         self._root = root
         self._types = types
         self.rows: list[Row] = []
         self._named = 0
-        self._default = self._default_test()
+        self._default = self._read_default_test()
 
     def tests(self) -> Iterator[Test]:
-        """Yield all cases with their combinations of values.
+        """Yield all cases, one for each combination of their variables' values.
 
         Raises:
-            ConfigurationError: there are too many.
+            ConfigurationError: there are too many cases.
         """
-        for number, test in enumerate(self._all(), 1):
+        for number, test in enumerate(self._all_tests(), 1):
             if number > MOST_CASES:
                 raise ConfigurationError([f"{self._source.shown}: has more than {MOST_CASES:,} cases; split it"])
             yield test
 
-    def _all(self) -> Iterator[Test]:
+    def _all_tests(self) -> Iterator[Test]:
         written = self._root.get("tests")
         place = place_of(self._source.name, self._root, "tests" if written is not None else None)
-        for test in itertools.chain(self._listed(written, place), self._scenarios()):
-            yield from self._combined(self._with_defaults(test))
+        for test in itertools.chain(self._read_tests(written, place), self._scenario_tests()):
+            yield from self._expand_combinations(self._with_defaults(test))
 
-    def _default_test(self) -> Test:
+    def _read_default_test(self) -> Test:
         written = self._root.get("defaultTest")
         place = place_of(self._source.name, self._root, "defaultTest" if written is not None else None)
         if isinstance(written, str):
             try:
-                path = self._source.named(written.removeprefix("file://"))
+                path = self._source.file_named(written.removeprefix("file://"))
                 written = self._source.data(path)
                 if not isinstance(written, dict):
-                    raise UnfitError(f"{self._source.relative(path)} holds no mapping")
+                    raise UnfitError(f"{self._source.relative(path)} does not contain a mapping")
                 place = Place(self._source.relative(path), 1)
             except UnfitError as error:
-                self._missing(place, "defaultTest", str(error))
-                return replace(self._test({}, place), problem=f"defaultTest: {error}")
-        return self._test(written if isinstance(written, dict) else {}, place)
+                self._add_missing(place, "defaultTest", str(error))
+                return replace(self._read_test({}, place), problem=f"defaultTest: {error}")
+        return self._read_test(written if isinstance(written, dict) else {}, place)
 
-    def _missing(self, place: Place, what: str, reason: str) -> None:
+    def _add_missing(self, place: Place, what: str, reason: str) -> None:
         row = Row(place.file, place.line, what, "", Outcome.MISSING, reason, asserts=False, column=place.column)
         self.rows.append(row)
 
-    def _through(self, path: Path, chain: Sequence[Path]) -> Sequence[Path]:
-        """Return the files through which one is reached, itself the last.
+    def _extend_chain(self, path: Path, chain: Sequence[Path]) -> Sequence[Path]:
+        """Return the chain of files that include each other, with one more file added at the end.
 
         Raises:
-            UnfitError: they name each other.
-            ConfigurationError: files are named too often.
+            UnfitError: the chain is circular or too long.
+            ConfigurationError: the configuration includes files too often.
         """
         if path in chain or len(chain) == _REFERENCES:
-            raise UnfitError(f"the file {self._source.relative(path)} is named by files that name each other")
+            raise UnfitError(f"the file {self._source.relative(path)} is included by files that include each other")
         self._named += 1
         if self._named > MOST_CASES:
-            text = f"its files name others more than {MOST_CASES:,} times; write their content out"
+            text = f"its files include others more than {MOST_CASES:,} times; write their content out"
             raise ConfigurationError([f"{self._source.shown}: {text}"])
         return (*chain, path)
 
-    def _listed(self, written: Any, place: Place, chain: Sequence[Path] = ()) -> Iterator[Test]:
-        """Yield the cases of `tests`: a list, the name of a file, or a generator."""
+    def _read_tests(self, written: Any, place: Place, chain: Sequence[Path] = ()) -> Iterator[Test]:
+        """Yield the cases of `tests`, which is a list, the name of a file, or a generator program, which is refused."""
         if written is None:
             return
         if isinstance(written, list):
             for index, item in enumerate(written):
                 marked = isinstance(written, MarkedList)
-                yield from self._listed(item, place_of(place.file, written, index) if marked else place, chain)
+                yield from self._read_tests(item, place_of(place.file, written, index) if marked else place, chain)
             return
         if isinstance(written, dict) and not ("path" in written and "vars" not in written and "assert" not in written):
-            yield self._test(self._resolved(written), place)
+            yield self._read_test(self._resolve_reference(written), place)
             return
         try:
             if not isinstance(written, str):
-                raise UnfitError("cases that a program generates; write them to a file and name that")
-            yield from self._of_files(written, chain)
+                raise UnfitError("a program generates the cases; write them to a file and name that file")
+            yield from self._read_files(written, chain)
         except UnfitError as error:
-            self._missing(place, "tests", str(error))
+            self._add_missing(place, "tests", str(error))
             yield Test(place, {}, {}, (), {}, f"tests: {error}")
 
-    def _of_files(self, written: str, chain: Sequence[Path]) -> Iterator[Test]:
+    def _read_files(self, written: str, chain: Sequence[Path]) -> Iterator[Test]:
         name = written.removeprefix("file://")
         kind = name.rpartition(".")[2].lower()
         if "://" in name or kind not in ("csv", "yaml", "yml", "json", "jsonl"):
             raise UnfitError(f"cases of {written}: only CSV, YAML, JSON and JSONL files are read; save them as one")
-        for path in self._source.matching(name):
+        for path in self._source.files_matching(name):
             file = self._source.relative(path)
-            through = self._through(path, chain)
+            through = self._extend_chain(path, chain)
             if kind == "csv":
                 for row in case_rows(self._source.text(path), self._types):
                     place = Place(file, row.line)
                     assertions = tuple(
-                        Written(replace(place, column=number), data) for number, data in enumerate(row.assertions, 1)
+                        WrittenAssertion(replace(place, column=number), data)
+                        for number, data in enumerate(row.assertions, 1)
                     )
                     options = row.test.get("options", {})
                     yield Test(place, row.test, row.vars, assertions, options)
@@ -173,55 +174,59 @@ class TestReader:
                 for number, text in enumerate(self._source.text(path).split("\n"), 1):
                     if text.strip():
                         place = Place(file, number)
-                        yield self._test(self._line(text, place), place, one_line=True)
+                        yield self._read_test(self._parse_line(text, place), place, one_line=True)
             else:
-                yield from self._listed(self._source.data(path), Place(file, 1), through)
+                yield from self._read_tests(self._source.data(path), Place(file, 1), through)
 
-    def _line(self, text: str, place: Place) -> Mapping[str, Any]:
+    def _parse_line(self, text: str, place: Place) -> Mapping[str, Any]:
         try:
             data = self._source.parse(text, place.file)
         except UnfitError:
             data = None
         if not isinstance(data, dict):
-            raise UnfitError(f"{place} is no JSON object")
+            raise UnfitError(f"{place} is not a JSON object")
         return data
 
-    def _test(self, written: Mapping[str, Any], place: Place, *, one_line: bool = False) -> Test:
-        """Return a case as it is written, perhaps on one line of a file."""
+    def _read_test(self, written: Mapping[str, Any], place: Place, *, one_line: bool = False) -> Test:
+        """Return a case; `one_line` means that all of the case is on one line of its file."""
         problem, variables = "", {}
         try:
-            variables = self._variables(written.get("vars"))
+            variables = self._read_variables(written.get("vars"))
         except UnfitError as error:
             problem = f"vars: {error}"
-            self._missing(place, "vars", str(error))
+            self._add_missing(place, "vars", str(error))
         options = written.get("options")
         data = {key: value for key, value in written.items() if key not in ("vars", "assert", "options")}
-        assertions = tuple(self._assertions(written.get("assert"), place.file, place.line if one_line else None))
+        assertions = tuple(self._read_assertions(written.get("assert"), place.file, place.line if one_line else None))
         return Test(place, data, variables, assertions, plain(options) if isinstance(options, dict) else {}, problem)
 
-    def _assertions(self, written: Any, file: str, line: int | None, chain: Sequence[Path] = ()) -> Iterator[Written]:
+    def _read_assertions(
+        self, written: Any, file: str, line: int | None, chain: Sequence[Path] = ()
+    ) -> Iterator[WrittenAssertion]:
         if isinstance(written, str):
             written = [written]
         if written is not None and not isinstance(written, list):
-            yield Written(Place(file, line or 1), {"type": "assert", "problem": "assertions are a list"})
+            yield WrittenAssertion(Place(file, line or 1), {"type": "assert", "problem": "assertions are a list"})
             return
         for index, item in enumerate(written or ()):
             place = place_of(file, written, index)
             place = replace(place, line=line) if line else place
             if isinstance(item, str) and item.startswith("file://"):
                 try:
-                    path = self._source.named(item.removeprefix("file://"))
-                    through = self._through(path, chain)
-                    yield from self._assertions(self._source.data(path), self._source.relative(path), None, through)
+                    path = self._source.file_named(item.removeprefix("file://"))
+                    through = self._extend_chain(path, chain)
+                    yield from self._read_assertions(
+                        self._source.data(path), self._source.relative(path), None, through
+                    )
                 except UnfitError as error:
-                    yield Written(place, {"type": item, "problem": str(error)})
+                    yield WrittenAssertion(place, {"type": item, "problem": str(error)})
             elif isinstance(item, dict):
-                yield Written(place, self._resolved(item))
+                yield WrittenAssertion(place, self._resolve_reference(item))
             else:
-                yield Written(place, {"type": str(item), "problem": "an assertion is a mapping with a type"})
+                yield WrittenAssertion(place, {"type": str(item), "problem": "an assertion is a mapping with a type"})
 
-    def _resolved(self, written: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Follow `$ref` to a part of the configuration; keys beside it win."""
+    def _resolve_reference(self, written: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the part of the configuration that `$ref` points to, overridden by the mapping's other keys."""
         found: Any = written
         for _ in range(_REFERENCES):
             if not isinstance(found, dict) or "$ref" not in found:
@@ -231,37 +236,39 @@ class TestReader:
             for part in pointer.removeprefix("#/").split("/"):
                 target = target.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(target, dict) else None
             if not isinstance(target, dict) or not pointer.startswith("#/"):
-                return {"type": pointer, "problem": f"the reference {pointer} leads nowhere"}
+                return {"type": pointer, "problem": f"the reference {pointer} does not resolve"}
             merged = MarkedMap({**target, **{key: value for key, value in found.items() if key != "$ref"}})
             merged.line, merged.column, merged.marks = *_position(found), b""
             found = merged
         return found if isinstance(found, dict) else written
 
-    def _variables(self, written: Any) -> dict[str, Any]:
-        """Return the values of variables; those in files are read."""
+    def _read_variables(self, written: Any) -> dict[str, Any]:
+        """Return the values of variables, including values that are in files."""
         if isinstance(written, str) or (isinstance(written, list) and all(isinstance(item, str) for item in written)):
             made: dict[str, Any] = {}
             for name in [written] if isinstance(written, str) else written:
-                for path in self._source.matching(name.removeprefix("file://")):
+                for path in self._source.files_matching(name.removeprefix("file://")):
                     data = self._source.data(path)
                     if not isinstance(data, dict):
-                        raise UnfitError(f"{name} holds no mapping")
+                        raise UnfitError(f"{name} does not contain a mapping")
                     made.update(plain(data))
             return made
         if written is not None and not isinstance(written, dict):
             raise UnfitError("not a mapping")
-        return {key: self._value(value) for key, value in plain(written or {}).items()}
+        return {key: self._read_value(value) for key, value in plain(written or {}).items()}
 
-    def _value(self, value: Any) -> Any:
+    def _read_value(self, value: Any) -> Any:
         if isinstance(value, str) and value.startswith("file://"):
-            paths = self._source.matching(value.removeprefix("file://"))
-            return self._file(paths[0]) if len(paths) == 1 else [self._file(path) for path in paths]
+            paths = self._source.files_matching(value.removeprefix("file://"))
+            return (
+                self._read_value_file(paths[0]) if len(paths) == 1 else [self._read_value_file(path) for path in paths]
+            )
         return value
 
-    def _file(self, path: Path) -> Any:
+    def _read_value_file(self, path: Path) -> Any:
         kind = path.suffix.lower()
         if kind in (".yaml", ".yml", ".json"):
-            # Such a value is the text of the data, as JSON.
+            # promptfoo converts such data to JSON text.
             return json.dumps(plain(self._source.data(path)), ensure_ascii=False, separators=(",", ":"))
         if kind in (".txt", ".md", ".html", ".csv", ".xml", ".j2", ""):
             return self._source.text(path).strip()
@@ -281,15 +288,15 @@ class TestReader:
             problem=test.problem or default.problem,
         )
 
-    def _combined(self, test: Test) -> Iterator[Test]:
-        """Yield a case for each combination of the values of variables that have several texts."""
+    def _expand_combinations(self, test: Test) -> Iterator[Test]:
+        """Yield one case for each combination of values of the variables that have a list of strings."""
         if test.options.get("disableVarExpansion") is True:
-            yield self._filled(test, test.variables)
+            yield self._fill_variables(test, test.variables)
             return
         several = [
             [(key, item) for item in value]
             if isinstance(value, list) and value and isinstance(value[0], str)
-            # A list without texts is one value.
+            # A list without texts is a single value.
             else [(key, value)]
             for key, value in test.variables.items()
         ]
@@ -297,41 +304,41 @@ class TestReader:
         for each in several:
             count *= len(each)
         if count > MOST_CASES:
-            self._missing(test.place, "vars", f"the values make {count:,} combinations, more than {MOST_CASES:,}")
+            self._add_missing(test.place, "vars", f"the values make {count:,} combinations, more than {MOST_CASES:,}")
             yield replace(test, problem="vars: too many combinations")
             return
         for values in itertools.product(*several):
-            yield self._filled(test, dict(values))
+            yield self._fill_variables(test, dict(values))
 
-    def _filled(self, test: Test, variables: Mapping[str, Any]) -> Test:
-        """Render variables that hold placeholders for others; one line break at the end of a value is dropped."""
+    def _fill_variables(self, test: Test, variables: Mapping[str, Any]) -> Test:
+        """Return the case with these variables: their templates are rendered, and a final line break is removed."""
         variables = {
             key: value.removesuffix("\n") if isinstance(value, str) else value for key, value in variables.items()
         }
         try:
-            return replace(test, variables=self._templates.rendered(variables, variables))
+            return replace(test, variables=self._templates.render_value(variables, variables))
         except UnfitError as error:
-            self._missing(test.place, "vars", str(error))
+            self._add_missing(test.place, "vars", str(error))
             return replace(test, variables=variables, problem=test.problem or f"vars: {error}")
 
-    def _scenarios(self) -> Iterator[Test]:
+    def _scenario_tests(self) -> Iterator[Test]:
         written = self._root.get("scenarios")
         for index, item in enumerate(written if isinstance(written, list) else ()):
             place = place_of(self._source.name, written, index)
             scenario = item
             try:
                 if isinstance(item, str):
-                    path = self._source.named(item.removeprefix("file://"))
+                    path = self._source.file_named(item.removeprefix("file://"))
                     scenario = self._source.data(path)
                     place = Place(self._source.relative(path), 1)
                 if not isinstance(scenario, dict):
                     raise UnfitError("a scenario is a mapping with config and tests")
             except UnfitError as error:
-                self._missing(place, "scenario", str(error))
+                self._add_missing(place, "scenario", str(error))
                 yield Test(place, {}, {}, (), {}, f"scenario: {error}")
                 continue
-            configs = list(self._listed(scenario.get("config"), place))
-            for config, test in itertools.product(configs, list(self._listed(scenario.get("tests"), place))):
+            configs = list(self._read_tests(scenario.get("config"), place))
+            for config, test in itertools.product(configs, list(self._read_tests(scenario.get("tests"), place))):
                 yield replace(
                     test,
                     data={**config.data, **test.data},

@@ -6,13 +6,13 @@ from textwrap import dedent
 
 import pytest
 
-from holodeck_action.extensions.knowledge.definitions import Glossary, References, definitions, notes
+from holodeck_action.extensions.knowledge.definitions import Glossary, References, chunk_notes, find_definitions
 from holodeck_action.extensions.knowledge.headings import Domain
-from holodeck_action.extensions.knowledge.structure import ChunkRules, document, sections
+from holodeck_action.extensions.knowledge.structure import ChunkRules, make_document, split_sections
 
 
 def defined(text: str) -> dict[str, str]:
-    return {found.term: found.text for found in definitions(sections(text))}
+    return {found.term: found.text for found in find_definitions(split_sections(text))}
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_the_first_of_two_definitions_counts_and_long_ones_are_cut() -> None:
     ],
 )
 def test_words_that_a_text_uses(text: str, expected: list[str]) -> None:
-    found = definitions(
-        sections(
+    found = find_definitions(
+        split_sections(
             '# Definitions\n\n"Operator" means a.\n"Information" means b.\n"Confidential Information" means c.\n'
             '"small business" means d.'
         )
     )
-    assert [each.term for each in Glossary(found).used(text)] == expected
+    assert [each.term for each in Glossary(found).used_definitions(text)] == expected
 
 
 LAW = dedent(
@@ -100,25 +100,27 @@ LAW = dedent(
     ],
 )
 def test_references(text: str, expected: list[str]) -> None:
-    found = sections(LAW, "us_legislative")
-    contract = sections(LAW, "legal_contract")
-    law = [found[index].number for index in References(found).of(text, ())]
-    deed = [contract[index].number for index in References(contract).of(text, ())]
+    found = split_sections(LAW, "us_legislative")
+    contract = split_sections(LAW, "legal_contract")
+    law = [found[index].number for index in References(found).referenced_sections(text, ())]
+    deed = [contract[index].number for index in References(contract).referenced_sections(text, ())]
     assert expected in (law, deed)
 
 
 def test_a_reference_within_a_section_and_to_itself() -> None:
-    found = sections(LAW, "us_legislative")
+    found = split_sections(LAW, "us_legislative")
     numbers = [section.number for section in found]
     within = numbers.index("4.1(a)(1)")
-    assert [numbers[index] for index in References(found).of("subsection (b) of section 4.1", [within])] == ["4.1(b)"]
+    assert [
+        numbers[index] for index in References(found).referenced_sections("subsection (b) of section 4.1", [within])
+    ] == ["4.1(b)"]
     # What it is in itself is no reference.
-    assert References(found).of("section 4.1(a), Part 2", [within]) == ()
+    assert References(found).referenced_sections("section 4.1(a), Part 2", [within]) == ()
 
 
 def noted(text: str, domain: Domain = "none", *, defined: bool = True, referred: bool = True) -> dict[str, str]:
-    found = document("law.md", dedent(text), ChunkRules(domain=domain))
-    added = notes(found, defined=defined, referred=referred)
+    found = make_document("law.md", dedent(text), ChunkRules(domain=domain))
+    added = chunk_notes(found, defined=defined, referred=referred)
     return {chunk.id: note for chunk, note in zip(found.chunks, added, strict=True) if note}
 
 

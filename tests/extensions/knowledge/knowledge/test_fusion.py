@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.extensions.knowledge.ranking import Ranking, fuse, ordered, ranks
+from holodeck_action.extensions.knowledge.ranking import Ranking, fuse, ranks, sort_hits
 
 SCORES = st.dictionaries(st.integers(0, 20), st.floats(0.001, 1.0), max_size=12)
 
@@ -37,7 +37,7 @@ def test_equal_scores_share_a_rank() -> None:
     assert ranks({0: 0.5, 1: 0.9, 2: 0.5, 3: 0.1}) == {1: 1, 0: 2, 2: 2, 3: 4}
     # Closer than the rounding: what another processor might compute differently decides nothing.
     assert ranks({0: 0.5, 1: 0.5 + 1e-12}) == {0: 1, 1: 1}
-    assert ordered({3: 0.5, 1: 0.5 + 1e-12, 2: 0.7}) == [(2, 0.7), (1, 0.5), (3, 0.5)]
+    assert sort_hits({3: 0.5, 1: 0.5 + 1e-12, 2: 0.7}) == [(2, 0.7), (1, 0.5), (3, 0.5)]
 
 
 # Of a weight near the smallest number there is, a score may round to zero.

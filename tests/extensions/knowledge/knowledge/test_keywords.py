@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.extensions.knowledge.ranking import Bm25, Exact, Numbered, numbers_in, terms
+from holodeck_action.extensions.knowledge.ranking import Bm25, ExactSearch, NumberedText, numbers_in, split_terms
 
 TEXTS = [
     "The pump starts at 40 degrees. The pump stops at 20 degrees.",
@@ -62,15 +62,15 @@ def test_no_texts() -> None:
 
 
 def test_words() -> None:
-    assert terms("Straße 4.2(a), 10-12 e-mail don't") == ["strasse", "4.2", "a", "10-12", "e", "mail", "don", "t"]
+    assert split_terms("Straße 4.2(a), 10-12 e-mail don't") == ["strasse", "4.2", "a", "10-12", "e", "mail", "don", "t"]
 
 
-EXACT = Exact(
+EXACT = ExactSearch(
     [
-        Numbered("Rules > 4.2 Passwords\n\nKeep the pass word secret.", ("4.2",)),
-        Numbered("Rules > 4.2 > (a)\n\nPasswords are changed every 90 days.", ("4.2(a)",)),
-        Numbered("Rules > 4.20 Doors\n\nDoors are locked; keep the password.", ("4.20",)),
-        Numbered("Nothing here."),
+        NumberedText("Rules > 4.2 Passwords\n\nKeep the pass word secret.", ("4.2",)),
+        NumberedText("Rules > 4.2 > (a)\n\nPasswords are changed every 90 days.", ("4.2(a)",)),
+        NumberedText("Rules > 4.20 Doors\n\nDoors are locked; keep the password.", ("4.20",)),
+        NumberedText("Nothing here."),
     ]
 )
 

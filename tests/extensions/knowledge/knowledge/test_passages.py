@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.extensions.knowledge.chunking import count_tokens, token_spans
 from holodeck_action.extensions.knowledge.headings import Domain
-from holodeck_action.extensions.knowledge.structure import ChunkRules, document
+from holodeck_action.extensions.knowledge.structure import ChunkRules, make_document
 from tests.extensions.knowledge.knowledge.test_structure import DOMAINS, LINES
 
 HANDBOOK = """Read this first.
@@ -34,7 +34,7 @@ Text.
 
 
 def test_a_chunk_begins_with_its_headings_and_is_named_after_its_section() -> None:
-    chunks = document("rules/handbook.md", HANDBOOK, ChunkRules()).chunks
+    chunks = make_document("rules/handbook.md", HANDBOOK, ChunkRules()).chunks
     assert [(chunk.id, chunk.text) for chunk in chunks] == [
         ("rules/handbook.md#top", "Read this first."),
         ("rules/handbook.md#4.2", "Handbook > Part 1 > 4.2 Passwords\n\nThey are long."),
@@ -46,48 +46,48 @@ def test_a_chunk_begins_with_its_headings_and_is_named_after_its_section() -> No
 
 
 def test_no_two_chunks_have_one_name() -> None:
-    chunks = document("a.md", "# A\n\n1\n\n# A\n\n2\n\n# A 2\n\n3\n\n# A\n\n4", ChunkRules()).chunks
+    chunks = make_document("a.md", "# A\n\n1\n\n# A\n\n2\n\n# A 2\n\n3\n\n# A\n\n4", ChunkRules()).chunks
     assert [chunk.id for chunk in chunks] == ["a.md#a", "a.md#a-2", "a.md#a-2-2", "a.md#a-3"]
 
 
 def test_a_long_section_has_several_chunks_that_overlap() -> None:
     body = "\n\n".join(f"Paragraph {number} says something about pumps." for number in range(40))
-    chunks = document("a.md", f"# Pumps\n\n{body}", ChunkRules(most_tokens=100, overlap=20)).chunks
+    chunks = make_document("a.md", f"# Pumps\n\n{body}", ChunkRules(most_tokens=100, overlap=20)).chunks
     assert [chunk.id for chunk in chunks[:3]] == ["a.md#pumps", "a.md#pumps~2", "a.md#pumps~3"]
     assert all(chunk.text.startswith("Pumps\n\n") for chunk in chunks)
     first, second = (chunk.text.removeprefix("Pumps\n\n") for chunk in chunks[:2])
     shared = next(size for size in range(len(first), 0, -1) if second.startswith(first[-size:]))
     assert count_tokens(first[-shared:]) == 20
-    plain = document("a.md", f"# Pumps\n\n{body}", ChunkRules(most_tokens=100, overlap=0)).chunks
+    plain = make_document("a.md", f"# Pumps\n\n{body}", ChunkRules(most_tokens=100, overlap=0)).chunks
     assert sum(count_tokens(chunk.text) for chunk in plain) < sum(count_tokens(chunk.text) for chunk in chunks)
 
 
 def test_a_heading_without_text_has_a_chunk_where_none_below_shows_it() -> None:
-    assert [chunk.text for chunk in document("a.md", "# Only", ChunkRules()).chunks] == ["Only"]
-    texts = [chunk.text for chunk in document("a.md", "# One\n\n# Two\n\ntext", ChunkRules()).chunks]
+    assert [chunk.text for chunk in make_document("a.md", "# Only", ChunkRules()).chunks] == ["Only"]
+    texts = [chunk.text for chunk in make_document("a.md", "# One\n\n# Two\n\ntext", ChunkRules()).chunks]
     assert texts == ["One", "Two\n\ntext"]
 
 
 def test_outer_headings_give_way_where_they_would_fill_the_chunk() -> None:
     heading = "a heading of exactly ten words or perhaps eleven words"
     text = "\n\n".join(f"{'#' * level} {level} {heading}" for level in range(1, 7)) + "\n\ntext"
-    chunks = document("a.md", text, ChunkRules(most_tokens=100)).chunks
+    chunks = make_document("a.md", text, ChunkRules(most_tokens=100)).chunks
     assert chunks[-1].text == f"… > 5 {heading} > 6 {heading}\n\ntext"
     # What is left out there has a chunk of its own.
     assert any(f"1 {heading}" in chunk.text for chunk in chunks)
 
 
 def test_by_token_headings_do_not_divide() -> None:
-    chunks = document("a.md", HANDBOOK, ChunkRules(strategy="token")).chunks
+    chunks = make_document("a.md", HANDBOOK, ChunkRules(strategy="token")).chunks
     assert [(chunk.id, chunk.text) for chunk in chunks] == [("a.md#1", HANDBOOK.strip())]
     assert chunks[0].numbers == ("4.2", "4.2")
-    assert [chunk.id for chunk in document("a.md", HANDBOOK * 20, ChunkRules("token", most_tokens=100)).chunks][
+    assert [chunk.id for chunk in make_document("a.md", HANDBOOK * 20, ChunkRules("token", most_tokens=100)).chunks][
         1
     ] == "a.md#2"
 
 
 def test_the_chunk_of_a_section() -> None:
-    found = document("a.md", HANDBOOK, ChunkRules())
+    found = make_document("a.md", HANDBOOK, ChunkRules())
     first = found.chunk_of(next(n for n, section in enumerate(found.sections) if section.label == "Handbook"))
     assert first is not None
     # The heading has no text: its first subsection with text stands for it.
@@ -104,7 +104,7 @@ def test_the_chunk_of_a_section() -> None:
 def test_no_chunk_is_too_long_and_nothing_is_lost(
     text: str, domain: Domain, strategy: Literal["structure", "token"], most: int, overlap: int
 ) -> None:
-    chunks = document("a.txt", text, ChunkRules(strategy, domain, most, overlap)).chunks
+    chunks = make_document("a.txt", text, ChunkRules(strategy, domain, most, overlap)).chunks
     assert all(count_tokens(chunk.text) <= most for chunk in chunks)
     assert all(chunk.text.strip() for chunk in chunks)
     assert len({chunk.id for chunk in chunks}) == len(chunks)
@@ -120,5 +120,5 @@ def test_no_chunk_is_too_long_and_nothing_is_lost(
 )
 def test_hostile_documents_take_no_longer_than_others(line: str) -> None:
     # With work that grows with the square of the lines, this takes minutes.
-    document("a.md", f"{line}\n" * 20_000, ChunkRules(domain="us_legislative"))
-    document("a.md", line * 20_000, ChunkRules(domain="legal_contract"))
+    make_document("a.md", f"{line}\n" * 20_000, ChunkRules(domain="us_legislative"))
+    make_document("a.md", line * 20_000, ChunkRules(domain="legal_contract"))

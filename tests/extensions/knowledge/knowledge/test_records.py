@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holodeck_action.extensions.knowledge.records import Record, RecordError, read_records, shown_fields
+from holodeck_action.extensions.knowledge.records import Record, RecordError, fields_text, read_records
 from holodeck_action.suite.model.tools import VectorstoreTool
 
 
@@ -100,7 +100,7 @@ def test_a_cell_may_hold_lines() -> None:
 @pytest.mark.parametrize(
     ("value", "suffix", "told"),
     [
-        ("{", ".json", "it is no JSON: "),
+        ("{", ".json", "it is not JSON: "),
         ("[" * 5000, ".json", "it is nested too deeply"),
         ("[1]", ".json", "a record must be an object, not a number"),
         ([{"id": 1}], ".json", 'record 1 has no field "text" (vector_field) (it has id)'),
@@ -131,7 +131,7 @@ def test_a_meta_field_may_be_missing_in_some_records_but_not_in_all() -> None:
 
 
 def test_fields_as_they_are_read() -> None:
-    assert shown_fields({"a": 1, "b": None, "c": " x ", "d": " ", "e": {"f": "ü"}}) == 'a: 1\nc: x\ne: {"f": "ü"}'
+    assert fields_text({"a": 1, "b": None, "c": " x ", "d": " ", "e": {"f": "ü"}}) == 'a: 1\nc: x\ne: {"f": "ü"}'
 
 
 @given(st.text(max_size=200), st.sampled_from([".json", ".jsonl", ".csv", ".tsv"]))

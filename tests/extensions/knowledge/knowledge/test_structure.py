@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.extensions.knowledge.headings import Domain
-from holodeck_action.extensions.knowledge.structure import Section, sections
+from holodeck_action.extensions.knowledge.structure import Section, split_sections
 
 DOMAINS: tuple[Domain, ...] = ("none", "us_legislative", "au_legislative", "academic", "technical", "legal_contract")
 
 
 def read(text: str, domain: Domain = "none", depth: int | None = None) -> tuple[Section, ...]:
-    return sections(dedent(text).lstrip("\n"), domain, depth)
+    return split_sections(dedent(text).lstrip("\n"), domain, depth)
 
 
 def titles(text: str, domain: Domain = "none", depth: int | None = None) -> list[str]:
@@ -69,7 +69,7 @@ def test_markdown() -> None:
     "line", ["#no blank", "####### seven", "#", "    # code", "text # with a mark", "| # | cell |"]
 )
 def test_what_is_no_heading_of_markdown(line: str) -> None:
-    assert [section.title for section in sections(f"one\n{line}\ntwo")] == [""]
+    assert [section.title for section in split_sections(f"one\n{line}\ntwo")] == [""]
 
 
 def test_united_states_code() -> None:
@@ -277,7 +277,7 @@ def test_sentences_are_no_headings(domain: Domain, line: str) -> None:
 def test_depth_leaves_deeper_headings_in_the_text() -> None:
     text = "# One\n\n## Two\n\n### Three\n\ndeep"
     assert titles(text, depth=2) == ["One", "One > Two"]
-    assert sections(text, "none", 2)[1].text == "### Three\n\ndeep"
+    assert split_sections(text, "none", 2)[1].text == "### Three\n\ndeep"
     assert titles("§ 1 Records\n(a) one\n(1) two", "us_legislative", 2) == ["§ 1 Records", "§ 1 Records > (a)"]
 
 
@@ -309,7 +309,7 @@ LINES = st.sampled_from(
 
 @given(st.lists(LINES | st.text(max_size=30), max_size=25).map("\n".join), st.sampled_from(DOMAINS))
 def test_every_word_is_in_a_section(text: str, domain: Domain) -> None:
-    found = sections(text, domain)
+    found = split_sections(text, domain)
     said = " ".join(f"{section.title} {section.text}" for section in found)
     for word in text.split():
         bare = word.strip("#=-*_")

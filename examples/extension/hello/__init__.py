@@ -1,0 +1,1 @@
+"""An extension of holodeck-action in a package of its own."""

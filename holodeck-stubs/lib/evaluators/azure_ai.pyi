@@ -1,0 +1,7 @@
+from holodeck_action.extensions.azure.base import AzureAIEvaluator as AzureAIEvaluator
+from holodeck_action.extensions.azure.metrics import CoherenceEvaluator as CoherenceEvaluator
+from holodeck_action.extensions.azure.metrics import FluencyEvaluator as FluencyEvaluator
+from holodeck_action.extensions.azure.metrics import GroundednessEvaluator as GroundednessEvaluator
+from holodeck_action.extensions.azure.base import ModelConfig as ModelConfig
+from holodeck_action.extensions.azure.metrics import RelevanceEvaluator as RelevanceEvaluator
+from holodeck_action.extensions.azure.metrics import SimilarityEvaluator as SimilarityEvaluator

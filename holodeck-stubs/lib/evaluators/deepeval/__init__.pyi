@@ -1,0 +1,15 @@
+from holodeck_action.extensions.deepeval.rag import AnswerRelevancyEvaluator as AnswerRelevancyEvaluator
+from holodeck_action.extensions.deepeval.rag import ContextualPrecisionEvaluator as ContextualPrecisionEvaluator
+from holodeck_action.extensions.deepeval.rag import ContextualRecallEvaluator as ContextualRecallEvaluator
+from holodeck_action.extensions.deepeval.rag import ContextualRelevancyEvaluator as ContextualRelevancyEvaluator
+from holodeck_action.extensions.deepeval.base import DeepEvalBaseEvaluator as DeepEvalBaseEvaluator
+from holodeck_action.metrics.errors import DeepEvalError as DeepEvalError
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig as DeepEvalModelConfig
+from holodeck_action.extensions.deepeval.entities import EvaluationInput as EvaluationInput
+from holodeck_action.metrics.result import EvaluationResult as EvaluationResult
+from holodeck_action.extensions.deepeval.rag import FaithfulnessEvaluator as FaithfulnessEvaluator
+from holodeck_action.extensions.deepeval.entities import GEvalConfig as GEvalConfig
+from holodeck_action.extensions.deepeval.geval import GEvalEvaluator as GEvalEvaluator
+from holodeck_action.metrics.errors import ProviderNotSupportedError as ProviderNotSupportedError
+from holodeck_action.extensions.deepeval.entities import RAGMetricConfig as RAGMetricConfig
+from holodeck_action.suite.model.metric_base import VALID_EVALUATION_PARAMS as VALID_EVALUATION_PARAMS

@@ -1,0 +1,1 @@
+from holodeck_action.extensions.deepeval.base import DeepEvalBaseEvaluator as DeepEvalBaseEvaluator

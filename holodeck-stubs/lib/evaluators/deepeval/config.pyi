@@ -1,0 +1,3 @@
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig as DeepEvalModelConfig
+from holodeck_action.extensions.deepeval.entities import GEvalConfig as GEvalConfig
+from holodeck_action.extensions.deepeval.entities import RAGMetricConfig as RAGMetricConfig

@@ -1,0 +1,1 @@
+from holodeck_action.extensions.deepeval.rag import ContextualRelevancyEvaluator as ContextualRelevancyEvaluator

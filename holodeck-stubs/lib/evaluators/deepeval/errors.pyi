@@ -1,0 +1,2 @@
+from holodeck_action.metrics.errors import DeepEvalError as DeepEvalError
+from holodeck_action.metrics.errors import ProviderNotSupportedError as ProviderNotSupportedError

@@ -1,0 +1,2 @@
+from holodeck_action.extensions.deepeval.geval import GEvalEvaluator as GEvalEvaluator
+from holodeck_action.suite.model.metric_base import VALID_EVALUATION_PARAMS as VALID_EVALUATION_PARAMS

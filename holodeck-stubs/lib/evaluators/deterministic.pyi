@@ -1,0 +1,2 @@
+from holodeck_action.metrics.deterministic import EqualityEvaluator as EqualityEvaluator
+from holodeck_action.metrics.deterministic import NumericEvaluator as NumericEvaluator

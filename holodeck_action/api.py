@@ -1,0 +1,337 @@
+"""The public functions of the package: they evaluate suites from Python, as `holodeck-action run` does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from io import StringIO, TextIOBase
+from pathlib import Path
+from typing import Any, TextIO, TypeVar, cast, overload
+
+from msgspec.structs import replace
+
+from holodeck_action.commands.output import Output
+from holodeck_action.commands.suites import evaluate as run_suites
+from holodeck_action.decide.case_verdicts import judge_evaluation
+from holodeck_action.decide.compare.comparing import compare as compare_records
+from holodeck_action.decide.compare.comparison import Comparison
+from holodeck_action.decide.decision import Terms, decide
+from holodeck_action.decide.survey import Survey, judge_cases
+from holodeck_action.decide.verdict import MetricVerdict, Verdict
+from holodeck_action.record.disk import DISK
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.folder import Claims, FolderError
+from holodeck_action.record.record import BaseRun, CaseRecord, Record, RecordedBaseline, TrialRecord, TurnRecord
+from holodeck_action.record.result_files import read_record as read_results
+from holodeck_action.record.stored_cases import RecordError
+from holodeck_action.reports.conclusion import Conclusion
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.loading import LoadedSuite, load_one_suite
+from holodeck_action.run.one_answer import score_answer
+from holodeck_action.run.options.action_inputs import INPUTS
+from holodeck_action.run.options.request import request_from
+from holodeck_action.run.preflight import prepare_suites
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.policy import Baseline
+from holodeck_action.suite.model.providers import LLMProvider
+from holodeck_action.suite.model.targets import CallableTarget
+from holodeck_action.suite.values import Case, Suite, Turn
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.workers.threads import in_daemon_thread
+
+__all__ = [
+    "Case",
+    "CaseRecord",
+    "Comparison",
+    "ConfigurationError",
+    "Evaluation",
+    "LLMProvider",
+    "MetricVerdict",
+    "Record",
+    "Suite",
+    "TrialRecord",
+    "Turn",
+    "TurnRecord",
+    "Verdict",
+    "compare",
+    "evaluate",
+    "load_suite",
+    "read_record",
+    "score",
+    "verdict_of",
+]
+
+T = TypeVar("T")
+AnyPath = str | os.PathLike[str]
+_ONE = "only one can be loaded"
+_ALLOWED = {item.setting: item.kind for item in INPUTS}
+
+
+def load_suite(suite: AnyPath = "agent.yaml", *, environ: Mapping[str, str] | None = None) -> Suite:
+    """Load a suite with its cases.
+
+    Args:
+        suite: path of an agent.yaml, or of the folder that contains it.
+        environ: environment variables that the suite's files may use; None to use those of this process.
+
+    Raises:
+        ConfigurationError: the suite is invalid, or its code must not run here. `lines` lists all problems.
+    """
+    return _load(suite, _caller(environ, None)).suite
+
+
+def evaluate(
+    suite: AnyPath | Suite = "agent.yaml",
+    target: str | Callable[..., Any] | None = None,
+    *,
+    cases: Iterable[str] = (),
+    tags: Iterable[str] = (),
+    limit: int | None = None,
+    repeat: int | None = None,
+    min_pass: int | None = None,
+    concurrency: int | None = None,
+    max_cost_usd: float | None = None,
+    max_tokens: int | None = None,
+    run_timeout: float | None = None,
+    record: AnyPath | None = None,
+    replay: AnyPath | None = None,
+    cache: AnyPath | None = None,
+    output_dir: AnyPath | None = None,
+    environ: Mapping[str, str] | None = None,
+    progress: TextIO | None = None,
+) -> Record:
+    """Evaluate a suite and return the record of the run.
+
+    It also works while an event loop runs, as in a notebook.
+
+    Args:
+        suite: path of an agent.yaml or of its folder, or a suite from `load_suite`.
+        target: the target that answers the cases: a string as for `--target`, or a callable. A callable, sync or async,
+            receives the conversation as `[{"role": ..., "content": ...}]`, and the turn's request if it has a second
+            parameter without a default. It returns the answer as a string, a reply mapping, or an iterator over parts
+            of an answer (docs/targets.md). It runs in this process; sync callables run in threads, up to `concurrency`
+            at once. None to use the target in the policy file, or else the suite's own model.
+        cases: globs that select cases by id or name; empty to run all cases.
+        tags: tags; cases with at least one of them are selected; empty to run all cases.
+        limit: maximum number of cases.
+        repeat: number of trials for each case.
+        min_pass: number of trials of each case that must pass.
+        concurrency: maximum number of trials at the same time.
+        max_cost_usd: budget for model calls, in US dollars.
+        max_tokens: budget for model calls, in tokens.
+        run_timeout: maximum duration of the run, in seconds.
+        record: folder in which to record all model calls.
+        replay: folder of recorded model calls to answer from; no model is called.
+        cache: folder in which to store models' answers for later runs.
+        output_dir: folder for the results and reports of `holodeck-action run`; None to write no files.
+        environ: environment variables; None to use those of this process.
+        progress: stream for progress and notes, such as `sys.stderr`; None to discard them.
+
+    Raises:
+        ConfigurationError: an argument, the suite or its target cannot be used (then nothing has run), or the results
+            cannot be written.
+    """
+    caller = _caller(environ, progress)
+    paths = {"record": record, "replay": replay, "cache": cache, "output_dir": output_dir}
+    given: dict[str, Any] = {
+        "target": target
+        if isinstance(target, str | None)
+        else CallableTarget(called=target, name=_callable_name(target)),
+        "case_globs": tuple(cases),
+        "tags": tuple(tags),
+        "limit": limit,
+        "repeat": repeat,
+        "min_pass": min_pass,
+        "concurrency": concurrency,
+        "max_cost_usd": max_cost_usd,
+        "max_tokens": max_tokens,
+        "run_timeout_s": run_timeout,
+    }
+    problems = [f"{name}: {value!r} is not allowed (allowed: {kind})" for name, value, kind in _invalid_inputs(given)]
+    if problems:
+        raise ConfigurationError(problems)
+    given |= {name: GivenPath(Path(path), caller.cwd) for name, path in paths.items() if path is not None}
+    work = partial(_run_suite, suite, given, caller)
+    return _run_outside_loop(work)
+
+
+def score(
+    metric: Metric,
+    response: str | Mapping[str, Any],
+    *,
+    input: str | None = None,
+    ground_truth: str | None = None,
+    retrieval_context: Sequence[str] | None = None,
+    retrieved_chunks: Sequence[Mapping[str, Any]] | None = None,
+    ground_truth_chunk_ids: Sequence[str] | Mapping[str, float] | None = None,
+    tool_invocations: Sequence[Mapping[str, Any]] | None = None,
+    expected_tools: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] | None = None,
+    expected_trajectory: Sequence[Mapping[str, Any]] | None = None,
+    model: LLMProvider | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Evaluation:
+    """Score one answer by one metric, as a run does.
+
+    It also works while an event loop runs, as in a notebook.
+
+    Args:
+        metric: a metric of `holodeck_action.metrics`, or of another package.
+        response: the answer to score.
+        input: the question; required if a judge grades the answer.
+        ground_truth: the expected answer; None if no answer is expected.
+        retrieval_context: the retrieved texts; None if they are unknown.
+        retrieved_chunks: the retrieved chunks in rank order, each `{"id": ..., "text": ..., "score": ...}`; None if
+            they are unknown.
+        ground_truth_chunk_ids: the ids of the relevant chunks, or the gain of each by id.
+        tool_invocations: the tool calls in order, each `{"name": ..., "args": ..., "result": ..., "error": ...}`;
+            None if they are unknown.
+        expected_tools: the expected tool calls, as `expected_tools` in agent.yaml.
+        expected_trajectory: the expected calls of the conversation, as `expected_trajectory` in the policy file.
+        model: the judge, if the metric names none; for `Similar` any model of the embedding model's provider.
+        environ: environment variables with keys and URLs of models; None to use those of this process.
+
+    Returns:
+        The evaluation; if it has no score, its `error` has the reason.
+
+    Raises:
+        ValueError: an argument cannot be used; the message names it.
+    """
+    asked = {
+        "input": input,
+        "ground_truth": ground_truth,
+        "ground_truth_chunk_ids": ground_truth_chunk_ids,
+        "expected_tools": expected_tools,
+        "expected_trajectory": expected_trajectory,
+    }
+    reply = {
+        "response": response,
+        "retrieval_context": retrieval_context,
+        "retrieved_chunks": retrieved_chunks,
+        "tool_invocations": tool_invocations,
+    }
+    work = partial(asyncio.run, score_answer(metric, asked, reply, model, os.environ if environ is None else environ))
+    return _run_outside_loop(work)
+
+
+@overload
+def verdict_of(record: Record, *, base: Record | None = None) -> Verdict: ...
+
+
+@overload
+def verdict_of(record: Evaluation) -> MetricVerdict: ...
+
+
+def verdict_of(record: Record | Evaluation, *, base: Record | None = None) -> Verdict | MetricVerdict:
+    """Return the verdict of a record, by the gates of its run, or of one evaluation, by its threshold.
+
+    Args:
+        record: the record of a run, or an evaluation from `score`.
+        base: the record of the run to compare with; None if there is none. If the suite's policy file requires a base,
+            the verdict without it is incomplete.
+    """
+    if isinstance(record, Evaluation):
+        return judge_evaluation(record)
+    surveyed = Survey(record)
+    if base is not None:
+        settings = Baseline() if record.baseline is None else record.baseline.settings
+        record = replace(record, baseline=RecordedBaseline(settings, _base_run(base)))
+    return decide(record, Terms(base=base), surveyed)
+
+
+def compare(base: Record, head: Record) -> Comparison:
+    """Compare two runs case by case, by the `baseline` settings of the head.
+
+    Args:
+        base: the record of the earlier run.
+        head: the record of the later run, whose changes are judged.
+    """
+    settings = Baseline() if head.baseline is None else head.baseline.settings
+    return compare_records(base, head, settings, against=_base_run(base), judged=judge_cases(head), gates=head.gates)
+
+
+def read_record(results: AnyPath) -> Record:
+    """Read the record of a run.
+
+    Args:
+        results: path of a results.json, or of the output folder of a run.
+
+    Raises:
+        ConfigurationError: the record is missing or cannot be read.
+    """
+    try:
+        return read_results(GivenPath(Path(results), Path.cwd()))
+    except RecordError as error:
+        raise ConfigurationError([str(error)]) from None
+
+
+def _run_outside_loop(work: Callable[[], T]) -> T:
+    """Call a function that runs an event loop, also if this thread runs one already, and return its result."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    return in_daemon_thread(work).result()
+
+
+class _NullStream(TextIOBase):
+    """A stream that discards all text."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+def _caller(environ: Mapping[str, str] | None, progress: TextIO | None) -> Caller:
+    nowhere = cast("TextIO", _NullStream())
+    known = os.environ if environ is None else environ
+    return Caller(known, Path.cwd(), StringIO(), nowhere, nowhere if progress is None else progress)
+
+
+def _base_run(base: Record) -> BaseRun:
+    return BaseRun("record", base.provenance.commit, name="the base")
+
+
+def _callable_name(target: object) -> str:
+    """Return the name of a callable, for messages and the record."""
+    named = target if hasattr(target, "__qualname__") else type(target)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def _invalid_inputs(given: Mapping[str, Any]) -> Iterable[tuple[str, Any, str]]:
+    """Yield each argument with an invalid value: its name, its value and a description of the allowed values."""
+    for name, value in given.items():
+        if value is None or isinstance(value, str | tuple | CallableTarget):
+            continue
+        try:
+            _ALLOWED[name].read(str(value))
+        except ValueError:
+            yield name.removesuffix("_s"), value, _ALLOWED[name].allowed
+
+
+def _load(suite: AnyPath | Suite, caller: Caller) -> LoadedSuite:
+    path = suite.folder / suite.file if isinstance(suite, Suite) else suite
+    return load_one_suite(os.fspath(path), caller.surroundings(None), _ONE)
+
+
+def _run_suite(suite: AnyPath | Suite, given: Mapping[str, Any], caller: Caller) -> Record:
+    found: list[Conclusion] = []
+    request = request_from(given)
+    try:
+        with Claims(DISK) as claims:
+            claims.clear(request.output_dir)
+            loaded = _load(suite, caller)
+            if isinstance(suite, Suite) and loaded.suite != suite:
+                place = suite.folder / suite.file
+                raise ConfigurationError([f"{place}: differs from what load_suite returned; load it again"])
+            around = caller.surroundings(None)
+            prepared = prepare_suites([loaded], request.flags, around)
+            output = replace(Output.for_caller(caller, request, None, caller.progress_display()), conclude=found.append)
+            with caller.job() as job:
+                done = run_suites(prepared, request, output, claims, around, job)
+    except FolderError as error:
+        raise ConfigurationError([str(error)]) from None
+    if not done.suites[0].written:
+        raise ConfigurationError([f"{request.output_dir}: the results could not be written"])
+    return found[0].record

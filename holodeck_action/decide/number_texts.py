@@ -1,0 +1,108 @@
+"""Numbers in sentences, with enough digits that a violated bound never looks satisfied."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from holodeck_action.decide.verdict import GateVerdict
+from holodeck_action.suite.model.policy import GATES
+
+_MOST_DIGITS = 14
+
+
+def decisive_numbers(
+    actual: float, required: float, *, minimize: bool, holds: bool, places: int = 2
+) -> tuple[str, str]:
+    """Format a number and its bound, such as `0.11` and `0.60`.
+
+    The number gets more digits if rounding would suggest the opposite verdict: 0.5996 misses 0.60, so it is not `0.60`.
+
+    Args:
+        actual: the number.
+        required: the bound.
+        minimize: whether the bound is an upper bound.
+        holds: whether the number satisfies the bound.
+        places: minimum number of decimals, for the bound at most 2; whole numbers have no decimals.
+    """
+    bound, limit = _format_bound(required, min(places, 2))
+    shown = ""
+    for more in range(places, _MOST_DIGITS):
+        shown = _format_number(actual, more)
+        found = _parse_number(shown)
+        if (found <= limit if minimize else found >= limit) == holds:
+            break
+    return shown, bound
+
+
+def decisive_percentages(actual: float, required: float, *, holds: bool) -> tuple[str, str]:
+    """Format a rate and its lower bound, both 0..1, as percentages, such as `77.8 %` and `90 %`."""
+    found, bound = decisive_numbers(100 * actual, round(100 * required, 10), minimize=False, holds=holds, places=1)
+    return f"{found.removesuffix('.0')} %", f"{bound.removesuffix('.0')} %"
+
+
+def count_phrase(number: int, what: str) -> str:
+    """Return a count with its noun, such as `no case`, `1 case` or `2 cases`; `what` is the singular."""
+    return f"no {what}" if number == 0 else f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+# A run compares thousands of scores with a handful of thresholds.
+@lru_cache(1024)
+def _format_bound(required: float, places: int) -> tuple[str, float]:
+    """Return a bound as a string, and the number that the string shows."""
+    shown = _format_number(required, _digits_needed(required, places))
+    return shown, _parse_number(shown)
+
+
+def _parse_number(shown: str) -> float:
+    return float(shown.replace(",", ""))
+
+
+def _digits_needed(value: float, places: int) -> int:
+    """Return the number of decimals with which a bound was written, at least `places`."""
+    # 0.225 − 0.0001 is not quite 0.2249.
+    near = 1e-12 * max(1.0, abs(value))
+    return next((more for more in range(places, _MOST_DIGITS) if abs(round(value, more) - value) < near), _MOST_DIGITS)
+
+
+def _format_number(value: float, places: int) -> str:
+    # A mean of 1 − 10⁻¹⁵ is the sum of ones, rounded.
+    whole = round(value)
+    return f"{whole:,}" if abs(value - whole) < 1e-12 else f"{value:,.{places}f}"
+
+
+def is_upper_limit(name: str) -> bool:
+    """Return whether the gate of this name is an upper limit."""
+    if name in GATES:
+        return GATES[name].stricter == "lower"
+    # The name of a metric may begin with anything.
+    key = name.rpartition(".")[2] if name.startswith("metrics.") else name
+    return key.startswith(("max_", "baseline."))
+
+
+def gate_numbers(gate: GateVerdict, *, places: int | None = None) -> tuple[str, str]:
+    """Format a gate's measured number and its required number for a table; an unknown measured number is `unknown`.
+
+    Both get enough digits that a violated gate does not look satisfied.
+
+    Args:
+        gate: the gate.
+        places: decimals of the measured number; None to use significant digits like `format_number`.
+    """
+    if gate.actual is None:
+        return "unknown", format_number(gate.required)
+    for more in range(_MOST_DIGITS):
+        actual = format_number(gate.actual, more) if places is None else f"{gate.actual:.{places + more}f}"
+        required = format_number(gate.required, more)
+        if gate.state != "failed" or _looks_violated(gate.name, actual, required):
+            break
+    return actual, required
+
+
+def _looks_violated(name: str, actual: str, required: str) -> bool:
+    found, bound = _parse_number(actual), _parse_number(required)
+    return found > bound if is_upper_limit(name) else found < bound
+
+
+def format_number(value: float, more: int = 0) -> str:
+    """Format a number with four significant digits, or as a whole number from 1,000; `more` adds digits."""
+    return f"{value:,.{more}f}" if abs(value) >= 1000 else f"{value:.{4 + more}g}"

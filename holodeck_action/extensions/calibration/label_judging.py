@@ -1,0 +1,334 @@
+"""Grades labelled answers by a metric of a suite; the answers come from the labels, and only judges are called."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TextIO
+
+from msgspec import Struct, structs
+
+from holodeck_action import __version__
+from holodeck_action.extensions.calibration.card import NO_THRESHOLD
+from holodeck_action.extensions.calibration.labels import (
+    LabelError,
+    LabelledAnswer,
+    Labels,
+    labels_of_metric,
+    sole_metric,
+)
+from holodeck_action.extensions.calibration.matching import LabelledEvaluation, MatchedLabels
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.judge_card import Configuration
+from holodeck_action.record.record import (
+    SCHEMA_VERSION,
+    Provenance,
+    Record,
+    RunInfo,
+    SuiteIdentity,
+    TrialRecord,
+    TurnRecord,
+)
+from holodeck_action.run.loading import LoadedSuite, Surroundings, display_folder, display_path, with_lines
+from holodeck_action.run.model_calls import model_environment
+from holodeck_action.run.open_suites import OpenSuite, open_all
+from holodeck_action.run.options.settings import Flags, SettingsError, merge
+from holodeck_action.run.preflight import PreparedSuite, judge_problems, settings_problem
+from holodeck_action.run.schedule import TrialKey
+from holodeck_action.run.stages import Voice, enter_all, stages_of
+from holodeck_action.run.stored import StoredRun, StoredTrials
+from holodeck_action.run.trial import Clock
+from holodeck_action.scoring.scoring import TurnScorer
+from holodeck_action.suite.applicability import missing_static_inputs
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.errors import SourceMark
+from holodeck_action.suite.model.cases import FileInput
+from holodeck_action.suite.model.targets import RecordedTarget
+from holodeck_action.suite.turn_texts import TurnTexts
+from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn
+from holodeck_action.text.plain import cut, one_line
+from holodeck_action.workers.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from holodeck_action.llm.limits.budget import Budget
+
+_FILE = FileInput(path="labels", type="text")
+"""Placeholder for the files whose texts the labels contain."""
+
+
+class JudgedLabels(Struct, frozen=True):
+    """The result of grading: pairs of label and evaluation, and the reason for an early stop (None if it completed).
+
+    `configuration` is the judges' configuration; None if no model grades.
+    """
+
+    matched: MatchedLabels
+    stopped: str | None
+    configuration: Configuration | None
+
+
+def prepare_labels(
+    labels: Labels, metric: str | None, threshold: float | None, loaded: LoadedSuite, flags: Flags, around: Surroundings
+) -> tuple[PreparedSuite, Labels, str]:
+    """Turn labelled answers into a suite that can be graded.
+
+    Args:
+        labels: the human labels, with the answers.
+        metric: name of the metric; None to take the suite's only metric with a judge.
+        threshold: lowest passing score that replaces the metric's threshold; None to keep it.
+        loaded: the suite.
+        flags: options of the command line.
+        around: environment, folders and permissions of the process.
+
+    Returns:
+        The prepared suite, with one case for each label of the metric, in file order; these labels; the metric's name.
+
+    Raises:
+        ConfigurationError: the metric does not exist, no model can grade it, or a label lacks an input that it needs.
+    """
+    suite = loaded.suite
+    place = display_path(suite, around.cwd)
+    shown = display_folder(suite.folder, around.cwd)
+    try:
+        specs = _metric_specs(suite, metric or sole_metric(labels), place)
+        labels = labels_of_metric(labels, specs[0].label, suite.name)
+        if threshold is None:
+            _check_thresholds(labels, specs, shown)
+        cases = _build_cases(labels, suite, specs)
+        settings = merge(suite, flags, loaded.environ)
+    except LabelError as error:
+        raise ConfigurationError(error.lines) from error
+    except SettingsError as error:
+        raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
+    asked = replace(suite, cases=tuple(case for case, _ in cases))
+    problems = judge_problems(asked, asked.cases, settings, loaded.environ, shown)
+    if problems:
+        raise ConfigurationError(with_lines(problems, [loaded]))
+    trials: Mapping[TrialKey, TrialRecord] = {(case.id, 0): trial for case, trial in cases}
+    record = Record(
+        schema_version=SCHEMA_VERSION,
+        suite=SuiteIdentity(suite.name, suite.file, suite.digest),
+        provenance=Provenance(__version__, f"labels:{labels.file}"),
+        gates=settings.gates,
+        quarantine=(),
+        stop_when_decided=False,
+        cases=(),
+        run=RunInfo("", "", "", 0.0, ""),
+    )
+    prepared = PreparedSuite(
+        suite=asked,
+        environ=loaded.environ,
+        code=loaded.code,
+        shown=shown,
+        settings=settings,
+        cases=asked.cases,
+        target=RecordedTarget(path=labels.file),
+        base_files=loaded.suite.checkout,
+        target_files=Checkout.unbounded(around.cwd),
+        python=loaded.python,
+        stored=StoredRun(record, labels.digest, asked.cases, trials, ()),
+    )
+    return prepared, labels, specs[0].label
+
+
+def judge_labels(
+    labels: Labels, metric: str, prepared: PreparedSuite, budget: Budget | None, clock: Clock, stderr: TextIO
+) -> JudgedLabels:
+    """Return the judge's evaluations of all labelled answers.
+
+    Args:
+        labels: the labels from `prepare_labels`.
+        metric: name of the metric.
+        prepared: the suite from `prepare_labels`.
+        budget: a budget in addition to the suite's; None if there is no further limit.
+        clock: source of the time.
+        stderr: stream for notes.
+
+    Raises:
+        ConfigurationError: the connection to the judge cannot be set up.
+    """
+    (opened,) = open_all([prepared], [None], budget, resume=False, besides=[None])
+
+    def note(sentence: str) -> None:
+        stderr.write(f"note: {one_line(sentence, 1000)}\n")
+
+    with enter_all(stages_of([prepared.suite], Flags()), opened, Voice(note, stderr)):
+        trials = asyncio.run(_grade_answers(opened, clock))
+    for notice in opened.notices:
+        note(opened.redactor.text(notice))
+    stopped = next((budget.refusal for budget in opened.budgets if budget.refusal is not None), None)
+    compared = []
+    for row, case, trial in zip(labels.rows, prepared.cases, trials, strict=True):
+        (turn,) = trial.turns
+        (evaluation,) = turn.evaluations
+        compared.append(LabelledEvaluation(row, row.case or case.id, evaluation))
+    evaluations = tuple(item.evaluation for item in compared)
+    return JudgedLabels(
+        MatchedLabels(metric, tuple(compared), evaluations), stopped, _configuration(opened, evaluations)
+    )
+
+
+def _configuration(opened: OpenSuite, evaluations: Sequence[Evaluation]) -> Configuration | None:
+    if opened.judges is None:
+        return None
+    from holodeck_action.scoring.configurations import configuration_of, version_of
+
+    (spec,) = opened.item.cases[0].turns[0].metrics
+    environ = model_environment(opened.item)
+    return configuration_of(opened.item.suite, spec, version_of(evaluations), environ, opened.redactor)
+
+
+async def _grade_answers(opened: OpenSuite, clock: Clock) -> list[TrialRecord]:
+    item = opened.item
+    assert item.stored is not None
+    suite = item.suite
+    pool = WorkerPool(
+        suite.folder,
+        environ=item.environ,
+        cwd=suite.checkout.cwd,
+        size=item.settings.workers,
+        code=item.code,
+        redact=opened.redactor.text,
+        interpreter=item.interpreter,
+    )
+    opened.prepare_judges()
+    scorer = TurnScorer(
+        item.suite,
+        pool=pool,
+        clock=clock.now,
+        new_id=lambda: str(uuid.uuid4()),
+        judges=opened.judges,
+        reuse=opened.reuse,
+    )
+    trials = StoredTrials(item.stored, scorer, clock, opened.redactor)
+    slots = asyncio.Semaphore(item.settings.concurrency)
+    try:
+        return await asyncio.gather(*(trials.run(case, 0, slots) for case in item.cases))
+    finally:
+        await opened.close()
+        await pool.close()
+
+
+def _metric_specs(suite: Suite, metric: str | None, place: str) -> list[MetricSpec]:
+    """Return the suite's entries for a metric (at least one), in the order of the cases."""
+    entries: dict[str, dict[int, MetricSpec]] = {}
+    for case in suite.cases:
+        for turn in case.turns:
+            for spec in turn.metrics:
+                if spec.config.enabled:
+                    entries.setdefault(spec.label, {})[id(spec)] = spec
+    names = [name for name, specs in entries.items() if any(spec.config.needs_judge for spec in specs.values())]
+    if metric is None and len(names) == 1:
+        return list(entries[names[0]].values())
+    if metric is not None and metric in entries:
+        return list(entries[metric].values())
+    there = ", ".join(sorted(entries)) or "none"
+    if metric is None:
+        raise LabelError([f"{place}: use --metric to name the metric that the labels are about (there are: {there})"])
+    raise LabelError([f"{place}: no case has the metric {metric!r} (there are: {there})"])
+
+
+def _check_thresholds(labels: Labels, specs: Sequence[MetricSpec], shown: str) -> None:
+    """Raise LabelError, before any paid call, if the metric has no threshold to turn scores into verdicts."""
+    for spec in specs:
+        if not spec.config.asserts or (labels.scores and spec.config.pass_mark is None):
+            where = f"{shown}/{spec.mark}" if shown else str(spec.mark)
+            raise LabelError([f"{where}: {spec.label} {NO_THRESHOLD}"])
+
+
+def _build_cases(labels: Labels, suite: Suite, specs: Sequence[MetricSpec]) -> list[tuple[Case, TrialRecord]]:
+    """Return, for each label, a case with one turn and a trial with the labelled answer."""
+    found: list[tuple[Case, TrialRecord]] = []
+    problems: list[str] = []
+    for row in labels.rows:
+        mark = SourceMark(labels.file, row.line, 1)
+        where = f"{labels.file}:{row.line}"
+        try:
+            turn = _text_turn(row, mark, specs) if row.case is None else _case_turn(row, suite, specs[0].label)
+        except LabelError as error:
+            problems += [f"{where}: {problem}" for problem in error.lines]
+            continue
+        turn = structs.replace(
+            turn,
+            index=0,
+            mark=mark,
+            retrieval_context=turn.retrieval_context if row.retrieval_context is None else row.retrieval_context,
+            files=() if row.context is None else (_FILE,),
+        )
+        lacking = [*_missing_inputs(turn, turn.metrics[0])]
+        if lacking:
+            problems.append(f"{where}: {specs[0].label} needs {' and '.join(lacking)}, which the row does not contain")
+            continue
+        found.append(_build_case(row, turn, mark))
+    if problems:
+        raise LabelError(problems)
+    return found
+
+
+def _build_case(row: LabelledAnswer, turn: Turn, mark: SourceMark) -> tuple[Case, TrialRecord]:
+    name = f"line {row.line}"
+    digest = hashlib.sha256(repr((turn.input, row.response)).encode("utf-8", "surrogatepass")).hexdigest()
+    case = Case(id=f"line-{row.line}", name=name, content_hash=digest, mark=mark, turns=(turn,), multi_turn=False)
+    answered = TurnRecord(
+        index=0,
+        input=turn.input,
+        source=mark,
+        ground_truth=turn.ground_truth,
+        response=row.response,
+        retrieval_context=turn.retrieval_context,
+        context=row.context,
+    )
+    return case, TrialRecord(0, (answered,))
+
+
+def _text_turn(row: LabelledAnswer, mark: SourceMark, specs: Sequence[MetricSpec]) -> Turn:
+    """Return the turn for a row that contains input, answer and other texts itself."""
+    if any(spec.config != specs[0].config for spec in specs):
+        raise LabelError(
+            [f"column case: cases configure {specs[0].label} differently: name the case whose configuration is used"]
+        )
+    assert row.input is not None
+    return Turn(0, TurnTexts(row.input, row.ground_truth), mark, metrics=(structs.replace(specs[0], inherited=False),))
+
+
+def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:
+    """Return the suite's turn that a row names, with the labelled metric as its only metric."""
+    cases = [case for case in suite.cases if case.id == row.case]
+    cases = cases or [case for case in suite.cases if case.name == row.case]
+    if len(cases) != 1:
+        raise LabelError([f"column case: {len(cases) or 'no'} cases of the suite are named {cut(str(row.case), 80)!r}"])
+    turns = [
+        (turn, spec)
+        for turn in cases[0].turns
+        for spec in turn.metrics
+        if spec.label == label and spec.config.enabled and row.turn in (None, turn.index)
+    ]
+    if len(turns) != 1:
+        how_many = f"{len(turns)} turns have" if turns else "no such turn has"
+        raise LabelError([f"column {'turn' if turns or row.turn is not None else 'case'}: {how_many} metric {label}"])
+    if row.response is None:
+        raise LabelError(["column response: give the labelled answer, or its record with --results"])
+    if row.trial is not None:
+        raise LabelError(["column trial: only recorded answers (--results) have trials"])
+    ((turn, spec),) = turns
+    for column, own in (("input", turn.input), ("ground_truth", turn.ground_truth)):
+        given = getattr(row, column)
+        if given is not None and given != own:
+            raise LabelError([f"column {column}: the case has another text; leave out the case, or the column"])
+    return structs.replace(turn, metrics=(structs.replace(spec, inherited=False),), expected_tools=None)
+
+
+def _missing_inputs(turn: Turn, spec: MetricSpec) -> Iterator[str]:
+    """Yield the names of inputs that a metric needs and a label's turn lacks."""
+    yield from missing_static_inputs(spec, turn)
+    required = spec.config.needs
+    if "retrieval_context" in required and turn.retrieval_context is None:
+        yield "retrieval_context"
+    if "retrieved_chunks" in required:
+        yield "retrieved_chunks"
+    if spec.config.reads_tool_calls:
+        yield "tool_invocations"

@@ -1,0 +1,323 @@
+"""Reads human labels strictly from CSV: a misread label would make a wrong judge look right."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.csv_cells import unguard_cell
+from holodeck_action.text.foreign import read_file
+from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.plain import cut
+
+_PASS = frozenset(("pass", "passed", "yes", "true", "1"))
+_FAIL = frozenset(("fail", "failed", "no", "false", "0"))
+_ALIASES = {"actual_output": "response", "expected_output": "ground_truth"}
+_PLACE = ("case", "turn", "trial", "suite", "metric")
+_TEXTS = ("input", "response", "ground_truth")
+_LISTS = ("context", "retrieval_context")
+_LABEL = re.compile(r"label(_[2-9])?")
+_MOST_PROBLEMS = 20
+_LONGEST_FIELD = 16_000_000
+_MOST_BYTES = 256_000_000
+
+
+class LabelError(ConfigurationError):
+    """Labels cannot be used; `lines` has the reasons, each a sentence with line and column."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        lines = list(problems[:_MOST_PROBLEMS])
+        if len(problems) > len(lines):
+            lines.append(f"{len(problems) - len(lines)} more problems of this kind")
+        super().__init__(lines)
+
+
+class LabelledAnswer(Struct, frozen=True):
+    """One row: an answer and its human labels.
+
+    Attributes:
+        line: first line of the row in the file, 1-based.
+        labels: one label per human: 1.0 for pass and 0.0 for fail, or a score 0..1; None if this human gave no label.
+            The first is never None.
+        case: id or name of the answer's case; None if the row contains the texts itself.
+        turn: index of the turn, from 0; None if not given.
+        trial: index of the trial, from 0; None if not given.
+        suite: name of the suite; None if not given.
+        metric: name of the labelled metric; empty if the row applies to all metrics of the answer without their own
+            row; None if the file has no such column.
+        input: the input of the turn; None to use the case's.
+        response: the answer; None to use the record's.
+        ground_truth: the expected answer.
+        context: texts of the turn's files.
+        retrieval_context: retrieved texts.
+    """
+
+    line: int
+    labels: tuple[float | None, ...]
+    case: str | None = None
+    turn: int | None = None
+    trial: int | None = None
+    suite: str | None = None
+    metric: str | None = None
+    input: str | None = None
+    response: str | None = None
+    ground_truth: str | None = None
+    context: tuple[str, ...] | None = None
+    retrieval_context: tuple[str, ...] | None = None
+
+
+class Labels(Struct, frozen=True):
+    """A file of labels.
+
+    `file` is the file's name as given, `digest` the SHA-256 of its bytes; `scores` is true if the labels are scores,
+    not verdicts.
+    """
+
+    file: str
+    digest: str
+    scores: bool
+    rows: tuple[LabelledAnswer, ...]
+
+
+def read_labels(path: Path, file: str) -> Labels:
+    """Read a file of labels.
+
+    The columns are `label`, `label_2` to `label_9` for further humans, and columns that identify the answer: `case`,
+    `turn`, `trial`, `suite` and `metric`, or `input`, `response` (or `actual_output`), `ground_truth` (or
+    `expected_output`), and `context` and `retrieval_context` as JSON lists of texts. Labels are pass/fail, yes/no,
+    true/false or 1/0; if any label is another number, all labels are scores from 0 to 1. A leading apostrophe, which
+    keeps spreadsheets from changing names, is removed.
+
+    Args:
+        path: path of the file: UTF-8, comma-separated, with a header line.
+        file: name of the file in messages.
+
+    Raises:
+        LabelError: the file cannot be used; the error lists the problems of all rows.
+    """
+    try:
+        content = read_file(path, _MOST_BYTES)
+        text = content.parse(lambda data: data.decode("utf-8-sig"), UnicodeDecodeError)
+    except OSError as error:
+        raise LabelError([f"{file}: cannot be read: {error.strerror}; give a CSV file of labels"]) from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise LabelError([f"{file}:{line}: not UTF-8 text; save the file as UTF-8"]) from error
+    columns, rows = _parse_csv(text, file)
+    problems: list[str] = []
+    texts = [(line, row[name].strip()) for line, row in rows for name in _label_columns(columns) if row[name].strip()]
+    scores = any(_is_number(label) and label not in ("0", "1") for _, label in texts)
+    answers = [_Row(file, line, row, problems).answer(columns, scores) for line, row in rows]
+    if not problems:
+        problems += _find_duplicates(answers, file)
+    if problems:
+        raise LabelError(problems)
+    return Labels(file, content.digest(), scores, tuple(answers))
+
+
+def labels_of_metric(labels: Labels, metric: str, suite: str) -> Labels:
+    """Return the labels for a suite's metric: rows that name it, and rows that apply to all metrics of an answer.
+
+    Raises:
+        LabelError: the metric has no labels.
+    """
+    ours = [row for row in labels.rows if row.suite in (None, suite)]
+    named = {(row.case, row.turn, row.trial) for row in ours if row.metric == metric}
+    rows = tuple(
+        row
+        for row in ours
+        if row.metric in (None, metric) or (not row.metric and (row.case, row.turn, row.trial) not in named)
+    )
+    if not rows:
+        raise LabelError([f"{labels.file}: no label is about the metric {metric!r} of suite {cut(suite, 80)!r}"])
+    return replace(labels, rows=rows)
+
+
+def sole_metric(labels: Labels) -> str | None:
+    """Return the name of the one metric that labels name; None if they name no metric or several."""
+    named = {row.metric for row in labels.rows if row.metric}
+    return named.pop() if len(named) == 1 else None
+
+
+def _parse_csv(text: str, file: str) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+    """Return the names of the columns, and each row with the number of its first line."""
+    csv.field_size_limit(_LONGEST_FIELD)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows: list[tuple[int, dict[str, str]]] = []
+    columns: list[str] = []
+    problems: list[str] = []
+    before = 0
+    try:
+        for fields in reader:
+            line, before = before + 1, reader.line_num
+            if not any(field.strip() for field in fields):
+                continue
+            if not columns:
+                columns = _column_names(fields, f"{file}:{line}")
+            elif len(fields) != len(columns):
+                problems.append(
+                    f"{file}:{line}: {len(fields)} fields, but {len(columns)} columns; put texts with commas in quotes"
+                )
+            else:
+                rows.append((line, dict(zip(columns, fields, strict=True))))
+    except csv.Error as error:
+        raise LabelError([f"{file}:{reader.line_num}: not CSV: {error}"]) from error
+    if problems:
+        raise LabelError(problems)
+    if not rows:
+        raise LabelError([f"{file}: no row with a label; write a line of column names and one line for each answer"])
+    return columns, rows
+
+
+def _column_names(fields: Sequence[str], where: str) -> list[str]:
+    names = [_ALIASES.get(name, name) for name in (field.strip().lower() for field in fields)]
+    known = (*_PLACE, *_TEXTS, *_LISTS)
+    problems = [
+        f"{where}: column {at}: there is no column {name!r} (there are: {', '.join(known)}, label, label_2 to label_9)"
+        for at, name in enumerate(names, start=1)
+        if name not in known and not _LABEL.fullmatch(name)
+    ]
+    problems += [f"{where}: column {name} occurs twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    if "label" not in names:
+        problems.append(f"{where}: there is no column label")
+    if "case" not in names and not {"input", "response"} <= set(names):
+        problems.append(
+            f"{where}: nothing identifies the answers: give the column case, or the columns input and response"
+        )
+    problems += [
+        f"{where}: column {name} requires the column case" for name in _PLACE[1:] if _lacks_case_column(name, names)
+    ]
+    if problems:
+        raise LabelError(problems)
+    return names
+
+
+def _lacks_case_column(name: str, names: Sequence[str]) -> bool:
+    return name in names and "case" not in names
+
+
+def _label_columns(columns: Sequence[str]) -> list[str]:
+    """Return the names of the label columns, starting with `label`."""
+    return sorted(name for name in columns if _LABEL.fullmatch(name))
+
+
+class _Row(Struct, frozen=True):
+    """A row to parse; descriptions of its defects are appended to `problems`."""
+
+    file: str
+    line: int
+    fields: Mapping[str, str]
+    problems: list[str]
+
+    def answer(self, columns: Sequence[str], scores: bool) -> LabelledAnswer:
+        labels = tuple(self._label(name, scores) for name in _label_columns(columns))
+        case = self._text("case")
+        found = LabelledAnswer(
+            line=self.line,
+            labels=labels,
+            case=None if case is None else self._name("case"),
+            turn=self._index("turn"),
+            trial=self._index("trial"),
+            suite=self._name("suite"),
+            metric=(self._name("metric") or "") if "metric" in columns else None,
+            input=self._text("input"),
+            # An answer may be empty; that of a case is in the record.
+            response=self.fields.get("response") if case is None else self._text("response"),
+            ground_truth=self._text("ground_truth"),
+            context=self._list("context"),
+            retrieval_context=self._list("retrieval_context"),
+        )
+        if case is None:
+            if found.input is None or found.response is None:
+                missing = "case" if "case" in columns else "input"
+                self._add_problem(missing, "the field is empty: name a case, or give input and response")
+            if found.turn is not None or found.trial is not None:
+                self._add_problem("turn" if found.turn is not None else "trial", "is given without a case")
+        return found
+
+    def _add_problem(self, column: str, message: str) -> None:
+        self.problems.append(f"{self.file}:{self.line}: column {column}: {message}")
+
+    def _text(self, column: str) -> str | None:
+        text = self.fields.get(column)
+        return text if text is not None and text.strip() else None
+
+    def _name(self, column: str) -> str | None:
+        cell = self._text(column) or ""
+        name = unguard_cell(cell)
+        # Typed names may have white space around them.
+        return (unguard_cell(cell.strip()) if name == cell else name) or None
+
+    def _label(self, column: str, scores: bool) -> float | None:
+        text = self.fields[column].strip()
+        if not text:
+            if column == "label":
+                self._add_problem(column, "the field is empty; label the answer, or leave out its row")
+            return None
+        if _is_number(text):
+            value = float(text)
+            if 0 <= value <= 1:
+                return value
+            self._add_problem(column, f"{cut(text, 40)!r} is not a score from 0 to 1")
+        elif scores:
+            self._add_problem(column, f"{cut(text, 40)!r} is not a number, but other labels in the file are scores")
+        elif text.lower() in _PASS:
+            return 1.0
+        elif text.lower() in _FAIL:
+            return 0.0
+        else:
+            self._add_problem(
+                column, f"{cut(text, 40)!r} is not a label: write pass or fail, yes or no, 1 or 0, or a score 0..1"
+            )
+        return None
+
+    def _index(self, column: str) -> int | None:
+        text = self.fields.get(column, "").strip()
+        if not text:
+            return None
+        if text.isascii() and text.isdigit() and len(text) < 7:
+            return int(text)
+        self._add_problem(column, f"{cut(text, 40)!r} is not an index: write 0, 1, 2 and so on")
+        return None
+
+    def _list(self, column: str) -> tuple[str, ...] | None:
+        text = self._text(column)
+        if text is None:
+            return None
+        try:
+            found = parse_json(text)
+        except ValueError:
+            found = None
+        if isinstance(found, list) and all(isinstance(item, str) for item in found):
+            return tuple(found)
+        self._add_problem(column, 'write a JSON list of texts, such as ["first text", "second text"]')
+        return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return text.isascii() and "_" not in text and math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _find_duplicates(answers: Sequence[LabelledAnswer], file: str) -> list[str]:
+    """Return a problem for each row that labels the same answer as an earlier row and would count twice."""
+    first: dict[object, int] = {}
+    problems = []
+    for row in answers:
+        texts = (row.input, row.response, row.ground_truth, row.context, row.retrieval_context)
+        about = (row.suite, row.metric)
+        key = (*about, *texts) if row.case is None else (*about, row.case, row.turn, row.trial, row.response)
+        if key in first:
+            problems.append(f"{file}:{row.line}: repeats the answer of line {first[key]}; give one row for each answer")
+        first.setdefault(key, row.line)
+    return problems

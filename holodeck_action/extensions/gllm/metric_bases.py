@@ -1,0 +1,217 @@
+"""Base classes of gllm-evals' metrics; judges are given to a metric or to the evaluator that contains it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, Self
+
+from holodeck_action.extensions.azure.base import AzureAIEvaluator
+from holodeck_action.extensions.gllm.inputs import gllm_name, has_input, normalize_inputs
+from holodeck_action.extensions.gllm.judging import Grading
+from holodeck_action.metrics.base import BaseEvaluator, Building
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
+from holodeck_action.metrics.metric_sets import Member, Outcome
+from holodeck_action.metrics.params import EvalParam
+from holodeck_action.suite.model.metric_base import Metric
+
+
+class BaseMetric:
+    """A metric: a name and its evaluator.
+
+    Attributes:
+        name: name of the metric in results.
+        evaluator: the evaluator of this package that grades.
+        asserts: whether the metric's result has a verdict.
+    """
+
+    def __init__(self, name: str, evaluator: BaseEvaluator, *, asserts: bool = True) -> None:
+        self.name = name
+        self.evaluator = evaluator
+        self.asserts = asserts
+
+    @property
+    def required_fields(self) -> set[str]:
+        """The names of the required inputs."""
+        return {gllm_name(param) for param in self.evaluator.PARAM_SPEC.required}
+
+    def member(self, name: str | None = None, *, neutral: bool = False, weight: float = 1.0) -> Member:
+        """Return the metric in the form in which an evaluator of this package contains it."""
+        return Member(name or self.name, self.evaluator, neutral=neutral, weight=weight, asserts=self.asserts)
+
+    def with_grading(self, grading: Grading) -> BaseMetric:
+        """Return the metric with an evaluator's options for those that are None; unchanged if no model grades.
+
+        Raises:
+            ValueError: an option cannot apply to the metric.
+        """
+        return self
+
+    def gradings(self) -> list[Grading]:
+        """Return the judges' options of the metric and its parts; empty if no model grades."""
+        return []
+
+    def check_judge(self) -> None:
+        """Check that the metric has a model if it needs one.
+
+        Raises:
+            EvaluationError: the metric needs a model but has no model (code `no_judge`).
+        """
+
+    def can_evaluate(self, data: object) -> bool:
+        """Return whether an item has all required inputs."""
+        given = normalize_inputs(data)
+        return all(has_input(given, param) for param in self.evaluator.PARAM_SPEC.required)
+
+    async def evaluate(self, data: object) -> dict[str, Any]:
+        """Evaluate one item; the result has score, success, threshold, explanation and the metric's further results.
+
+        Raises:
+            TimeoutError: the evaluation took too long.
+            EvaluationError: the metric has no model (code `no_judge`); otherwise see `BaseEvaluator.evaluate`.
+        """
+        self.check_judge()
+        given = normalize_inputs(data)
+        check_inputs(self.name, self.evaluator, given)
+        result = await self.evaluator.evaluate(**given)
+        return to_gllm_result(Outcome(self.member(), result, None).data())
+
+
+def check_inputs(name: str, evaluator: BaseEvaluator, given: Mapping[str, Any]) -> None:
+    """Check that all required inputs are present; an error uses gllm-evals' name of the missing input.
+
+    Raises:
+        EvaluationError: a required input is missing (code `missing_input`).
+    """
+    for param in EvalParam:
+        if param in evaluator.PARAM_SPEC.required and not has_input(given, param):
+            raise EvaluationError(
+                f"{name} needs {gllm_name(param)}, which was not given",
+                code="missing_input",
+                context={"parameter": gllm_name(param)},
+            )
+
+
+def to_gllm_result(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metric's result with a `success` key, and with aggregates if the metric combines several metrics."""
+    converted = {name: to_gllm_result(value) if _is_part(value) else value for name, value in found.items()}
+    converted["success"] = found["passed"]
+    if any(map(_is_part, found.values())):
+        converted |= aggregate_keys(found["score"], found["passed"], found["explanation"])
+    return converted
+
+
+def aggregate_keys(score: Any, passed: bool | None, explanation: str) -> dict[str, Any]:
+    """Return the aggregated result under the keys of gllm-evals."""
+    return {"aggregate_explanation": explanation, "aggregate_success": passed, "aggregate_score": score}
+
+
+def _is_part(value: Any) -> bool:
+    return isinstance(value, Mapping) and {"score", "passed", "explanation"} <= value.keys()
+
+
+def to_metric(given: BaseMetric | BaseEvaluator) -> BaseMetric:
+    """Return a metric that accepts an evaluator's options, made of a metric or of an evaluator of this package.
+
+    Raises:
+        ValueError: `given` is neither a metric nor an evaluator of this package.
+    """
+    if isinstance(given, BaseEvaluator):
+        asserts = getattr(given, "threshold", None) is not None
+        return to_metric(BaseMetric(given.metric_name, given, asserts=asserts))
+    if not isinstance(given, BaseMetric):
+        raise ValueError(f"metrics must be of this package, not {type(given).__name__}")
+    evaluator = given.evaluator
+    if isinstance(given, GradedMetric | _AzureMetric):
+        return given
+    if isinstance(evaluator, ModelJudgedEvaluator) and not evaluator.has_judge:
+        return _EvaluatorMetric(given.name, evaluator, asserts=given.asserts)
+    if isinstance(evaluator, AzureAIEvaluator):
+        return _AzureMetric(given.name, evaluator, asserts=given.asserts)
+    return given
+
+
+def make_building(grading: Grading) -> Building:
+    """Return the `Building` for evaluators that call these models."""
+    return Building({"timeout": None}, grading.build_judged, _refuse_members)
+
+
+def build_evaluator(config: Metric, grading: Grading) -> BaseEvaluator:
+    """Return the evaluator for a metric's configuration, which calls these models."""
+    found = config.evaluator(make_building(grading))
+    assert isinstance(found, BaseEvaluator)
+    return found
+
+
+def _refuse_members(*_: Any) -> BaseEvaluator:
+    raise AssertionError("only composites create the evaluators of their entries")
+
+
+class GradedMetric(BaseMetric):
+    """A metric graded by its own models, or by those of the evaluator that contains it."""
+
+    def __init__(self, name: str, grading: Grading, *, asserts: bool = True) -> None:
+        self.grading = grading
+        super().__init__(name, self._build(), asserts=asserts)
+
+    @abstractmethod
+    def _build(self) -> BaseEvaluator:
+        """Create the evaluator of the metric."""
+
+    def with_grading(self, grading: Grading) -> Self:
+        """Return the metric with an evaluator's options in place of options that are None."""
+        whole = self.grading.with_defaults(grading)
+        return self if whole == self.grading else self._copy_with(grading=whole)
+
+    def gradings(self) -> list[Grading]:
+        """Return the judges' options."""
+        return [self.grading]
+
+    def check_judge(self) -> None:
+        """Check that the metric has a model if it needs one.
+
+        Raises:
+            EvaluationError: the metric has no model (code `no_judge`).
+        """
+        if not self.grading.models:
+            raise EvaluationError(f"{self.name} has no model: give `models` to it or its evaluator", code="no_judge")
+
+    def _copy_with(self, **fields: Any) -> Self:
+        found = copy(self)
+        vars(found).update(fields)
+        found.evaluator = found._build()
+        return found
+
+
+class _EvaluatorMetric(GradedMetric):
+    """Wraps an evaluator of this package that calls a model."""
+
+    def __init__(self, name: str, evaluator: ModelJudgedEvaluator, *, asserts: bool) -> None:
+        self._given = evaluator
+        config = evaluator.model_config
+        self._own = Grading(None if config is None else (config,))
+        super().__init__(name, self._own, asserts=asserts)
+
+    def _build(self) -> BaseEvaluator:
+        if self.grading == self._own:
+            return self._given
+        return self.grading.evaluator(
+            lambda model, timeout: self._given if model is None else self._given.with_model(model, timeout),
+            self._given.timeout,
+        )
+
+
+class _AzureMetric(BaseMetric):
+    """Wraps an Azure AI evaluator, which calls its own deployment."""
+
+    def with_grading(self, grading: Grading) -> BaseMetric:
+        """Return the metric unchanged.
+
+        Raises:
+            ValueError: there are fallback models, which cannot replace the deployment.
+        """
+        if grading.fallbacks:
+            raise ValueError(f"fallback_models cannot replace the Azure deployment that grades {self.name}")
+        return self

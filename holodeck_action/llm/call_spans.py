@@ -1,0 +1,247 @@
+"""Spans of model calls, following OpenTelemetry's conventions for generative AI (docs/observability.md). Headers are
+not recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from holodeck_action.llm.calls import Answer, Call, CallRecord
+from holodeck_action.llm.spans import NO_SPAN, Attributes, Scope, Span, current, span
+from holodeck_action.text.json_values import parse_json
+
+Message = dict[str, Any]
+
+_REASONS = {"tool_calls": "tool_call", "tool_use": "tool_call", "end_turn": "stop", "max_tokens": "length"}
+"""Stop reasons by the provider's name, in the terms of the conventions; any other reason is recorded unchanged."""
+
+
+def input_messages(document: Any) -> list[Message]:
+    """Return the messages in a request's body; instructions become a message with the role `system`."""
+    request = _as_mapping(document)
+    found: list[Message] = []
+    if request.get("system"):
+        found.append({"role": "system", "parts": _parts(request["system"])})
+    for message in _as_list(request.get("messages")):
+        given = _as_mapping(message)
+        parts = _message_parts(given)
+        if parts:
+            found.append({"role": str(given.get("role", "")), "parts": parts})
+    return found
+
+
+def output_messages(payload: Any) -> list[Message]:
+    """Return the messages in an answer's payload, one per choice; the events of a stream are joined."""
+    return [
+        {"role": "assistant", "parts": _message_parts(message), "finish_reason": reason or ""}
+        for message, reason in _choices(payload)
+    ]
+
+
+def finish_reasons(payload: Any) -> tuple[str, ...]:
+    """Return the stop reasons of an answer's choices; choices without a stop reason are skipped."""
+    return tuple(reason for _, reason in _choices(payload) if reason)
+
+
+def _choices(payload: Any) -> Iterator[tuple[Mapping[str, Any], str | None]]:
+    """Yield each choice of an answer with its stop reason, in the provider's format."""
+    if isinstance(payload, list):
+        payload = _join_stream([_as_mapping(event) for event in payload])
+    answer = _as_mapping(payload)
+    for choice in _as_list(answer.get("choices")):
+        yield (
+            _as_mapping(_as_mapping(choice).get("message")),
+            _convention_reason(_as_mapping(choice).get("finish_reason")),
+        )
+    if isinstance(answer.get("message"), Mapping):  # Ollama's own interface
+        yield answer["message"], _convention_reason(answer.get("done_reason"))
+    if isinstance(answer.get("content"), list):  # Anthropic
+        yield {"content": answer["content"]}, _convention_reason(answer.get("stop_reason"))
+
+
+def _join_stream(events: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Join the events of a stream to one answer with its texts and tool calls; other fields are omitted."""
+    texts: list[str] = []
+    calls: dict[int | None, dict[str, Any]] = {}
+    whole: list[Any] = []
+    reason: Any = None
+    for event in events:
+        at = event.get("index") if isinstance(event.get("index"), int) else None
+        if "content_block" in event:  # Anthropic: a block begins
+            block = _as_mapping(event["content_block"])
+            if block.get("type") == "tool_use":
+                calls[at] = {"id": block.get("id"), "name": block.get("name"), "arguments": ""}
+        delta = _as_mapping(event.get("delta"))
+        texts += [str(delta["text"])] if isinstance(delta.get("text"), str) else []
+        if isinstance(delta.get("partial_json"), str) and at in calls:
+            calls[at]["arguments"] += delta["partial_json"]
+        reason = delta.get("stop_reason") or reason
+        for choice in _as_list(event.get("choices"))[:1]:  # OpenAI
+            part = _as_mapping(_as_mapping(choice).get("delta"))
+            texts += [part["content"]] if isinstance(part.get("content"), str) else []
+            reason = _as_mapping(choice).get("finish_reason") or reason
+            for given in _as_list(part.get("tool_calls")):
+                number = _as_mapping(given).get("index")
+                call = calls.setdefault(
+                    number if isinstance(number, int) else None, {"id": None, "name": None, "arguments": ""}
+                )
+                function = _as_mapping(_as_mapping(given).get("function"))
+                call["id"] = _as_mapping(given).get("id") or call["id"]
+                call["name"] = function.get("name") or call["name"]
+                call["arguments"] += str(function.get("arguments") or "")
+        if isinstance(event.get("message"), Mapping) and isinstance(event["message"].get("content"), str):  # Ollama
+            texts.append(event["message"]["content"])
+            whole += _as_list(event["message"].get("tool_calls"))
+            reason = event.get("done_reason") or reason
+    whole += [{"id": call["id"], "function": call} for call in calls.values()]
+    message = {"content": "".join(texts), "tool_calls": whole}
+    return {"choices": [{"message": message, "finish_reason": reason}]}
+
+
+def _message_parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if message.get("role") == "tool":
+        text = _content_text(message.get("content"))
+        return [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": text}]
+    parts = _parts(message.get("content"))
+    for name in ("reasoning", "thinking"):
+        if isinstance(message.get(name), str):
+            parts.insert(0, {"type": "reasoning", "content": message[name]})
+    if isinstance(message.get("refusal"), str):
+        parts.append({"type": "text", "content": message["refusal"]})
+    for call in _as_list(message.get("tool_calls")):
+        function = _as_mapping(_as_mapping(call).get("function"))
+        parts.append(_call_part(_as_mapping(call).get("id"), function.get("name"), function.get("arguments")))
+    return parts
+
+
+def _parts(content: Any) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "content": content}] if content else []
+    found: list[dict[str, Any]] = []
+    for given in _as_list(content):
+        block = _as_mapping(given)
+        kind = str(block.get("type", ""))
+        if isinstance(block.get("text"), str):
+            found.append({"type": "text", "content": block["text"]})
+        elif kind == "thinking":
+            found.append({"type": "reasoning", "content": str(block.get("thinking", ""))})
+        elif kind == "tool_use":
+            found.append(_call_part(block.get("id"), block.get("name"), block.get("input")))
+        elif kind == "tool_result":
+            text = _content_text(block.get("content"))
+            found.append({"type": "tool_call_response", "id": block.get("tool_use_id"), "response": text})
+        elif kind:
+            # For images and documents only the type is recorded.
+            found.append({"type": kind})
+    return found
+
+
+def _call_part(identity: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    if isinstance(arguments, str):
+        with contextlib.suppress(ValueError):
+            arguments = parse_json(arguments, constants=True)
+    return {"type": "tool_call", "id": identity, "name": str(name or ""), "arguments": arguments}
+
+
+def _content_text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(part["content"] for part in _parts(content) if part.get("type") == "text")
+
+
+def _convention_reason(value: Any) -> str | None:
+    return _REASONS.get(value, value) if isinstance(value, str) and value else None
+
+
+def _as_mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+_PROVIDERS = {"azure_openai": "azure.ai.openai"}
+"""Names of providers in the conventions, by our name, for providers whose names differ."""
+_PORTS = {"http": 80, "https": 443}
+
+
+def call_span(call: Call) -> Scope:
+    """Start the span of a model call; the span covers the cache lookup too."""
+    if current() is NO_SPAN:
+        return Scope(NO_SPAN)
+    document = _as_mapping(call.request.document)
+    operation = "embeddings" if call.context.kind == "embedding" else "chat"
+    model = document.get("model")
+    if not isinstance(model, str):
+        return span(operation, _request_attributes(call, document, operation, None), "client")
+    return span(f"{operation} {model}", _request_attributes(call, document, operation, model), "client")
+
+
+def describe_call(traced: Span, call: Call, record: CallRecord, answer: Answer | None) -> None:
+    """Add the outcome of a call to its span.
+
+    Args:
+        traced: the span to complete.
+        call: the model call.
+        record: the record of the call.
+        answer: the answer; None if the call failed.
+    """
+    if traced is NO_SPAN:
+        return
+    traced.set(
+        {
+            "gen_ai.response.model": record.model or None,
+            "gen_ai.usage.input_tokens": record.tokens.prompt,
+            "gen_ai.usage.output_tokens": record.tokens.completion,
+            "gen_ai.usage.cache_read.input_tokens": record.tokens.cached,
+            "http.response.status_code": record.status,
+            "holodeck_action.call.cached": record.cached,
+            "holodeck_action.call.attempts": record.attempts,
+            "holodeck_action.call.cost_usd": record.cost_usd,
+        }
+    )
+    if record.error is not None:
+        traced.fail(record.error)
+    elif record.status is not None and record.status >= 400:
+        traced.fail(str(record.status))
+    if answer is not None and answer.status < 400:
+        traced.set({"gen_ai.response.finish_reasons": finish_reasons(answer.payload) or None})
+    if traced.content:
+        if messages := input_messages(call.request.document):
+            traced.set_content("gen_ai.input.messages", messages)
+        if answer is not None and (messages := output_messages(answer.payload)):
+            traced.set_content("gen_ai.output.messages", messages)
+
+
+def _request_attributes(call: Call, document: Mapping[str, object], operation: str, model: str | None) -> Attributes:
+    provider = call.account.provider
+    parts = urlsplit(call.account.base_url)
+    try:
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        port = None
+    return {
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": _PROVIDERS.get(provider, provider),
+        "gen_ai.request.model": model,
+        "gen_ai.request.temperature": _float_field(document, "temperature"),
+        "gen_ai.request.top_p": _float_field(document, "top_p"),
+        "gen_ai.request.max_tokens": _int_field(document, "max_completion_tokens", "max_tokens"),
+        "server.address": parts.hostname,
+        "server.port": port,
+        "holodeck_action.call.kind": call.context.kind,
+    }
+
+
+def _int_field(document: Mapping[str, object], *names: str) -> int | None:
+    values = (document.get(name) for name in names)
+    return next((value for value in values if isinstance(value, int) and not isinstance(value, bool)), None)
+
+
+def _float_field(document: Mapping[str, object], name: str) -> float | None:
+    value = document.get(name)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

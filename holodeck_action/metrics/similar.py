@@ -1,0 +1,137 @@
+"""`type: similar`: how near the answer is to an expected text, by the cosine of their embeddings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
+
+from holodeck_action.metrics.base import BaseEvaluator, Building, RetryConfig
+from holodeck_action.metrics.computed import OfMetric, ScoringMetric, require_texts
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.params import EvalParam, ParamSpec
+from holodeck_action.metrics.result import EvaluationResult
+from holodeck_action.metrics.text_checks import EMPTY, NAMED
+from holodeck_action.metrics.tools.matchers import format_text
+from holodeck_action.suite.model.base import MaybeText, NonBlank, UnitInterval
+from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NOTHING, Embedding, JudgeCalls, Metric, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holodeck_action.llm.embeddings import Embedder
+
+
+class SimilarMetric(ScoringMetric):
+    """`type: similar`: the cosine of the embeddings of the answer and an expected text. An empty text scores 0."""
+
+    PLACE = 29
+    SHORT: ClassVar[str | None] = "value"
+    SCORE_IS_THRESHOLD_FREE = True
+
+    type: Annotated[Literal["similar"], Role.KIND] = "similar"
+    value: MaybeText = None
+    """The expected text; `ground_truth` when absent. Example: `We open on Thursday.`."""
+    embedding_model: NonBlank
+    """The embedding model, of the provider of `embedding_provider`, else of that of `model`. Example:
+    `text-embedding-3-small`."""
+    threshold: Annotated[UnitInterval, Role.PASS_MARK]
+    """Lowest passing score. Example: `0.8`."""
+
+    @property
+    def spec(self) -> ParamSpec:
+        """The answer, and `ground_truth` unless a text is given."""
+        expected = frozenset({EvalParam.GROUND_TRUTH}) if self.value is None else frozenset[EvalParam]()
+        return ParamSpec(required=frozenset({EvalParam.RESPONSE}) | expected)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """`ground_truth`, unless a text is given."""
+        return GROUND_TRUTH if self.value is None else NOTHING
+
+    @property
+    def embedding(self) -> Embedding:
+        """The model and the expected text."""
+        return Embedding(self.embedding_model, self.value)
+
+    def judged_parts(self) -> Iterator[tuple[str, Metric]]:
+        """Yield the metric itself."""
+        yield "", self
+
+    def judge_calls(self) -> Iterator[JudgeCalls]:
+        """Yield the call that embeds both texts."""
+        yield JudgeCalls(self, 1)
+
+    def base_name(self, k: int | None) -> str:
+        """Return the type, and the text if one is given."""
+        return self.type if self.value is None else " ".join((self.type, format_text(f'"{self.value}"', NAMED)))
+
+    def evaluator(self, building: Building) -> BaseEvaluator:
+        """Return the evaluator that calls the embedding model."""
+        if building.embedder is None:
+            raise EvaluationError("embedding models cannot be called here", code="no_judge")
+        return SimilarEvaluator(self, building.embedder(self.embedding_model), **building.options)
+
+
+class SimilarEvaluator(OfMetric[SimilarMetric]):
+    """The evaluator of a `SimilarMetric`."""
+
+    def __init__(
+        self,
+        config: SimilarMetric,
+        embedder: Embedder,
+        timeout: float | None = 60.0,
+        retry_config: RetryConfig | None = None,
+    ) -> None:
+        """Create the evaluator; no model is called.
+
+        Args:
+            config: the metric.
+            embedder: embeds the texts.
+            timeout: maximum seconds of one evaluation.
+            retry_config: retries of transient failures.
+        """
+        super().__init__(timeout, retry_config)
+        self.config = config
+        self.PARAM_SPEC = config.spec
+        self._embedder = embedder
+
+    def is_transient(self, error: Exception) -> bool:
+        """Return whether a retry may help, because the provider's failure may be temporary."""
+        from holodeck_action.llm.errors import ModelCallError
+        from holodeck_action.metrics.judging.own_judge import TRANSIENT
+
+        cause = error.__cause__
+        return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
+
+    @final
+    async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
+        from holodeck_action.llm.errors import ModelCallError
+
+        given = {**kwargs, "ground_truth": self.config.value or kwargs.get("ground_truth")}
+        answer, expected = require_texts(self.name, given, EvaluationError)
+        plan = self._embedder.plan
+        facts: dict[str, Any] = {"embedding_model": f"{plan.provider}/{plan.name}"}
+        for text, problem in ((answer, EMPTY), (expected, "the expected text is empty")):
+            if not text.strip():
+                return self.config.result(0.0, problem, facts)
+        try:
+            rows = await self._embedder.embed([answer, expected])
+        except ModelCallError as error:
+            context = {"cause": error.code, **error.context}
+            raise EvaluationError(error.message, code="judge_failed", context=context) from error
+        first, second = rows.tolist()
+        found = cosine(first, second)
+        reason = f"the embeddings of the answer and the expected text have the cosine {found:.4f}"
+        return self.config.result(max(0.0, found), reason, {**facts, "dimensions": len(first)})
+
+
+def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the cosine of two vectors of one length, from -1 to 1.
+
+    It is the same on every processor if the numbers have 24 binary digits, as those of an `Embedder`: their products
+    are then exact, and each sum is rounded once.
+    """
+    product = math.fsum(a * b for a, b in zip(one, other, strict=True))
+    squares = math.fsum(a * a for a in one) * math.fsum(b * b for b in other)
+    return max(-1.0, min(1.0, product / math.sqrt(squares)))

@@ -1,0 +1,312 @@
+"""The settings of a run, merged from their sources.
+
+The sources, highest first: flags, the policy file, agent.yaml `execution`, project and user config, `HOLODECK_*`
+variables, defaults.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from msgspec import Struct, field
+from pydantic import BaseModel
+
+from holodeck_action.suite.applicability import case_asserts
+from holodeck_action.suite.errors import Problem
+from holodeck_action.suite.model.policy import (
+    Baseline,
+    GatedCases,
+    Gates,
+    fails_on_loss,
+    why_no_gate_fails,
+)
+from holodeck_action.suite.model.targets import CallableTarget
+from holodeck_action.suite.values import Case, Suite
+from holodeck_action.text.given_paths import GivenPath
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+_DEFAULT_BASELINE = Baseline.model_construct()
+_BOOLEANS = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
+
+
+class SettingsError(Exception):
+    """Settings contradict each other or the suite; the message is one sentence with the reason and a remedy.
+
+    `setting` is the key in the policy file, such as `gates.max_cost_usd`; None if the policy file has no such key.
+    """
+
+    def __init__(self, message: str, setting: str | None = None) -> None:
+        super().__init__(message)
+        self.setting = setting
+
+
+class Flags(Struct, frozen=True):
+    """The values given on the command line or to `holodeck_action.evaluate`; None if a value is not given.
+
+    `case_globs` and `tags` choose cases (a case is chosen if any glob matches its id or name, and if it has any of the
+    tags), `failed_from` has the ids of an earlier run's cases that did not pass, `limit` keeps the first n cases.
+    `shard` is the part of them to run, such as `2/8`. `against` is another suite to compare with; `against_target`,
+    `against_model` and `against_prompt` vary the same suite for a comparison with itself. `record`, `replay` and
+    `cache` are folders of model calls. `policy` has values that override the policy file, by key, such as
+    `gates.max_errors`; `extra` has the values of extensions' options.
+    """
+
+    target: str | CallableTarget | None = None
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    run_timeout_s: float | None = None
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
+    repeat: int | None = None
+    min_pass: int | None = None
+    against: str | None = None
+    against_target: str | None = None
+    against_model: str | None = None
+    against_prompt: GivenPath | None = None
+    case_globs: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    failed_from: frozenset[str] | None = None
+    limit: int | None = None
+    shard: str | None = None
+    record: GivenPath | None = None
+    replay: GivenPath | None = None
+    cache: GivenPath | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def override(self, section: str, written: M) -> M:
+        """Return a section of the policy file with the command line's values replacing its own."""
+        return written.model_copy(update=self.section_values(section))
+
+    def section_values(self, section: str) -> dict[str, Any]:
+        """Return the command line's values for a section of the policy file, by key within the section."""
+        start = f"{section}."
+        return {key.removeprefix(start): value for key, value in self.policy.items() if key.startswith(start)}
+
+    @property
+    def written_target(self) -> str | None:
+        """The target on the command line; None if there is none or it is a callable."""
+        return None if isinstance(self.target, CallableTarget) else self.target
+
+    @property
+    def compared_with(self) -> tuple[str, str | GivenPath] | None:
+        """Name and value of the `--against…` option that requests a base suite; None if none is given."""
+        given = ((name, getattr(self, name)) for name in AGAINST)
+        return next(((name, value) for name, value in given if value is not None), None)
+
+
+AGAINST = ("against", "against_target", "against_model", "against_prompt")
+"""Flags that request a base beside the suites."""
+
+
+class ModelCalls(Struct, frozen=True):
+    """The settings of model calls.
+
+    Attributes:
+        mode: `live` calls models; `record` also stores every call in `folder`; `replay` answers only from calls stored
+            in `folder`.
+        folder: absolute path of the stored calls; None if the mode is `live`.
+        cache: folder in which answers are stored between runs; None to store no answers.
+        ttl_s: how long a stored answer may be reused, in seconds.
+    """
+
+    mode: Literal["live", "record", "replay"] = "live"
+    folder: Path | None = None
+    cache: Path | None = None
+    ttl_s: float | None = None
+
+
+class FileSettings(Struct, frozen=True):
+    """The settings for files of cases: time limits for one conversion and one download, in seconds, and the cache.
+
+    `cache` is the absolute path of the folder for downloads; None to store no downloads.
+    """
+
+    file_timeout_s: float
+    download_timeout_s: float
+    cache: Path | None
+
+
+class Settings(Struct, frozen=True):
+    """The settings of one suite's run: times in seconds, sizes in bytes, and counts.
+
+    `run_timeout_s`, `max_cost_usd` (US dollars) and `max_tokens` are the suite's own limits; None if it has no limit,
+    or if the command line sets one, which applies to all suites together. `workers` is the maximum number of processes
+    for the suite's own Python; `compared` tells whether the run is to be compared with a base.
+    """
+
+    concurrency: int
+    workers: int
+    turn_timeout_s: float
+    case_timeout_s: float
+    rate_limit_wait_s: float
+    run_timeout_s: float | None
+    max_cost_usd: float | None
+    max_tokens: int | None
+    max_response_bytes: int
+    stop_when_decided: bool
+    gates: Gates
+    baseline: Baseline
+    compared: bool
+    calls: ModelCalls
+    files: FileSettings
+
+
+def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
+    """Merge the settings of one suite from all sources.
+
+    Args:
+        suite: the loaded suite with its policy, `execution` block and project config.
+        flags: the command line.
+        environ: environment variables; `HOLODECK_LLM_TIMEOUT`, `HOLODECK_FILE_TIMEOUT`, `HOLODECK_DOWNLOAD_TIMEOUT`,
+            `HOLODECK_CACHE_ENABLED` and `HOLODECK_CACHE_DIR` are read; invalid values are ignored.
+    """
+    limits = flags.override("limits", suite.policy.limits)
+    own = suite.agent.execution
+    shared = suite.project.execution
+    budget = suite.policy.budget
+    minutes = budget.max_minutes
+    deadlines = [value for value in (limits.run_timeout_s, 60 * minutes if minutes else None) if value is not None]
+    concurrency = _first_given(
+        limits.concurrency if "concurrency" in limits.model_fields_set else None,
+        own.parallel_test_cases if own else None,
+        shared.parallel_test_cases if shared else None,
+        limits.concurrency,
+    )
+    baseline = merge_baseline(suite.policy.baseline, flags)
+    # Finding flaky cases takes all of their trials.
+    gates = flags.override("gates", suite.policy.gates)
+    return Settings(
+        concurrency=concurrency,
+        # More processes than processors help only callables that wait.
+        workers=min(concurrency, max(4, os.cpu_count() or 1)),
+        turn_timeout_s=_first_given(
+            limits.turn_timeout_s if "turn_timeout_s" in limits.model_fields_set else None,
+            own.llm_timeout if own else None,
+            shared.llm_timeout if shared else None,
+            _parse_seconds(environ.get("HOLODECK_LLM_TIMEOUT")),
+            limits.turn_timeout_s,
+        ),
+        case_timeout_s=limits.case_timeout_s,
+        rate_limit_wait_s=limits.rate_limit_wait_s,
+        run_timeout_s=None if flags.run_timeout_s is not None else min(deadlines, default=None),
+        max_cost_usd=None if flags.max_cost_usd is not None else budget.max_cost_usd,
+        max_tokens=None if flags.max_tokens is not None else budget.max_tokens,
+        max_response_bytes=limits.max_response_bytes,
+        stop_when_decided=suite.policy.trials.stop_when_decided and gates.max_flaky is None,
+        gates=gates,
+        baseline=baseline,
+        compared=baseline.source is not None or flags.compared_with is not None,
+        calls=merge_calls(suite, flags),
+        files=merge_files(suite, environ),
+    )
+
+
+def merge_files(suite: Suite, environ: Mapping[str, str]) -> FileSettings:
+    """Return the settings for files of cases, from agent.yaml, the project config, `HOLODECK_*` variables, or defaults.
+
+    The folder for downloads is relative to the suite's folder.
+    """
+    given = [block for block in (suite.agent.execution, suite.project.execution) if block is not None]
+    enabled = _first_given(
+        *(block.cache_enabled for block in given),
+        _BOOLEANS.get(environ.get("HOLODECK_CACHE_ENABLED", "").lower()),
+        True,
+    )
+    folder = _first_given(
+        *(block.cache_dir for block in given), environ.get("HOLODECK_CACHE_DIR") or None, ".holodeck/cache"
+    )
+    return FileSettings(
+        _first_given(
+            *(block.file_timeout for block in given), _parse_seconds(environ.get("HOLODECK_FILE_TIMEOUT")), 30.0
+        ),
+        _first_given(
+            *(block.download_timeout for block in given), _parse_seconds(environ.get("HOLODECK_DOWNLOAD_TIMEOUT")), 30.0
+        ),
+        suite.folder / folder if enabled else None,
+    )
+
+
+def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
+    """Return the settings of model calls from flags (folders relative to the current one), else from the policy file.
+
+    Folders of the policy file are relative to the suite's folder.
+    """
+    policy = suite.policy.cache
+    ttl_s = policy.ttl_days * 86_400.0
+    if flags.record is not None:
+        return ModelCalls("record", flags.record.path, None if flags.cache is None else flags.cache.path, ttl_s)
+    if flags.replay is not None:
+        return ModelCalls("replay", flags.replay.path)
+    if flags.cache is not None:
+        return ModelCalls(cache=flags.cache.path, ttl_s=ttl_s)
+    folder = suite.folder / policy.dir
+    match policy.mode:
+        case "record" | "replay":
+            return ModelCalls(policy.mode, folder)
+        case "cache":
+            return ModelCalls(cache=folder, ttl_s=ttl_s)
+        case _:
+            return ModelCalls()
+
+
+def merge_baseline(baseline: Baseline, flags: Flags) -> Baseline:
+    """Return the `baseline` settings with the command line's values replacing those of the policy file."""
+    merged = flags.override("baseline", baseline)
+    return merged if flags.compared_with is None else merged.model_copy(update={"source": None})
+
+
+def baseline_problem(baseline: Baseline, gates: Gates, *, compared: bool) -> tuple[str, str] | None:
+    """Return the first setting without effect, such as `baseline.margin`, and the reason; None if all have an effect.
+
+    Args:
+        baseline: the settings of the comparison.
+        gates: the gates.
+        compared: whether results are compared with a base.
+    """
+    if not compared:
+        way_out = "has no effect without a base; give baseline.source, or the input or flag baseline"
+        if gates.max_regressions is not None:
+            return "gates.max_regressions", way_out
+        named = [key for key in Baseline.model_fields if getattr(baseline, key) != getattr(_DEFAULT_BASELINE, key)]
+        return (f"baseline.{named[0]}", way_out) if named else None
+    if gates.max_regressions is not None and baseline.on_case_regression != "fail":
+        return "gates.max_regressions", f"never fails with baseline.on_case_regression: {baseline.on_case_regression}"
+    return None
+
+
+def gates_problem(
+    gates: Gates, baseline: Baseline, flags: Flags, suite: Suite, cases: Sequence[Case]
+) -> Problem | None:
+    """Return a problem, with the responsible option or line, if no gate can fail with these cases; else None."""
+    if not cases:
+        return None
+    found = GatedCases(
+        len(cases),
+        sum(map(case_asserts, cases)),
+        sum(case.repeat > 1 for case in cases),
+        compared=(baseline.source is not None or flags.compared_with is not None) and fails_on_loss(baseline),
+    )
+    reason = why_no_gate_fails(gates, found)
+    if reason is None:
+        return None
+    given = " ".join(f"--{key.replace('_', '-')} {value:g}" for key, value in flags.section_values("gates").items())
+    return Problem(None if given else suite.gates_mark, given or "gates", reason)
+
+
+def _first_given(*values: T | None) -> T:
+    return next(value for value in values if value is not None)
+
+
+def _parse_seconds(text: str | None) -> float | None:
+    try:
+        value = float(text) if text else None
+    except ValueError:
+        return None
+    return value if value is not None and 0 < value < float("inf") else None

@@ -1,0 +1,47 @@
+"""`expect`: checks in their short form: a list, or a mapping from type to value."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+from holodeck_action.suite.yaml.document import PACKED, MarkedList, MarkedMap
+
+EXPECT = "expect"
+"""The key of cases, of turns, and of entries of the policy file's `cases`."""
+
+
+def list_checks(entries: Iterable[Any]) -> None:
+    """Turn each `expect` that is a mapping into a list with one mapping for each check.
+
+    Args:
+        entries: cases or overlays as written, which are changed.
+    """
+    for entry in entries:
+        turns = entry.get("turns") if isinstance(entry, MarkedMap) else None
+        for part in chain((entry,), turns if isinstance(turns, MarkedList) else ()):
+            if isinstance(part, MarkedMap) and isinstance(written := part.get(EXPECT), MarkedMap):
+                part[EXPECT] = _checks(written)
+
+
+def _checks(written: MarkedMap) -> MarkedList:
+    checks = MarkedList()
+    checks.line, checks.column = written.line, written.column
+    marks: list[int] = []
+    for kind, value in written.items():
+        check = MarkedMap({kind: value})
+        place = written.packed_positions(kind)
+        check.line, check.column = written.key_position(kind)
+        check.marks = array(PACKED, place).tobytes()
+        checks.append(check)
+        marks += place[:2]
+    checks.marks = array(PACKED, marks).tobytes()
+    return checks
+
+
+def overlays_of(root: Any) -> Iterable[Any]:
+    """Return the overlays in `cases` of a policy file as written; empty if there are none."""
+    cases = root.get("cases") if isinstance(root, Mapping) else None
+    return cases.values() if isinstance(cases, Mapping) else ()
