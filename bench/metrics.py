@@ -114,7 +114,7 @@ def main(wordnet: Path, count: int) -> None:
     synonyms["warm"]
     table_ms = (time.perf_counter() - start) * 1000
     pairs = paraphrase_pairs(count, words=(50, 70), seed=60)
-    # Building the pairs used the synonyms, which must not warm the metric's cache.
+    # BuildContext the pairs used the synonyms, which must not warm the metric's cache.
     synonyms.clear()
     start = time.perf_counter()
     contests, tokenise = _contests(wordnet)

@@ -6,7 +6,7 @@ import os
 
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.record.folder import Claims, combined_suites
-from holodeck_action.record.result_files import RESULTS_FILE, results_place
+from holodeck_action.record.result_files import RESULTS_FILE, results_path
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import ensure_writable
@@ -44,9 +44,9 @@ def results_or_last(given: GivenPath | None, caller: Caller) -> GivenPath:
         RecordError: no file is given, and the last run did not leave the results of exactly one suite.
     """
     if given is not None:
-        return results_place(given)
+        return results_path(given)
     folder = GivenPath(LAST_RESULTS.parent, caller.cwd)
-    kept = results_place(folder)
+    kept = results_path(folder)
     if kept != folder:
         return kept
     several = combined_suites(folder)

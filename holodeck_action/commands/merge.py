@@ -8,7 +8,7 @@ from typing import Any
 
 from holodeck_action.commands.output import FinishedRun, Output, report_suite, report_together
 from holodeck_action.decide.decision import Terms
-from holodeck_action.decide.written_results import Beside
+from holodeck_action.decide.written_results import RelatedFiles
 from holodeck_action.record.base_results import read_base_results
 from holodeck_action.record.folder import PREVIOUS_FOLDER, Claims, is_inside, suite_folders
 from holodeck_action.record.merging import MergeError, ShardResults, merge_shards
@@ -20,7 +20,7 @@ from holodeck_action.record.result_files import (
     VERDICT_FILE,
     BaseResults,
     read_results,
-    results_place,
+    results_path,
 )
 from holodeck_action.record.results_search import results_name
 from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError
@@ -87,7 +87,7 @@ def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) 
     for (record, base), folder in zip(merged, into, strict=True):
         terms = Terms.against(None if base is None else base.results)
         concluded = conclude(record, terms, folder=record.provenance.folder or "")
-        done.append(report_suite(concluded, folder, output, Beside(base), journaled=False))
+        done.append(report_suite(concluded, folder, output, RelatedFiles(base), journaled=False))
     code = report_together(done, (), output)
     return FinishedRun(code, tuple(done))
 
@@ -126,7 +126,7 @@ def _read_results(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[
 def _suite_folder(file: GivenPath) -> str:
     """Return a suite's folder relative to the run's output folder; empty if the run had a single suite."""
     above = file.path.parent.parent
-    several = (above / VERDICT_FILE).is_file() and results_place(above) == above
+    several = (above / VERDICT_FILE).is_file() and results_path(above) == above
     return file.path.parent.name if several else ""
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.verdict import CombinedVerdict, SuiteVerdict, Verdict
-from holodeck_action.decide.written_results import Beside, write_combined, write_results, write_verdict
+from holodeck_action.decide.written_results import RelatedFiles, write_combined, write_results, write_verdict
 from holodeck_action.record.disk import DISK, Disk
 from holodeck_action.record.folder import Claims, suite_folders
 from holodeck_action.record.result_files import RESULTS_FILE, VERDICT_FILE
@@ -132,7 +132,7 @@ def report_suite(
     concluded: Conclusion,
     folder: GivenPath | None,
     output: Output,
-    beside: Beside,
+    beside: RelatedFiles,
     *,
     journaled: bool,
 ) -> FinishedSuite:
@@ -153,7 +153,7 @@ def report_suite(
 
 
 def _write_suite(
-    concluded: Conclusion, folder: GivenPath | None, output: Output, beside: Beside, *, journaled: bool
+    concluded: Conclusion, folder: GivenPath | None, output: Output, beside: RelatedFiles, *, journaled: bool
 ) -> FinishedSuite:
     record, verdict, report = concluded.record, concluded.verdict, concluded.report
     code = verdict.exit_code
@@ -230,7 +230,7 @@ def report_together(done: Sequence[FinishedSuite], not_run: Sequence[str], outpu
 
 
 def _write_results(
-    folder: GivenPath, concluded: Conclusion, output: Output, beside: Beside, *, journaled: bool
+    folder: GivenPath, concluded: Conclusion, output: Output, beside: RelatedFiles, *, journaled: bool
 ) -> GivenPath | None:
     """Write a suite's results; return the path of the record, or None if it cannot be written."""
     verdict = concluded.verdict

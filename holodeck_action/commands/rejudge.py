@@ -11,7 +11,7 @@ from msgspec import structs
 from holodeck_action.commands.output import Output
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.record.folder import Claims, is_inside
-from holodeck_action.record.result_files import read_results, results_place
+from holodeck_action.record.result_files import read_results, results_path
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.case_choice import check_bounds_attainable
 from holodeck_action.run.loading import (
@@ -89,11 +89,11 @@ def prepare_stored(
     """
     suite = loaded.suite
     place, shown = display_path(suite, around.cwd), display_folder(suite.folder, around.cwd)
-    if output_dir is not None and output_dir.path.resolve() == results_place(results).path.parent.resolve():
+    if output_dir is not None and output_dir.path.resolve() == results_path(results).path.parent.resolve():
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
         )
-    answers = results_place(results)
+    answers = results_path(results)
     redactor = Redactor(secrets_of(suite, loaded.environ))
     try:
         stored = find_stored_run(read_results(results), suite, redactor)

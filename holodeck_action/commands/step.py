@@ -36,7 +36,7 @@ from holodeck_action.github.runner import (
 )
 from holodeck_action.github.surfaces import Surfaces, surfaces_from
 from holodeck_action.record.folder import Claims
-from holodeck_action.record.result_files import VERDICT_FILE, results_place
+from holodeck_action.record.result_files import VERDICT_FILE, results_path
 from holodeck_action.reports.comment.size_limit import SizeLimit
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.first_lines import first_notices
@@ -114,7 +114,7 @@ def outputs(
 
 def _results_path(folder: GivenPath | None) -> str | None:
     """Return the path of this run's record as the workflow sees it; None if it was not written."""
-    found = folder if folder is None else results_place(folder)
+    found = folder if folder is None else results_path(folder)
     return None if found is None or found == folder else os.path.relpath(found, found.start)
 
 

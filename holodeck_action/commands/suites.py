@@ -14,7 +14,7 @@ from holodeck_action.commands.output import FinishedRun, FinishedSuite, Output, 
 from holodeck_action.commands.running import RunResult, Side, run_sides
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
-from holodeck_action.decide.written_results import Beside
+from holodeck_action.decide.written_results import RelatedFiles
 from holodeck_action.record.base_results import results_of
 from holodeck_action.record.folder import Claims, suite_folders
 from holodeck_action.record.record import Record
@@ -121,7 +121,7 @@ def _run_all(
         record, results = attach_base(done.record, head.ready.item, _base_beside(head.ready, done.base) or base)
         terms = Terms.against(None if results is None else results.results)
         concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=past or NO_RUNS)
-        beside = Beside(results, () if past is None else past.saved_lines)
+        beside = RelatedFiles(results, () if past is None else past.saved_lines)
         reported = report_suite(concluded, head.ready.folder, output, beside, journaled=head.journal is not None)
         finished.append(reported)
         if reported.written and not sharded:

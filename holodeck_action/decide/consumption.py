@@ -40,16 +40,16 @@ class Latencies(Struct, frozen=True):
     Attributes:
         answered: the known latencies.
         missing: number of turns without an answer.
-        untold: number of answers whose latency is unknown.
+        unreported: number of answers whose latency is unknown.
     """
 
     answered: Sequence[float]
     missing: int
-    untold: int = 0
+    unreported: int = 0
 
     def quantile(self, share: float) -> float | None:
         """Return a quantile of the latencies, such as 0.95 for p95; None if a latency is unknown."""
-        return None if self.untold else equal_quantile(self.answered, share)
+        return None if self.unreported else equal_quantile(self.answered, share)
 
 
 class Spend(Struct, frozen=True, omit_defaults=True):
@@ -229,25 +229,25 @@ class Timings:
 
     def __init__(self) -> None:
         self._answered, self._begun = array("d"), array("d")
-        self._missing = self._untold = self._first_untold = 0
+        self._missing = self._unreported = self._first_unreported = 0
 
     def add(self, turn: TurnRecord) -> None:
         """Add the latencies of a turn."""
         if turn.response is None:
             self._missing += 1
             return
-        self._untold += _add_if_known(turn.took_ms, self._answered)
-        self._first_untold += _add_if_known(turn.began_ms, self._begun)
+        self._unreported += _add_if_known(turn.took_ms, self._answered)
+        self._first_unreported += _add_if_known(turn.began_ms, self._begun)
 
     @property
     def answers(self) -> Latencies:
         """The latencies of the answers."""
-        return Latencies(self._answered, self._missing, self._untold)
+        return Latencies(self._answered, self._missing, self._unreported)
 
     @property
     def first_tokens(self) -> Latencies:
         """The latencies of the answers' first tokens."""
-        return Latencies(self._begun, self._missing, self._first_untold)
+        return Latencies(self._begun, self._missing, self._first_unreported)
 
 
 def _add_if_known(fact: Measured[float], known: array[float]) -> int:

@@ -16,8 +16,8 @@ from holodeck_action.decide.exam_cases import (
 )
 from holodeck_action.decide.exam_changes import (
     ChangedPlace,
-    ExamChange,
     ExamChanges,
+    TermsChange,
     Way,
     listing,
     plain_name,
@@ -33,7 +33,7 @@ from holodeck_action.suite.model.policy import Baseline, GateMetric, Gates, Gate
 _BESIDE = "against"
 """Prefix of the source of a base that a command-line option ran together with the head."""
 _UNTOLD = (
-    ExamChange(
+    TermsChange(
         "unknown", ("cannot be compared with the base's own terms, which the base's record does not contain"), ()
     ),
 )
@@ -107,7 +107,7 @@ class ExamTally:
             found.setdefault(what, []).extend(places)
         if not found:
             return None
-        changes = (ExamChange(way, said, tuple(places)) for (way, said), places in found.items())
+        changes = (TermsChange(way, said, tuple(places)) for (way, said), places in found.items())
         return ExamChanges(
             stricter_reaction(self._base_settings.on_loosened, self._settings.on_loosened), sort_changes(changes)
         )
@@ -128,7 +128,7 @@ class ExamTally:
             each.evaluator_name for turn in case.turns for each in turn.evaluations if each.status != "skipped"
         )
 
-    def _run_changes(self) -> Iterator[ExamChange]:
+    def _run_changes(self) -> Iterator[TermsChange]:
         """Yield the changes of terms that apply to the whole run."""
         then = self._own if self._own is not None else self._base
         yield from self._field_changes(Gates, then.gates, self._gates, "", "gates")
@@ -139,7 +139,7 @@ class ExamTally:
         yield from self._summary_changes(then.gates.summary, self._gates.summary)
         yield from self._field_changes(Baseline, self._base_settings, self._settings, "", "baseline")
         if self._base.baseline is not None and self._head.baseline is None:
-            yield ExamChange("laxer", "is compared with no base", ())
+            yield TermsChange("laxer", "is compared with no base", ())
         for name, term in compared_fields(Record):
             if name == "stop_when_decided":
                 before, now = then.stop_when_decided, self._head.stop_when_decided
@@ -147,17 +147,17 @@ class ExamTally:
         yield from self._quarantine_changes()
         yield from self._configuration_changes(then.configurations)
 
-    def _field_changes(self, kind: type, before: Any, now: Any, label: str, place: str) -> Iterator[ExamChange]:
+    def _field_changes(self, kind: type, before: Any, now: Any, label: str, place: str) -> Iterator[TermsChange]:
         for name, term in compared_fields(kind):
             yield from self._field_change(name, term, getattr(before, name), getattr(now, name), label, place)
 
     def _field_change(
         self, name: str, term: Any, before: Any, now: Any, label: str, place: str
-    ) -> Iterator[ExamChange]:
+    ) -> Iterator[TermsChange]:
         way = term.compare(before, now)
         if way in ("laxer", "changed"):
             shown = label.replace("{}", name) if label else name
-            yield ExamChange(way, field_phrase(term, shown, before, now), (self._place_of_key(f"{place}.{name}"),))
+            yield TermsChange(way, field_phrase(term, shown, before, now), (self._place_of_key(f"{place}.{name}"),))
 
     def _place_of_key(self, name: str) -> ChangedPlace:
         """Return the position of a key in the head's policy file, else in the base's."""
@@ -166,17 +166,17 @@ class ExamTally:
             return ChangedPlace("", mark)
         return ChangedPlace("", self._base.marks.get(name), name in self._base.marks)
 
-    def _summary_changes(self, before: GateSummary | None, now: GateSummary | None) -> Iterator[ExamChange]:
+    def _summary_changes(self, before: GateSummary | None, now: GateSummary | None) -> Iterator[TermsChange]:
         if before is not None and now is None:
-            yield ExamChange("laxer", "switches off the gate summary", (self._place_of_key("gates.summary"),))
+            yield TermsChange("laxer", "switches off the gate summary", (self._place_of_key("gates.summary"),))
         elif before is not None and now is not None:
             for name, term in compared_fields(GateSummary):
                 for change in self._field_change(
                     name, term, getattr(before, name), getattr(now, name), "summary.{}", ""
                 ):
-                    yield ExamChange(change.way, change.said, (self._place_of_key("gates.summary"),))
+                    yield TermsChange(change.way, change.said, (self._place_of_key("gates.summary"),))
 
-    def _quarantine_changes(self) -> Iterator[ExamChange]:
+    def _quarantine_changes(self) -> Iterator[TermsChange]:
         """Yield new or extended quarantine entries that have not expired, for cases that both runs have."""
         today = date.fromisoformat(self._head.run.started_at[:10])
         known = {self._asked[entry.case].id: entry for entry in self._base.quarantine if entry.case in self._asked}
@@ -187,12 +187,12 @@ class ExamTally:
             place = ChangedPlace(case.title, self._head.marks.get(f"quarantine.{entry.case}"))
             old = known.get(case.id)
             if old is None:
-                yield ExamChange("laxer", "quarantines", (place,))
+                yield TermsChange("laxer", "quarantines", (place,))
             elif EXPIRES.compare(old.expires, entry.expires) == "laxer":
                 until = f"until {entry.expires} instead of {old.expires}"
-                yield ExamChange("laxer", f"quarantines {until}:", (place,))
+                yield TermsChange("laxer", f"quarantines {until}:", (place,))
 
-    def _configuration_changes(self, before: Mapping[str, Configuration]) -> Iterator[ExamChange]:
+    def _configuration_changes(self, before: Mapping[str, Configuration]) -> Iterator[TermsChange]:
         now = self._head.configurations
         both = self._judged[0] & self._judged[1]
         for name in sorted(before.keys() | now.keys()):
@@ -201,9 +201,9 @@ class ExamTally:
                 yield from _judge_changes(shown, then, new)
             elif name in both or (self._own is not None and then is None and name in self._judged[0]):
                 side = "on the base" if then is None else "now"
-                yield ExamChange("unknown", f"does not record who judges {shown} {side}", ())
+                yield TermsChange("unknown", f"does not record who judges {shown} {side}", ())
 
-    def _unmatched_case_changes(self) -> Iterator[ExamChange]:
+    def _unmatched_case_changes(self) -> Iterator[TermsChange]:
         """Yield the changes due to cases that only one run has: removed, renamed or left out by filters."""
         filters = self._head.provenance.filters
         left_out = "removes"
@@ -214,21 +214,21 @@ class ExamTally:
             if place is not None:
                 again = recorded_terms(self._head.cases[place])
                 renamed = f"renames {plain_name(gone.title)} to"
-                yield ExamChange("changed", renamed, (ChangedPlace(again.title, again.source),))
+                yield TermsChange("changed", renamed, (ChangedPlace(again.title, again.source),))
                 if self._told:
                     yield from case_changes(gone, again)
             else:
-                yield ExamChange("laxer", left_out, (ChangedPlace(gone.title, gone.source, True),))
+                yield TermsChange("laxer", left_out, (ChangedPlace(gone.title, gone.source, True),))
         others = self._base.provenance.filters
         if self._added and others and filters != others:
             said = (
                 f"has cases that the base's filters left out ({listing(sorted(others))}), so their terms on "
                 "the base are unknown"
             )
-            yield ExamChange("unknown", said, ())
+            yield TermsChange("unknown", said, ())
 
 
-def _judge_changes(shown: str, before: Configuration, now: Configuration) -> Iterator[ExamChange]:
+def _judge_changes(shown: str, before: Configuration, now: Configuration) -> Iterator[TermsChange]:
 
     for name, term in compared_fields(Configuration):
         then, new = getattr(before, name), getattr(now, name)
@@ -236,9 +236,9 @@ def _judge_changes(shown: str, before: Configuration, now: Configuration) -> Ite
             continue
         if name == "judges":
             old, judges = (listing([plain_name(judge) for judge in each]) for each in (then, new))
-            yield ExamChange("changed", f"uses judge {judges} instead of {old} for {shown}", ())
+            yield TermsChange("changed", f"uses judge {judges} instead of {old} for {shown}", ())
         else:
-            yield ExamChange("changed", _CONFIGURED.get(name, "changes the judges of {}").format(shown), ())
+            yield TermsChange("changed", _CONFIGURED.get(name, "changes the judges of {}").format(shown), ())
 
 
 def stricter_reaction(one: Reaction, other: Reaction) -> Reaction:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holodeck_action.decide.exam_changes import ChangedPlace, ExamChange, listing, plain_name
+from holodeck_action.decide.exam_changes import ChangedPlace, TermsChange, listing, plain_name
 from holodeck_action.decide.terms import Compared, Higher, Lower, compare_thresholds, compare_trials, compared_fields
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.own_terms import OwnCase, OwnTerms, OwnTurn, text_digest
@@ -114,7 +114,7 @@ def _laxity(criteria: Criteria) -> tuple[bool, bool, float]:
     )
 
 
-def case_changes(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
+def case_changes(before: CaseTerms, now: CaseTerms) -> Iterator[TermsChange]:
     """Yield the changes of a case that both runs have."""
     found = [*_content_changes(before, now), *_metric_changes(before, now)]
     yield from found
@@ -125,17 +125,17 @@ def case_changes(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
         if name == "asserting":
             # A removed metric has been reported already.
             if way == "laxer" and not any(change.way == "laxer" for change in found):
-                yield ExamChange(way, "removes every assertion of", here)
+                yield TermsChange(way, "removes every assertion of", here)
         elif way in ("laxer", "changed"):
-            yield ExamChange(way, f"gives the {name} {value_text(new)} instead of {value_text(then)} to", here)
+            yield TermsChange(way, f"gives the {name} {value_text(new)} instead of {value_text(then)} to", here)
     trials = [(each.repeat, each.min_pass) for each in (before, now)]
     way = compare_trials(*trials)
     if way in ("laxer", "changed"):
         asked, was = (f"{least} of {repeat}" for repeat, least in reversed(trials))
-        yield ExamChange(way, f"requires {asked} passing trials instead of {was} in", here)
+        yield TermsChange(way, f"requires {asked} passing trials instead of {was} in", here)
 
 
-def _content_changes(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
+def _content_changes(before: CaseTerms, now: CaseTerms) -> Iterator[TermsChange]:
     """Yield the changes of questions and expectations, as precisely as records allow."""
     if before.content_hash == now.content_hash:
         return
@@ -143,17 +143,17 @@ def _content_changes(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
     old, new = before.turns or (), now.turns or ()
     found = list(_part_changes(old, new)) if old and new else []
     if len(new) < len(old) and new:
-        yield ExamChange("laxer", "removes turns of", here)
+        yield TermsChange("laxer", "removes turns of", here)
     elif len(old) < len(new) and old:
-        yield ExamChange("changed", "adds turns to", here)
+        yield TermsChange("changed", "adds turns to", here)
     for what in ("question", "ground truth", "expected tools"):
         ways = {way for part, way in found if part == what}
         if "laxer" in ways:
-            yield ExamChange("laxer", f"removes {'the' if what == 'ground truth' else 'some'} {what} of", here)
+            yield TermsChange("laxer", f"removes {'the' if what == 'ground truth' else 'some'} {what} of", here)
         if "changed" in ways:
-            yield ExamChange("changed", f"changes the {what} of", here)
+            yield TermsChange("changed", f"changes the {what} of", here)
     if not found and (len(old) == len(new) or not old or not new):
-        yield ExamChange("changed", "changes the inputs or expectations of", here)
+        yield TermsChange("changed", "changes the inputs or expectations of", here)
 
 
 def _part_changes(old: Sequence[TurnTerms], new: Sequence[TurnTerms]) -> Iterator[tuple[str, str]]:
@@ -166,10 +166,10 @@ def _part_changes(old: Sequence[TurnTerms], new: Sequence[TurnTerms]) -> Iterato
             yield "expected tools", "laxer" if Counter(now.tools) < Counter(before.tools) else "changed"
 
 
-def _metric_changes(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
+def _metric_changes(before: CaseTerms, now: CaseTerms) -> Iterator[TermsChange]:
     if before.turns is None or now.turns is None:
         place = ChangedPlace(now.title, now.source)
-        yield ExamChange("unknown", "does not record whether metrics changed in", (place,))
+        yield TermsChange("unknown", "does not record whether metrics changed in", (place,))
         return
     seen: set[tuple[str, str]] = set()
     for then, here in zip(before.turns, now.turns, strict=False):
@@ -181,7 +181,7 @@ def _metric_changes(before: CaseTerms, now: CaseTerms) -> Iterator[ExamChange]:
                     if (way, said) not in seen:
                         seen.add((way, said))
                         source = mark or (before.source if of_base else now.source)
-                        yield ExamChange(way, said, (ChangedPlace(now.title, source, of_base),))
+                        yield TermsChange(way, said, (ChangedPlace(now.title, source, of_base),))
 
 
 _Found = tuple[Any, str, SourceMark | None, bool]

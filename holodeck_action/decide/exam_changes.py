@@ -42,7 +42,7 @@ class ChangedPlace(Struct, frozen=True, omit_defaults=True):
         return f"{where} on the base" if self.of_base else where
 
 
-class ExamChange(Struct, frozen=True):
+class TermsChange(Struct, frozen=True):
     """A change of the terms.
 
     Attributes:
@@ -70,10 +70,10 @@ class ExamChanges(Struct, frozen=True):
     """
 
     reaction: Reaction
-    changes: tuple[ExamChange, ...]
+    changes: tuple[TermsChange, ...]
 
     @property
-    def shown(self) -> tuple[ExamChange, ...]:
+    def shown(self) -> tuple[TermsChange, ...]:
         """The changes that reports show: none if the reaction is `ignore`."""
         return () if self.reaction == "ignore" else self.changes
 
@@ -83,7 +83,7 @@ class ExamChanges(Struct, frozen=True):
         return sum(change.way != "unknown" for change in self.changes)
 
 
-def phrase(change: ExamChange, most: int) -> str:
+def phrase(change: TermsChange, most: int) -> str:
     """Return a change with its first `most` cases and the first position: plain text with untrusted names."""
     names = [plain_name(place.name) for place in change.places[:most] if place.name]
     more = len(change.places) - len(names)
@@ -93,7 +93,7 @@ def phrase(change: ExamChange, most: int) -> str:
 
 
 def sentence(
-    changes: Sequence[ExamChange], most: int = MOST_CHANGES, shown: Callable[[str], str] = lambda text: text
+    changes: Sequence[TermsChange], most: int = MOST_CHANGES, shown: Callable[[str], str] = lambda text: text
 ) -> str:
     """Return changes as the end of a sentence, such as `removes c11 and quarantines c3`; `shown` escapes each
     phrase."""
@@ -113,7 +113,7 @@ def plain_name(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else quoted(name)
 
 
-def sort_changes(changes: Iterable[ExamChange]) -> tuple[ExamChange, ...]:
+def sort_changes(changes: Iterable[TermsChange]) -> tuple[TermsChange, ...]:
     """Return the changes sorted: laxer ones first, unknown ones last."""
     order = ("laxer", "changed", "unknown")
     return tuple(sorted(changes, key=lambda change: order.index(change.way)))

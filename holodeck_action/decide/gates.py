@@ -53,7 +53,7 @@ class GateInputs(Struct, frozen=True):
     `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run). `lost` is the
     number of missing evaluations of passing cases, `lost_first` names the first of them. `scores` holds the score of
     each case with its weight, by metric. `tokens` and `cost_usd` include all cases; `unrun` counts all cases that were
-    not run. `untold` counts evaluations with an unknown input, which no gate tolerates. `unseen` counts cases that
+    not run. `unreported` counts evaluations with an unknown input, which no gate tolerates. `unseen` counts cases that
     could prove flaky in trials that were not run because the case was decided, `undecided` those that could in trials
     that could not be judged. If `asserting` is false, no case can pass or fail, so gates on the pass rate do not apply.
     """
@@ -75,7 +75,7 @@ class GateInputs(Struct, frozen=True):
     latencies: Latencies = _NO_TURN
     first_tokens: Latencies = _NO_TURN
     unrun: int = 0
-    untold: int = 0
+    unreported: int = 0
     unseen: int = 0
     undecided: int = 0
     summary: CustomSummary | None = None
@@ -147,13 +147,15 @@ def _missing_clause(inputs: GateInputs) -> str:
 
 def _unknown_facts_clause(inputs: GateInputs) -> str:
     return (
-        f"; {count_phrase(inputs.untold, 'evaluation')} lack a fact, which no gate tolerates" if inputs.untold else ""
+        f"; {count_phrase(inputs.unreported, 'evaluation')} lack a fact, which no gate tolerates"
+        if inputs.unreported
+        else ""
     )
 
 
 def _is_complete(required: float | None, inputs: GateInputs) -> bool:
     """Return whether missing evaluations are tolerated and left out of the numbers."""
-    if inputs.untold:
+    if inputs.unreported:
         return False
     if required is None:
         return True
@@ -281,20 +283,20 @@ def _judge_first_token(limit: float, inputs: GateInputs, tolerated: bool) -> Fou
 
 def _judge_time(limit: float, found: Latencies, unrun: int, words: tuple[str, str], *, tolerated: bool) -> Found:
     # An unknown time is not a missing evaluation that `min_completeness` could tolerate.
-    answered, missing = found.answered, found.untold + (0 if tolerated else found.missing)
-    untold = f"; {count_phrase(found.untold, 'answer')} did not report it" if found.untold else ""
+    answered, missing = found.answered, found.unreported + (0 if tolerated else found.missing)
+    unreported = f"; {count_phrase(found.unreported, 'answer')} did not report it" if found.unreported else ""
     actual = equal_quantile(answered, _P95)
     if actual is None:
-        return "undetermined", None, f"no turn reports the time to {words[0]}{untold}"
+        return "undetermined", None, f"no turn reports the time to {words[0]}{unreported}"
     # Turns without an answer could have taken any time.
     fast, slow = (equal_quantile([*answered, *([end] * missing)], _P95) for end in (0.0, math.inf))
     assert fast is not None
     assert slow is not None
     shown, allowed = decisive_numbers(actual, limit, minimize=True, holds=reaches(limit, actual), places=0)
     reason = f"95 % of {count_phrase(len(answered), 'answer')} {words[1]} within {shown} ms, {allowed} ms allowed"
-    if missing > found.untold:
+    if missing > found.unreported:
         reason += f"; {count_phrase(found.missing, 'turn')} unanswered"
-    reason += untold
+    reason += unreported
     if not reaches(limit, fast):
         return "failed", actual, reason
     settled = reaches(limit, slow) and (tolerated or not unrun)

@@ -64,7 +64,7 @@ class Survey:
         self._minimized: set[str] = set()
         self._lost: list[str] = []
         self._planned = self._completed = self._losses = self._flaky = self._not_run = 0
-        self._untold = self._undecided = self._unseen = 0
+        self._unreported = self._undecided = self._unseen = 0
         self.asserting = self.repeated = 0
         self.names: set[str] = set()
         kept: list[CaseVerdict] | None = [] if isinstance(record.cases, tuple) else None
@@ -113,11 +113,11 @@ class Survey:
         self.panels.add(case, verdict)
         self.trials.add(case, verdict)
         self._flaky += verdict.flaky
-        untold = sum(each.lacks_fact for turn in turns for each in turn.evaluations)
-        untold += sum(any(each.matched is None for each in turn.tool_assertions) for turn in turns)
-        self._untold += untold
+        unreported = sum(each.lacks_fact for turn in turns for each in turn.evaluations)
+        unreported += sum(any(each.matched is None for each in turn.tool_assertions) for turn in turns)
+        self._unreported += unreported
         # With fail_on_error a trial with an unknown input counts as failed, though it could have passed.
-        unjudged = verdict.passes + verdict.failures < case.repeat or untold > 0
+        unjudged = verdict.passes + verdict.failures < case.repeat or unreported > 0
         if case.asserting and case.repeat > 1 and not verdict.flaky and unjudged:
             decided = self._record.stop_when_decided and verdict.judged in ("passed", "failed")
             self._undecided += not decided
@@ -164,7 +164,7 @@ class Survey:
             latencies=self._timings.answers,
             first_tokens=self._timings.first_tokens,
             unrun=self._not_run,
-            untold=self._untold,
+            unreported=self._unreported,
             unseen=self._unseen,
             undecided=self._undecided,
             summary=self._record.summary,

@@ -25,7 +25,7 @@ from holodeck_action.record.sealing import END, lines_of
 from holodeck_action.record.serialization import to_json
 
 
-class Beside(Struct, frozen=True):
+class RelatedFiles(Struct, frozen=True):
     """Further files of a run's results: the results of its base (None if there is no base) and the lines of earlier
     runs."""
 
@@ -33,11 +33,11 @@ class Beside(Struct, frozen=True):
     earlier: Sequence[bytes] = ()
 
 
-NOTHING_BESIDE = Beside()
+NO_RELATED_FILES = RelatedFiles()
 
 
 def write_results(
-    folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK, beside: Beside = NOTHING_BESIDE
+    folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK, related: RelatedFiles = NO_RELATED_FILES
 ) -> Path:
     """Write a record, its verdict and related files into a folder; the verdict names the record's digest.
 
@@ -48,7 +48,7 @@ def write_results(
         record: the record of a run.
         verdict: the verdict on it.
         disk: the disk operations.
-        beside: the related files.
+        related: the related files.
 
     Returns:
         The path of the record.
@@ -56,7 +56,7 @@ def write_results(
     Raises:
         OSError: a file cannot be written; no file was replaced, or only the verdict is missing.
     """
-    base, earlier = beside.base, beside.earlier
+    base, earlier = related.base, related.earlier
     if base is not None:
         below = folder / BASE_FOLDER
         below.mkdir(exist_ok=True)

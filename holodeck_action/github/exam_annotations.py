@@ -7,7 +7,7 @@ import json
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from holodeck_action.decide.exam_changes import MOST_NAMED, ExamChange, phrase
+from holodeck_action.decide.exam_changes import MOST_NAMED, TermsChange, phrase
 from holodeck_action.decide.exam_gate import LOOSENED
 from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation, Level, fit_text
 from holodeck_action.reports.phrases import is_valid_position, repository_path
@@ -34,7 +34,7 @@ def _report_annotations(report: Report) -> Iterator[Annotation]:
             yield made
 
 
-def _annotation(report: Report, change: ExamChange, level: Level) -> Annotation | None:
+def _annotation(report: Report, change: TermsChange, level: Level) -> Annotation | None:
     folder = report.provenance.folder
     source = next((place.source for place in change.places if place.source is not None and not place.of_base), None)
     path = None if source is None else repository_path(folder, source)

@@ -130,7 +130,7 @@ class Transport(httpx2.AsyncBaseTransport):
         )
         with _translate_errors():
             if url.scheme not in ("http", "https"):
-                raise httpcore2.UnsupportedProtocol(f"the address has the protocol {url.scheme!r}")
+                raise httpcore2.UnsupportedProtocol(f"unsupported protocol {url.scheme!r}: use http or https")
             sends = self._proxied or await self._direct_connection(sent.url.origin)
             answer = await sends.handle_async_request(sent)
         return httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer))

@@ -311,7 +311,7 @@ if the judge is None, the configuration of the judge model.
 """
 
 
-class Building(Struct, frozen=True):
+class BuildContext(Struct, frozen=True):
     """The objects that are needed to build the evaluator of a metric.
 
     Attributes:

@@ -9,7 +9,14 @@ from msgspec.structs import fields
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult, ParamSpec, RetryConfig
+from holodeck_action.metrics.base import (
+    BaseEvaluator,
+    BuildContext,
+    EvalParam,
+    EvaluationResult,
+    ParamSpec,
+    RetryConfig,
+)
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import UNREPORTED
 from holodeck_action.record.record import ToolInvocation
@@ -97,7 +104,7 @@ class CodeMetric(Metric):
         """A tuple with the grader as `module.path:callable`."""
         return (self.grader,)
 
-    def evaluator(self, building: Building) -> CodeGraderEvaluator:
+    def evaluator(self, building: BuildContext) -> CodeGraderEvaluator:
         """Return the evaluator of the metric."""
         assert building.pool is not None
         return CodeGraderEvaluator(self, building.pool, **building.options)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.metrics.base import BaseEvaluator, Building, DeterministicEvaluator, EvaluationResult
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, DeterministicEvaluator, EvaluationResult
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.metrics.params import CONVERSATION, UNKNOWN
 from holodeck_action.metrics.response_path import ResponsePathError, extract
@@ -112,7 +112,7 @@ class CompositeMetric(Metric):
         """Return the members that are computed by libraries."""
         return [found for member in self.members() for found in member.config.library_parts()]
 
-    def evaluator(self, building: Building) -> CompositeEvaluator:
+    def evaluator(self, building: BuildContext) -> CompositeEvaluator:
         """Return the evaluator of the metric."""
         return CompositeEvaluator(
             self.name or self.type,
@@ -122,7 +122,7 @@ class CompositeMetric(Metric):
             timeout=building.options["timeout"],
         )
 
-    def _build_member(self, member: MemberEntry, building: Building) -> Member:
+    def _build_member(self, member: MemberEntry, building: BuildContext) -> Member:
         config = member.config
         if config.retry_on_failure is None:
             config = config.model_copy(update={"retry_on_failure": self.retry_on_failure})

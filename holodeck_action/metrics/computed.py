@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Generic, TypeVar
 
-from holodeck_action.metrics.base import BaseEvaluator, Building, DeterministicEvaluator, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, DeterministicEvaluator, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import ParamSpec
 from holodeck_action.metrics.result import EvaluationResult
@@ -86,7 +86,7 @@ class ComputedMetric(ScoringMetric):
         """
         raise NotImplementedError
 
-    def evaluator(self, building: Building) -> DeterministicEvaluator:
+    def evaluator(self, building: BuildContext) -> DeterministicEvaluator:
         """Return the evaluator that calls `compute`."""
         return ComputedEvaluator(self, **building.options)
 

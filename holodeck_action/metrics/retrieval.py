@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from holodeck_action.metrics.base import Building, DeterministicEvaluator
+from holodeck_action.metrics.base import BuildContext, DeterministicEvaluator
 from holodeck_action.metrics.computed import ComputedEvaluator, ComputedMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
@@ -69,7 +69,7 @@ class RetrievalMetric(ComputedMetric):
         """Return the distinct cut-off ranks."""
         return tuple(dict.fromkeys(self.k)) if isinstance(self.k, list) else (self.k,)
 
-    def evaluator(self, building: Building) -> DeterministicEvaluator:
+    def evaluator(self, building: BuildContext) -> DeterministicEvaluator:
         """Return the evaluator for the rank in `building`."""
         return ComputedEvaluator(self.model_copy(update={"k": building.k}), **building.options)
 

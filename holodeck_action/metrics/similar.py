@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
 
-from holodeck_action.metrics.base import BaseEvaluator, Building, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, RetryConfig
 from holodeck_action.metrics.computed import OfMetric, ScoringMetric, require_texts
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
@@ -66,7 +66,7 @@ class SimilarMetric(ScoringMetric):
         """Return the type, and the text if one is given."""
         return self.type if self.value is None else " ".join((self.type, format_text(f'"{self.value}"', NAMED)))
 
-    def evaluator(self, building: Building) -> BaseEvaluator:
+    def evaluator(self, building: BuildContext) -> BaseEvaluator:
         """Return the evaluator that calls the embedding model."""
         if building.embedder is None:
             raise EvaluationError("embedding models cannot be called here", code="no_judge")

@@ -16,7 +16,7 @@ from holodeck_action.record.result_files import (
     Results,
     open_results,
     parse_results,
-    results_place,
+    results_path,
     sealed_record,
 )
 from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError, StoredCases, index_cases
@@ -41,7 +41,7 @@ def results_at(path: Path | GivenPath) -> BaseResults:
     Raises:
         RecordError: as for `read_results`.
     """
-    path = results_place(path)
+    path = results_path(path)
     with open_results(path) as file:
         return results_from(file, os.fspath(path))
 
@@ -95,7 +95,7 @@ def read_base_results(path: Path | GivenPath, record: Record) -> BaseResults | N
     """
     if record.baseline is None or record.baseline.base is None:
         return None
-    name = Path(results_place(path)).parent / BASE_FOLDER / RESULTS_FILE
+    name = Path(results_path(path)).parent / BASE_FOLDER / RESULTS_FILE
     base = results_at(name)
     if record.run.base_digest is None or base.results.digest != record.run.base_digest:
         raise RecordError(

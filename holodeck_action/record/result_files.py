@@ -66,14 +66,14 @@ class BaseResults(Struct, frozen=True):
 
 
 @overload
-def results_place(path: Path) -> Path: ...
+def results_path(path: Path) -> Path: ...
 
 
 @overload
-def results_place(path: GivenPath) -> GivenPath: ...
+def results_path(path: GivenPath) -> GivenPath: ...
 
 
-def results_place(path: Path | GivenPath) -> Path | GivenPath:
+def results_path(path: Path | GivenPath) -> Path | GivenPath:
     """Return the path of the results file for a results file or the folder of a run.
 
     If the folder has only tables of an earlier version, their path is returned, so that opening it fails with a helpful
@@ -107,7 +107,7 @@ def read_results(path: Path | GivenPath, indexed_from: int = INDEXED_FROM) -> Re
     Raises:
         RecordError: the file is missing, of another schema version, not a record, or not whole.
     """
-    path = results_place(path)
+    path = results_path(path)
     with open_results(path) as file:
         large = os.fstat(file.fileno()).st_size >= indexed_from
         found = index_cases(file, os.fspath(path)) if large else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holodeck_action.decide.compare.comparison import Comparison
-from holodeck_action.decide.exam_changes import MOST_CHANGES, ExamChange, plain_name, sentence
+from holodeck_action.decide.exam_changes import MOST_CHANGES, TermsChange, plain_name, sentence
 from holodeck_action.record.serialization import from_plain
 from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
 from holodeck_action.text.plain import one_line
@@ -43,7 +43,7 @@ def exam_lines(comparison: Comparison | None) -> list[str]:
     return lines + ([f"and {more:,} more changes; the JSON results list all of them"] if more > 0 else [])
 
 
-def _change_lines(changes: Sequence[ExamChange]) -> Iterator[str]:
+def _change_lines(changes: Sequence[TermsChange]) -> Iterator[str]:
     for change in changes:
         if len(change.places) <= 1:
             yield change.text
@@ -56,7 +56,7 @@ def _change_lines(changes: Sequence[ExamChange]) -> Iterator[str]:
             yield f"· and {len(change.places) - _PLACES:,} more, which the JSON results list"
 
 
-def _shown_changes(comparison: Comparison | None) -> Sequence[ExamChange]:
+def _shown_changes(comparison: Comparison | None) -> Sequence[TermsChange]:
     return () if comparison is None or comparison.exam is None else comparison.exam.shown
 
 

@@ -56,7 +56,7 @@ def run_notices(
 
 def unreported_tools_notices(agent: Agent, cases: Sequence[Case]) -> Iterator[str]:
     """Yield a notice if the target does not report tool calls and cases need them."""
-    reason = agent.untold.get("tools")
+    reason = agent.unreported.get("tools")
     if reason is None:
         return
     looking = sum(any(map(reads_tool_calls, case.turns)) for case in cases)

@@ -322,7 +322,7 @@ def _open(
 
 def _make_charges(item: PreparedSuite, agent: Agent, budgets: Sequence[Budget]) -> Charges | None:
     """Return a counter for the model calls that an agent reports; None if no budget limits them."""
-    telling = {"tokens", "cost"} - agent.untold.keys()
+    telling = {"tokens", "cost"} - agent.unreported.keys()
     if not budgets or not telling or isinstance(item.target, ModelTarget | RecordedTarget):
         return None
     from holodeck_action.llm.limits.charges import Charges

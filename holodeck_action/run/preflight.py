@@ -201,8 +201,8 @@ def check_targets(suites: Sequence[LoadedSuite], around: Surroundings) -> tuple[
             if target is None:
                 reasons = _check_own_model(equipped)
             else:
-                silence, untold = asyncio.run(_try_target(loaded, target, shown))
-                lines += untold
+                silence, unreported = asyncio.run(_try_target(loaded, target, shown))
+                lines += unreported
                 check_python_target(equipped, target)
         except TargetError as error:
             wrong = target_problems(suite, shown, str(error), error.problems, written=None)
@@ -287,7 +287,7 @@ def unreported_gates(
 ) -> Iterator[str | Located]:
     """Yield a problem for each gate on data that the target does not report: the gate could never pass."""
     for name, gate, _ in active_gates(gates):
-        reason = None if gate.told is None else agent.untold.get(gate.told)
+        reason = None if gate.told is None else agent.unreported.get(gate.told)
         if reason is not None:
             message = (
                 f"gates.{name} cannot be judged: {describe_target(target)} does not report what the gate depends "

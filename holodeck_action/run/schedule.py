@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from holodeck_action.decide.case_verdicts import deciding_prefix, judge_trial, trials_surely_needed
-from holodeck_action.llm.limits.pauses import use_place
+from holodeck_action.llm.limits.pauses import use_slot
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.run.trial import Clock
 from holodeck_action.suite.values import Case
@@ -176,7 +176,7 @@ class Lane(Struct, frozen=True):
 
 
 class Slot:
-    """The slot of one session (an `llm.limits.pauses.Place`); it is lent while one of the session's calls waits."""
+    """A session's `llm.limits.pauses.ConversationSlot`; it is lent while one of the session's calls waits."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
@@ -283,7 +283,7 @@ class _Work(Struct):
         async with self.lane.hold_slot() as place:
             if self.stop.draining:
                 raise _NotStartedError
-            with use_place(place):
+            with use_slot(place):
                 yield
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from holodeck_action.metrics.base import BaseEvaluator, Building, OfJudge, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, OfJudge, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.suite.model.metric_base import Metric, Role
@@ -82,7 +82,7 @@ class Planner:
             "timeout": timeout_of(config),
             "retry_config": RetryConfig(max_retries=1 + (config.retry_on_failure or 0)),
         }
-        building = Building(
+        building = BuildContext(
             options=options,
             judged=lambda part, make: _build_judged(part, make, self._judges, options),
             member=self._build_member,

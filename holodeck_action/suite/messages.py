@@ -175,7 +175,7 @@ def _unknown_key(finding: Finding) -> str:
     options = f"(allowed: {', '.join(allowed)})"
     if key in _MIGRATED_KEYS:
         return f"unknown key: {_MIGRATED_KEYS[key]} {options}"
-    if (told := _place_in_metric(key, allowed)) is not None:
+    if (told := _foreign_option_hint(key, allowed)) is not None:
         return f"unknown key: {told} {options}"
     if key in _KEYS_OF_CASES and {"ground_truth", "expected_trajectory"} & {*allowed}:
         return f"unknown key: {_KEYS_OF_CASES[key]} {options}"
@@ -184,7 +184,7 @@ def _unknown_key(finding: Finding) -> str:
     return f"unknown key{did_you_mean(key, allowed)} {options}"
 
 
-def _place_in_metric(key: str, allowed: list[str]) -> str | None:
+def _foreign_option_hint(key: str, allowed: list[str]) -> str | None:
     """Return a hint for an option that other tools have on a metric and this format has elsewhere; None if there is
     none."""
     if key.endswith("_metric"):

@@ -1,4 +1,4 @@
-"""Building the cases that run from validated entries, the policy file's overlays, and metrics."""
+"""BuildContext the cases that run from validated entries, the policy file's overlays, and metrics."""
 
 from __future__ import annotations
 

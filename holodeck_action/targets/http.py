@@ -22,7 +22,7 @@ from holodeck_action.suite.hosts import is_loopback, url_without_secrets
 from holodeck_action.suite.model.targets import HttpTarget
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.protocol import Conversation, Reply
-from holodeck_action.targets.reply import REPLY, REPLY_KEYS, reply_from_mapping, untold_without
+from holodeck_action.targets.reply import REPLY, REPLY_KEYS, missing_facts, reply_from_mapping
 from holodeck_action.targets.streams import DONE, EventParser, Pieces
 from holodeck_action.targets.templates.computing import ComputationPool
 from holodeck_action.targets.templates.jsonpaths import ReplyPaths
@@ -104,7 +104,7 @@ class HttpAgent:
         if listener is not None:
             mapped |= {"tool_invocations", "usage"}
         self._listener = listener
-        self.untold = untold_without(mapped, "the target's response does not map {}")
+        self.unreported = missing_facts(mapped, "the target's response does not map {}")
         self._max_bytes = max_bytes
         self._warm_up = warm_up
         self._warming: asyncio.Task[None] | None = None

@@ -127,7 +127,7 @@ class Agent(Protocol):
         return ()
 
     @property
-    def untold(self) -> Mapping[ReplyFact, str]:
+    def unreported(self) -> Mapping[ReplyFact, str]:
         """The parts that every reply of the target lacks, each with the reason; known once the agent is built."""
         return {}
 

@@ -11,7 +11,7 @@ from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Reply, Session
-from holodeck_action.targets.reply import REPLY_KEYS, reply_from_mapping, untold_without
+from holodeck_action.targets.reply import REPLY_KEYS, missing_facts, reply_from_mapping
 from holodeck_action.targets.transcripts import ADDRESS_KEYS, Row, open_transcript
 from holodeck_action.text.json_values import JSON_EXPANSION, kind_of, unknown_key_clause
 from holodeck_action.text.plain import excerpt
@@ -65,7 +65,7 @@ class RecordedAgent:
         self._problems = index.problems
         self._case_problems = index.case_problems
         self.notices: tuple[str, ...] = index.notices()
-        self.untold = untold_without(index.keys, f"no row of {title} has {{}}", timed=False)
+        self.unreported = missing_facts(index.keys, f"no row of {title} has {{}}", timed=False)
 
     async def open(self, case: Case, trial: int) -> RecordedSession:
         """Start to answer one trial of one case."""

@@ -115,7 +115,7 @@ _TELLING: dict[ReplyFact, tuple[str, ...]] = {
 """For each part that a reply may lack, the keys that provide it."""
 
 
-def untold_without(keys: Set[object], because: str, *, timed: bool = True) -> dict[ReplyFact, str]:
+def missing_facts(keys: Set[object], because: str, *, timed: bool = True) -> dict[ReplyFact, str]:
     """Return the parts that replies lack if they have only certain keys, each with the reason.
 
     Args:

@@ -97,7 +97,7 @@ def prefix_of(value: str) -> str:
     return "" if found is None else found[0]
 
 
-def rows(value: str, width: int) -> Iterator[int]:
+def row_starts(value: str, width: int) -> Iterator[int]:
     """Yield the start of each row that identifies a random value, as an index into its letters and digits."""
     letters = bare(value)
     words = _word_spans(value)

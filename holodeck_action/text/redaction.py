@@ -56,7 +56,7 @@ _RARITY = {sign: rank for rank, sign in enumerate("zqxj0123456789kvbypgfwm_-:/cu
 """Characters of English text, the rarest first; all others are rarer."""
 
 
-class _Way:
+class _StringSearch:
     """Strings to search for as a whole in one projection of a text."""
 
     def __init__(self, projection: Projection, texts: Iterable[str]) -> None:
@@ -88,7 +88,7 @@ class Redactor:
         unbroken = dict.fromkeys(plain(form) for form in texts if SHORTEST <= len(compact(form)) < _BROKEN)
         # A secret without visible characters is searched for as it is.
         self._exact = tuple(form for part in others if len(compact(part)) < SHORTEST for form in escaped_forms(part))
-        self._ways = tuple(_Way(way, texts) for way, texts in ((compact, broken), (plain, unbroken)) if texts)
+        self._ways = tuple(_StringSearch(way, texts) for way, texts in ((compact, broken), (plain, unbroken)) if texts)
         self._windows = Windows(values)
         self._edges = _edges(whole)
         slugs = (slug_of(part).replace("-", "") for part in whole)

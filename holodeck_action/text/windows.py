@@ -69,7 +69,7 @@ class Windows:
             return []
         found: list[tuple[int, int]] = []
         done: dict[int, int] = {}
-        for place in self._candidate_places(groups):
+        for place in self._candidate_positions(groups):
             if view[place : place + _SIX] in self._sixes or view[place + _GROUP - _SIX : place + _GROUP] in self._sixes:
                 for at, number, own in self._rows_with(view, place):
                     if at >= done.get(number, 0):
@@ -78,7 +78,7 @@ class Windows:
                         found.append(span)
         return found
 
-    def _candidate_places(self, groups: memoryview[int]) -> Iterator[int]:
+    def _candidate_positions(self, groups: memoryview[int]) -> Iterator[int]:
         """Yield the positions in the view of the groups that are part of a row."""
         for first in range(0, len(groups), _CHUNK):
             some = groups[first : first + _CHUNK]

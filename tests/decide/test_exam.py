@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from holodeck_action.decide.compare.comparing import compare
 from holodeck_action.decide.decision import Terms, decide
-from holodeck_action.decide.exam_changes import ExamChange, ExamChanges, sentence
+from holodeck_action.decide.exam_changes import ExamChanges, TermsChange, sentence
 from holodeck_action.decide.survey import judge_cases
 from holodeck_action.decide.terms import DECLARED, Aside, Fewer, Given, Higher, Joint, Lower, Ordered, Other, Parts
 from holodeck_action.record.evaluation import Criteria
@@ -432,5 +432,5 @@ def test_many_changes_are_cut_and_names_are_quoted() -> None:
         "at agent.yaml:3 on the base"
     )
     assert len(change.places) == 19
-    many = tuple(ExamChange("laxer", f"lowers gate{at}", ()) for at in range(20))
+    many = tuple(TermsChange("laxer", f"lowers gate{at}", ()) for at in range(20))
     assert sentence(many) == "lowers gate0, lowers gate1, lowers gate2, lowers gate3 and 16 more"

@@ -225,10 +225,10 @@ def test_a_start_that_was_interrupted_is_found_by_its_id(hub: FakeGitHub, repo: 
         assert find_started(github, SHA, "holodeck-action", "1/1/f00d") == run
         missing = find_started(github, SHA, "holodeck-action", "3/1/f00d")
         hub.fail(Fault("GET", POST, status=502, body={"message": "Bad Gateway"}, times=None))
-        untold = find_started(github, SHA, "holodeck-action", "1/1/f00d")
+        unreported = find_started(github, SHA, "holodeck-action", "1/1/f00d")
     assert isinstance(missing, Skipped)
-    assert isinstance(untold, Failed)
-    assert "may stay in progress" in untold.reason
+    assert isinstance(unreported, Failed)
+    assert "may stay in progress" in unreported.reason
 
 
 def test_a_check_run_that_may_have_been_made_is_not_made_blindly(hub: FakeGitHub, repo: Any) -> None:

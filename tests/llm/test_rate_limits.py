@@ -56,7 +56,7 @@ class Asking:
     base_url: str
     within: float
     notices: tuple[str, ...] = ()
-    untold: Mapping[ReplyFact, str] = field(default_factory=dict)
+    unreported: Mapping[ReplyFact, str] = field(default_factory=dict)
     open_now: int = 0
     most_open: int = 0
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holodeck_action.decide.written_results import NOTHING_BESIDE, write_results
+from holodeck_action.decide.written_results import NO_RELATED_FILES, write_results
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record, Shard
 from holodeck_action.record.result_files import read_record
@@ -223,7 +223,7 @@ def test_slow_cases_are_spread(project: Project) -> None:
         for position, case in enumerate(record.cases)
     )
     rewritten = replace(record, cases=cases)
-    write_results(project.folder / "base", rewritten, conclude(rewritten).verdict, beside=NOTHING_BESIDE)
+    write_results(project.folder / "base", rewritten, conclude(rewritten).verdict, related=NO_RELATED_FILES)
     for folder in run_shards(project, 2, "--baseline", "file:base"):
         ran = [case.name for case in read_record(project.folder / folder / "results.json").cases if case.trials]
         assert len({"case 0", "case 1"} & set(ran)) == 1

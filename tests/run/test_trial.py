@@ -29,7 +29,7 @@ class Echo:
     timed = True
 
     notices = ()
-    untold: Mapping[ReplyFact, str] = MappingProxyType({})
+    unreported: Mapping[ReplyFact, str] = MappingProxyType({})
 
     async def open(self, case: Case, trial: int) -> Echo:
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holodeck_action.extensions.azure.base import HIGHEST, LOWEST, SUPPORTED_PROVIDERS
-from holodeck_action.metrics.base import BaseEvaluator, Building
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.metrics.standard import StandardMetric
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NOTHING, Metric
 
@@ -73,7 +73,7 @@ class AzureMetric(StandardMetric):
         yield f"{self.metric} is deprecated: migrate to {MIGRATION[self.metric]}"
         yield from super().notices(place)
 
-    def evaluator(self, building: Building) -> BaseEvaluator:
+    def evaluator(self, building: BuildContext) -> BaseEvaluator:
         """Create the evaluator, which calls the judge."""
         from holodeck_action.extensions.azure.metrics import EVALUATORS
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.metrics.base import BaseEvaluator, Building
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.suite.model.base import Flag, NonBlank, UnitInterval
 from holodeck_action.suite.model.metric_base import INPUT_OF_PARAM, EvaluationParam, JudgeCalls, JudgedMetric, Role
 from holodeck_action.suite.model.providers import LLMProvider
@@ -81,7 +81,7 @@ class GEvalMetric(JudgedMetric):
         """Yield the judge call of one evaluation, which includes whether the judge also writes the steps."""
         yield JudgeCalls(self, 1, writes_steps=self.evaluation_steps is None)
 
-    def evaluator(self, building: Building) -> BaseEvaluator:
+    def evaluator(self, building: BuildContext) -> BaseEvaluator:
         """Create the evaluator of the metric."""
         from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 

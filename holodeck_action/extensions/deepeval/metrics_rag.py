@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from holodeck_action.metrics.base import BaseEvaluator, Building
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.suite.model.base import Flag, UnitInterval
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NOTHING, JudgeCalls, JudgedMetric, Role
 from holodeck_action.suite.model.providers import LLMProvider
@@ -69,7 +69,7 @@ class RagMetric(JudgedMetric):
         """Yield the judge calls of one evaluation, including the call for the reason."""
         yield JudgeCalls(self, _CALLS[self.metric_type] + self.include_reason)
 
-    def evaluator(self, building: Building) -> BaseEvaluator:
+    def evaluator(self, building: BuildContext) -> BaseEvaluator:
         """Create the evaluator of the metric."""
         from holodeck_action.extensions.deepeval import rag
 

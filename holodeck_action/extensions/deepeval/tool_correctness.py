@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from holodeck_action.metrics.base import Building, DeterministicEvaluator, describe
+from holodeck_action.metrics.base import BuildContext, DeterministicEvaluator, describe
 from holodeck_action.metrics.computed import ComputedEvaluator, ComputedMetric, PythonEvaluator
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.metrics.judging.libraries import LibraryError, compute_in_library, import_library
@@ -90,7 +90,7 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
         if self.strict_mode and "threshold" in self.model_fields_set and self.threshold != 1:
             yield f"{place}: threshold has no effect on {self.type} with strict_mode: it is 1"
 
-    def evaluator(self, building: Building) -> DeterministicEvaluator:
+    def evaluator(self, building: BuildContext) -> DeterministicEvaluator:
         """Create an evaluator that waits for DeepEval's import, then calls `compute`."""
         return _WaitingEvaluator(self, **building.options)
 

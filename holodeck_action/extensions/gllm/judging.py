@@ -73,7 +73,7 @@ class Grading(Struct, frozen=True):
         return Grading(**{name: getattr(other, name) if value is None else value for name, value in own.items()})
 
     def build_judged(self, _: Metric, build: OfJudge) -> BaseEvaluator:
-        """Return the evaluator of a metric; implements `Building.judged`."""
+        """Return the evaluator of a metric; implements `BuildContext.judged`."""
         return self.evaluator(
             lambda model, timeout: build(
                 None, {"timeout": timeout, "retry_config": RetryConfig(), "model_config": model}

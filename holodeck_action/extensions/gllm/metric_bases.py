@@ -10,7 +10,7 @@ from typing import Any, Self
 from holodeck_action.extensions.azure.base import AzureAIEvaluator
 from holodeck_action.extensions.gllm.inputs import gllm_name, has_input, normalize_inputs
 from holodeck_action.extensions.gllm.judging import Grading
-from holodeck_action.metrics.base import BaseEvaluator, Building
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
 from holodeck_action.metrics.metric_sets import Member, Outcome
@@ -133,9 +133,9 @@ def to_metric(given: BaseMetric | BaseEvaluator) -> BaseMetric:
     return given
 
 
-def make_building(grading: Grading) -> Building:
-    """Return the `Building` for evaluators that call these models."""
-    return Building({"timeout": None}, grading.build_judged, _refuse_members)
+def make_building(grading: Grading) -> BuildContext:
+    """Return the `BuildContext` for evaluators that call these models."""
+    return BuildContext({"timeout": None}, grading.build_judged, _refuse_members)
 
 
 def build_evaluator(config: Metric, grading: Grading) -> BaseEvaluator:

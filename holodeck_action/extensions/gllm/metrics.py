@@ -20,7 +20,7 @@ from holodeck_action.metrics.metric_sets import PresetEvaluator
 from holodeck_action.metrics.retrieval import RetrievalMetric, RetrievalName
 
 _ANY_PRESET = generation.GenerationMetric()
-"""Any preset, used to build evaluators of criteria; the `Building` chooses the judges."""
+"""Any preset, used to build evaluators of criteria; the `BuildContext` chooses the judges."""
 
 
 class CriterionMetric(GradedMetric):

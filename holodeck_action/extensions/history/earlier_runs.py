@@ -16,7 +16,7 @@ from holodeck_action.extensions.history.history_lines import (
 )
 from holodeck_action.extensions.history.trends import history_of
 from holodeck_action.record.record import Record
-from holodeck_action.record.result_files import EARLIER_FILE, results_place
+from holodeck_action.record.result_files import EARLIER_FILE, results_path
 from holodeck_action.reports.history import History
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import RefusedFileError, read_file
@@ -57,7 +57,7 @@ class EarlierLines(HistoryLines, frozen=True):
 
 def read_earlier(path: Path | GivenPath) -> EarlierLines:
     """Return the earlier runs stored next to a results file; what cannot be read is skipped with a notice."""
-    file = Path(results_place(path)).absolute().with_name(EARLIER_FILE)
+    file = Path(results_path(path)).absolute().with_name(EARLIER_FILE)
     try:
         # In an artifact this may be a pipe, or a link to any file.
         if file.is_symlink():

@@ -13,7 +13,7 @@ from holodeck_action.extensions.deepeval.tool_correctness import (
 )
 from holodeck_action.extensions.presets.generation import GenerationParts, generation_evaluator
 from holodeck_action.extensions.presets.parts import PresetMetric, PresetPart
-from holodeck_action.metrics.base import Building
+from holodeck_action.metrics.base import BuildContext
 from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyMetric
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.suite.model.base import Flag, FormatModel, UnitInterval
@@ -110,7 +110,7 @@ class AgentMetric(PresetMetric):
         tools = self.metrics.tool_correctness
         return [tools.metric()] if tools.enabled else []
 
-    def evaluator(self, building: Building) -> PresetEvaluator:
+    def evaluator(self, building: BuildContext) -> PresetEvaluator:
         """Return an evaluator with the enabled parts."""
         parts, options = self.metrics, self.options(building)
         members = []

@@ -15,7 +15,7 @@ from holodeck_action.extensions.presets.parts import (
     PresetMetric,
     PresetPart,
 )
-from holodeck_action.metrics.base import BaseEvaluator, Building, EvalParam, EvaluationResult
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, EvalParam, EvaluationResult
 from holodeck_action.metrics.judging.refusal import RefusalMetric, describe_refusal
 from holodeck_action.metrics.metric_sets import Member, PresetResult, TextEvaluator
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, Role
@@ -116,14 +116,14 @@ class GenerationMetric(PresetMetric):
     metrics: GenerationParts = Field(default_factory=GenerationParts)
     """Settings of its metrics, by name. Example: `{redundancy: {enabled: false}}`."""
 
-    def evaluator(self, building: Building) -> GenerationEvaluator:
+    def evaluator(self, building: BuildContext) -> GenerationEvaluator:
         """Return an evaluator with the enabled metrics."""
         options = self.options(building)
         return generation_evaluator(self.name or self.type, self, self.metrics, building, **options)
 
 
 def generation_evaluator(
-    name: str, config: PresetMetric, parts: GenerationParts, building: Building, **options: Any
+    name: str, config: PresetMetric, parts: GenerationParts, building: BuildContext, **options: Any
 ) -> GenerationEvaluator:
     """Return an evaluator with these parts; `config` supplies the judge for parts that set no model."""
     refusal = None

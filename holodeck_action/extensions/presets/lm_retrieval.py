@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from holodeck_action.extensions.presets.parts import PresetMetric, PresetParts, ScoredPart
-from holodeck_action.metrics.base import BaseEvaluator, Building, EvaluationResult
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, EvaluationResult
 from holodeck_action.metrics.metric_sets import Member, Outcome, PresetEvaluator, PresetResult
 from holodeck_action.metrics.params import EvalParam
 from holodeck_action.suite.model.base import Flag
@@ -49,7 +49,7 @@ class LmRetrievalMetric(PresetMetric):
     def _calls_of_part(self) -> int:
         return 1 + self.include_reason
 
-    def evaluator(self, building: Building) -> LMBasedRetrievalEvaluator:
+    def evaluator(self, building: BuildContext) -> LMBasedRetrievalEvaluator:
         """Return an evaluator with the enabled metrics."""
         from holodeck_action.extensions.deepeval.rag import ContextualPrecisionEvaluator, ContextualRecallEvaluator
 

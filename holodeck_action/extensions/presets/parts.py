@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.deepeval.metrics_geval import ANSWER_IS_SHOWN, check_params
-from holodeck_action.metrics.base import BaseEvaluator, Building
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.metrics.metric_sets import EitherEvaluator, Member
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.suite.model.base import Flag, FormatModel, NonBlank, UnitInterval, with_values
@@ -253,12 +253,12 @@ class PresetMetric(JudgedMetric):
             return GradedPart(model=part.model, judges=alone, scored=part.SCORED)
         return GradedPart(model=self.model, judges=self.judges, scored=part.SCORED)
 
-    def options(self, building: Building) -> dict[str, Any]:
+    def options(self, building: BuildContext) -> dict[str, Any]:
         """Return the keyword arguments of a preset's evaluator, except for its name and members."""
         return {"parallel": self.parallel, "threshold": self.threshold, "timeout": building.options["timeout"]}
 
     def geval_of_part(
-        self, part: PresetPart, built_in: Criterion, building: Building, scores: Mapping[int, float] | None = None
+        self, part: PresetPart, built_in: Criterion, building: BuildContext, scores: Mapping[int, float] | None = None
     ) -> BaseEvaluator:
         """Return the G-Eval evaluator for a part.
 
@@ -276,7 +276,7 @@ class PresetMetric(JudgedMetric):
         return EitherEvaluator(found, without)
 
     def _geval(
-        self, part: CriterionPart, built_in: Criterion, building: Building, scores: Mapping[int, float] | None
+        self, part: CriterionPart, built_in: Criterion, building: BuildContext, scores: Mapping[int, float] | None
     ) -> BaseEvaluator:
         from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
         from holodeck_action.extensions.deepeval.rubric import build_rubric
@@ -295,7 +295,9 @@ class PresetMetric(JudgedMetric):
             threshold=part.threshold,
         )
 
-    def criteria_members(self, parts: PresetParts, built_in: Sequence[Criterion], building: Building) -> list[Member]:
+    def criteria_members(
+        self, parts: PresetParts, built_in: Sequence[Criterion], building: BuildContext
+    ) -> list[Member]:
         """Return the member evaluators of a preset whose parts all use G-Eval.
 
         Args:

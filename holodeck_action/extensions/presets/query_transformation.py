@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.presets.parts import COMPARED, AnswerParts, Criterion, CriterionPart, PresetMetric
-from holodeck_action.metrics.base import Building
+from holodeck_action.metrics.base import BuildContext
 from holodeck_action.metrics.metric_sets import Member, TextEvaluator
 from holodeck_action.suite.model.base import FormatModel, Integer, Number, UnitInterval
 from holodeck_action.suite.model.metric_base import Role
@@ -129,7 +129,7 @@ class QueryTransformationMetric(PresetMetric):
             raise PydanticCustomError("score_weights", "gives no weight to any metric that is enabled")
         return self
 
-    def evaluator(self, building: Building) -> TextEvaluator:
+    def evaluator(self, building: BuildContext) -> TextEvaluator:
         """Return an evaluator with the enabled metrics."""
         built_in = {criterion.name: criterion for criterion in CRITERIA}
         members = [

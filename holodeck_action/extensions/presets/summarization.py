@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from holodeck_action.extensions.presets.parts import ANSWERED, Criterion, CriterionPart, PresetMetric, PresetParts
-from holodeck_action.metrics.base import Building
+from holodeck_action.metrics.base import BuildContext
 from holodeck_action.metrics.metric_sets import TextEvaluator
 from holodeck_action.suite.model.metric_base import Role
 
@@ -103,7 +103,7 @@ class SummarizationMetric(PresetMetric):
     metrics: SummarizationParts = Field(default_factory=SummarizationParts)
     """Settings of its metrics, by name. Example: `{fluency: {enabled: false}}`."""
 
-    def evaluator(self, building: Building) -> TextEvaluator:
+    def evaluator(self, building: BuildContext) -> TextEvaluator:
         """Return an evaluator with the enabled metrics."""
         members = self.criteria_members(self.metrics, CRITERIA, building)
         return TextEvaluator(self.name or self.type, members, **self.options(building))

@@ -26,7 +26,7 @@ from holodeck_action.record.result_files import (
     TABLES_FOLDER,
     VERDICT_FILE,
     open_results,
-    results_place,
+    results_path,
     verdict_values,
 )
 from holodeck_action.record.results_search import results_name
@@ -117,7 +117,7 @@ def _default_folders(caller: Caller) -> Iterator[GivenPath]:
 
 def _runs_at(path: GivenPath, caller: Caller, note: Callable[[str], None]) -> Iterator[ListedRun]:
     if path.path.exists() and not path.path.is_dir():
-        place = results_place(path)
+        place = results_path(path)
         if place == path:
             with open_results(path):
                 # For a file that the caller names, raise the reason.
@@ -164,7 +164,7 @@ def _run_of_suites(folder: GivenPath, suites: Sequence[str]) -> ListedRun:
     verdict = verdict_values(folder)
     listed = [each for each in verdict["suites"] if isinstance(each, dict)]
     passed = sum(each.get("outcome") == "passed" for each in listed)
-    files = [file for name in suites if (file := results_place(folder / name)) != folder / name]
+    files = [file for name in suites if (file := results_path(folder / name)) != folder / name]
     return ListedRun(
         key=_run_key(folder.path),
         place=str(folder),

@@ -27,7 +27,7 @@ class Stoppable(Protocol):
         ...
 
 
-class Place(Protocol):
+class ConversationSlot(Protocol):
     """One of a limited number of slots for concurrent sessions, which can be lent while its owner waits."""
 
     def lend(self) -> None:
@@ -40,7 +40,7 @@ class Place(Protocol):
 
 
 _CLOCKS: ContextVar[tuple[Stoppable, ...]] = ContextVar("_CLOCKS", default=())
-_PLACE: ContextVar[Place | None] = ContextVar("_PLACE", default=None)
+_SLOT: ContextVar[ConversationSlot | None] = ContextVar("_SLOT", default=None)
 
 
 class Deadline:
@@ -201,28 +201,28 @@ def pause_all_clocks() -> Iterator[None]:
 def detach_limits() -> None:
     """Detach the current task from the time limits and the slot of the task that created it."""
     _CLOCKS.set(())
-    _PLACE.set(None)
+    _SLOT.set(None)
 
 
 @contextmanager
-def use_place(place: Place) -> Iterator[None]:
+def use_slot(slot: ConversationSlot) -> Iterator[None]:
     """Within the block, calls lend this slot to other sessions while they wait."""
-    token = _PLACE.set(place)
+    token = _SLOT.set(slot)
     try:
         yield
     finally:
-        _PLACE.reset(token)
+        _SLOT.reset(token)
 
 
 @asynccontextmanager
 async def lend_place(clocks: Clocks) -> AsyncIterator[None]:
     """Within the block, pause a call's clocks and lend the caller's slot to other sessions."""
-    place = _PLACE.get()
+    slot = _SLOT.get()
     with clocks.pause():
-        if place is not None:
-            place.lend()
+        if slot is not None:
+            slot.lend()
         try:
             yield
         finally:
-            if place is not None:
-                place.take_back()
+            if slot is not None:
+                slot.take_back()

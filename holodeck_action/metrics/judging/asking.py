@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 
 from pydantic import BaseModel, ConfigDict
 
-from holodeck_action.metrics.base import BaseEvaluator, Building, EvaluationResult, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, EvaluationResult, RetryConfig
 from holodeck_action.metrics.computed import OfMetric, ScoringMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
@@ -53,7 +53,7 @@ class AskingMetric(JudgedMetric, ScoringMetric):
         """
         raise NotImplementedError
 
-    def evaluator(self, building: Building, by: Metric | None = None) -> BaseEvaluator:
+    def evaluator(self, building: BuildContext, by: Metric | None = None) -> BaseEvaluator:
         """Return the evaluator that calls `grade`; `by` is the metric whose judges are used, by default this metric."""
         return building.judged_evaluator(by or self, partial(AskingEvaluator, self))
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holodeck_action.github.annotations import locate_folder
 from holodeck_action.record.base_results import results_at, results_from
 from holodeck_action.record.record import BaseRun, Record, RecordedBaseline
-from holodeck_action.record.result_files import BaseResults, results_place
+from holodeck_action.record.result_files import BaseResults, results_path
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.run.loading import with_lines
@@ -159,7 +159,7 @@ def _read_base_file(item: PreparedSuite, name: str) -> FoundBase:
     """
     files = item.base_files
     try:
-        results = results_place(GivenPath(Path(name), files.folder))
+        results = results_path(GivenPath(Path(name), files.folder))
         if files.place(results.path).is_dir():
             found = results_at(results)
         else:

@@ -233,7 +233,7 @@ class _Finder:
 
     def _require_rows(self) -> RowSource:
         if self._rows is None:
-            raise RowsError("can be read only by the program")
+            raise RowsError("cannot be read here, since reading it runs code: use the command `holodeck-action`")
         return self._rows
 
     def _add_table(

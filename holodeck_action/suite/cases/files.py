@@ -54,7 +54,7 @@ def unreadable_files(agent: AgentConfig, checkout: Checkout, document: Document)
     for place, source in sources:
         path = source_path(source)
         if path is not None and not _is_unset(document, place):
-            found.append((place, _place_problem(checkout, path, "source")))
+            found.append((place, _reach_problem(checkout, path, "source")))
     if agent.execution is not None:
         found += _folder_problems(agent.execution, checkout)
     return [document.problem(place, message) for place, message in found if message is not None]
@@ -66,7 +66,7 @@ def unreadable_policy_files(policy: Policy, checkout: Checkout, document: Docume
     if isinstance(policy.target, RecordedTarget):
         found.append((("target",), _file_problem(checkout, policy.target.path, MOST_TRANSCRIPT)))
     if policy.cache.mode != "off":
-        found.append((("cache", "dir"), _place_problem(checkout, policy.cache.dir, "folder")))
+        found.append((("cache", "dir"), _reach_problem(checkout, policy.cache.dir, "folder")))
     return [document.problem(place, message) for place, message in found if message is not None]
 
 
@@ -175,10 +175,10 @@ def _file_problem(checkout: Checkout, name: str, most: int, *, missing: str | No
 
 def _folder_problems(execution: ExecutionConfig, checkout: Checkout) -> Iterator[tuple[Where, str | None]]:
     if execution.cache_dir is not None:
-        yield ("execution", "cache_dir"), _place_problem(checkout, execution.cache_dir, "folder")
+        yield ("execution", "cache_dir"), _reach_problem(checkout, execution.cache_dir, "folder")
 
 
-def _place_problem(checkout: Checkout, name: str, what: str) -> str | None:
+def _reach_problem(checkout: Checkout, name: str, what: str) -> str | None:
     try:
         checkout.place(name)
     except RefusedFileError as error:

@@ -8,12 +8,12 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.model.base import (
-    Elsewhere,
     EmptyAsNone,
     Flag,
     FormatModel,
     Integer,
     Later,
+    LazyType,
     MaybeText,
     NonBlank,
     Number,
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     Observability = Any
 else:
     # Most suites have none of these sections.
-    ClaudeConfig = Elsewhere("holodeck_action.suite.model.backends", "ClaudeConfig")
-    OpenAIConfig = Elsewhere("holodeck_action.suite.model.backends", "OpenAIConfig")
-    MCPTools = Elsewhere("holodeck_action.suite.model.tools", "MCPTools")
-    Tools = Elsewhere("holodeck_action.suite.model.tools", "Tools")
+    ClaudeConfig = LazyType("holodeck_action.suite.model.backends", "ClaudeConfig")
+    OpenAIConfig = LazyType("holodeck_action.suite.model.backends", "OpenAIConfig")
+    MCPTools = LazyType("holodeck_action.suite.model.tools", "MCPTools")
+    Tools = LazyType("holodeck_action.suite.model.tools", "Tools")
     Observability = OfExtension("observability", FreeMapping)
 
 READ_BY = {"observability": "tracing"}

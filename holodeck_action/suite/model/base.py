@@ -147,7 +147,7 @@ LATER = "later"
 """Key of a `Section` in the metadata of core schemas."""
 
 
-class Elsewhere:
+class LazyType:
     """A type that is imported on first use."""
 
     def __init__(self, module: str, name: str) -> None:
@@ -159,7 +159,7 @@ class Elsewhere:
         return getattr(import_module(self._module), self._name)
 
 
-class OfExtension(Elsewhere):
+class OfExtension(LazyType):
     """The type of a section that an extension reads, or `otherwise` if the extension is not installed."""
 
     def __init__(self, key: str, otherwise: Any) -> None:
@@ -176,13 +176,13 @@ class Section:
     """Annotation of a section of a file whose validator is built on first use."""
 
     def __init__(self, kind: Any) -> None:
-        """Set the type of the section with its annotations, or an `Elsewhere` that loads the type."""
+        """Set the type of the section with its annotations, or an `LazyType` that loads the type."""
         self._given = kind
 
     @cached_property
     def kind(self) -> Any:
         """The type of the section."""
-        return self._given.load() if isinstance(self._given, Elsewhere) else self._given
+        return self._given.load() if isinstance(self._given, LazyType) else self._given
 
     @cached_property
     def adapter(self) -> TypeAdapter[Any]:
@@ -212,7 +212,7 @@ else:
         """Annotation of a section that most files omit; building all such validators takes as long as a small suite."""
 
         def __class_getitem__(cls, kind: Any) -> Any:
-            return Annotated[Any if isinstance(kind, Elsewhere) else kind, Section(kind)]
+            return Annotated[Any if isinstance(kind, LazyType) else kind, Section(kind)]
 
 
 NonBlank = Annotated[str, StringConstraints(pattern=r"\S")]

@@ -142,7 +142,7 @@ class Metric(FormatModel):
         """Return the object that evaluates the metric.
 
         Args:
-            building: a `holodeck_action.metrics.base.Building`.
+            building: a `holodeck_action.metrics.base.BuildContext`.
 
         Returns:
             A `holodeck_action.metrics.base.BaseEvaluator`.

@@ -53,7 +53,7 @@ class OwnAgent:
     fails.
     """
 
-    untold: Mapping[ReplyFact, str] = MappingProxyType(
+    unreported: Mapping[ReplyFact, str] = MappingProxyType(
         {"first token": "answers of the suite's own model are not streamed"}
     )
 

@@ -16,7 +16,7 @@ from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 from holodeck_action.extensions.deepeval.rubric import Level, build_rubric, check_rubric, interpolate_score
 from holodeck_action.llm.judge import JudgeModel
-from holodeck_action.metrics.base import BaseEvaluator, Building, EvaluationResult, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, EvaluationResult, RetryConfig
 from holodeck_action.metrics.composite import CompositeEvaluator
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.asking import AskingEvaluator, fence_texts
@@ -54,7 +54,9 @@ def evaluate(models: FakeModels, entry: Mapping[str, Any], *items: Mapping[str, 
             judge = JudgeModel(config(models).plan({}), wire)
             shared: dict[str, Any] = {"timeout": 60.0, "retry_config": RetryConfig(max_retries=0)}
             found = metric(**entry).evaluator(
-                Building(shared, lambda _, build: build(judge, shared), lambda member, rank: pytest.fail("no member"))
+                BuildContext(
+                    shared, lambda _, build: build(judge, shared), lambda member, rank: pytest.fail("no member")
+                )
             )
             if isinstance(found, PresetEvaluator):
                 return await found.evaluate(items)
@@ -544,7 +546,7 @@ def test_retries_of_a_composite_are_those_of_its_metrics_unless_they_say_otherwi
         asked.append(member.retry_on_failure)
         return Fixed(result(1.0))
 
-    entry.evaluator(Building({"timeout": 1.0}, lambda _, build: pytest.fail("nobody judges"), create))
+    entry.evaluator(BuildContext({"timeout": 1.0}, lambda _, build: pytest.fail("nobody judges"), create))
     assert asked == [2, 1]
 
 

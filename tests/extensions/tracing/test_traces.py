@@ -613,7 +613,7 @@ def test_no_text_in_a_span_is_a_command_of_the_runner(project: Project) -> None:
     project.policy(target="recorded:answers.jsonl")
     finished = project.run("run", "-o", "out")
     assert read_log(finished.stderr.encode()).commands == ()
-    # Beside the spans stands the progress, which shows the reason.
+    # RelatedFiles the spans stands the progress, which shows the reason.
     shown = "".join(line for line in finished.stderr.splitlines(keepends=True) if not line.startswith("    equality: "))
     assert "owned" in shown
     for never in ("::error", "##[error", "\x1b", "\u2028"):

@@ -162,16 +162,16 @@ def test_a_name_that_is_none() -> None:
 def test_what_is_too_large_is_refused_by_its_length_and_without_one(site: Site) -> None:
     site.pages["/told"] = page(b"", content_length=str(MOST_BYTES + 1))
 
-    def untold(handler: Handler) -> None:
+    def unreported(handler: Handler) -> None:
         handler.send_response(200)
         handler.send_header("connection", "close")
         handler.end_headers()
         for _ in range(MOST_BYTES // 1_000_000 + 2):
             handler.wfile.write(bytes(1_000_000))
 
-    site.pages["/untold"] = untold
+    site.pages["/unreported"] = unreported
     said = "it is larger than 25 MB; download the needed part in an earlier step"
-    assert downloaded(f"{site.url}/told", f"{site.url}/untold") == [said, said]
+    assert downloaded(f"{site.url}/told", f"{site.url}/unreported") == [said, said]
     assert len(site.asked) == 2
 
 
