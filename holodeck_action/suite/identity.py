@@ -74,39 +74,45 @@ def _tool_content(tool: ExpectedTool) -> list[Any]:
     return [tool.name, args, tool.count, tool.max_count, tool.match]
 
 
-def case_ids(cases: Sequence[tuple[str | None, str]]) -> list[str]:
+def case_ids(cases: Sequence[tuple[str | None, str]], given: Sequence[str | None] = ()) -> list[str]:
     """Return a unique id for every case, independent of the order of different cases.
 
     Args:
         cases: name and question hash of each case.
+        given: the id that each case has in its file, None if it has none; empty if no case has one. They are unique,
+            and are kept.
 
     Returns:
         The slug of the name, or `case-` and 12 hex digits of the hash if the slug is empty. Cases whose ids would be
         equal get `-` and 8 hex digits of their hash, and identical cases also a counter.
     """
-    plain = [slug(name or "") or f"case-{asked[:_UNNAMED]}" for name, asked in cases]
+    given = given or [None] * len(cases)
+    plain = [
+        own or slug(name or "") or f"case-{asked[:_UNNAMED]}" for (name, asked), own in zip(cases, given, strict=True)
+    ]
     hashes = [asked for _, asked in cases]
     taken = Counter(plain)
     ids = [
         # The id of an unnamed case carries its hash already.
-        base if taken[base] == 1 or base == f"case-{asked[:_UNNAMED]}" else f"{base}-{asked[:_SHORT]}"
-        for base, asked in zip(plain, hashes, strict=True)
+        base if own or taken[base] == 1 or base == f"case-{asked[:_UNNAMED]}" else f"{base}-{asked[:_SHORT]}"
+        for base, asked, own in zip(plain, hashes, given, strict=True)
     ]
     first: dict[str, str] = {}
     # Different questions whose short hashes are equal, or a name that looks like another case's id.
     shared = {found for found, asked in zip(ids, hashes, strict=True) if first.setdefault(found, asked) != asked}
     ids = [
-        found if found not in shared else f"{base}-{asked}"
-        for found, base, asked in zip(ids, plain, hashes, strict=True)
+        found if own or found not in shared else f"{base}-{asked}"
+        for found, base, asked, own in zip(ids, plain, hashes, given, strict=True)
     ]
-    return _add_counters(ids, [name or "" for name, _ in cases])
+    # An id that is given comes first, so that another one gets the counter.
+    return _add_counters(ids, [(own is None, name or "") for (name, _), own in zip(cases, given, strict=True)])
 
 
-def _add_counters(ids: Sequence[str], names: Sequence[str]) -> list[str]:
+def _add_counters(ids: Sequence[str], order: Sequence[tuple[bool, str]]) -> list[str]:
     taken = set(ids)
     seen: Counter[str] = Counter()
     unique = list(ids)
-    for index in sorted(range(len(ids)), key=lambda index: (ids[index], names[index])):
+    for index in sorted(range(len(ids)), key=lambda index: (ids[index], order[index])):
         found = ids[index]
         seen[found] += 1
         while seen[found] > 1 and f"{found}-{seen[found]}" in taken:

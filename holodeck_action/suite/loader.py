@@ -39,11 +39,11 @@ from holodeck_action.suite.checks import (
     unreachable_lower_bound,
     unsupported_settings,
 )
-from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, field_path, mask_quotations
+from holodeck_action.suite.errors import Problem, SourceMark, SuiteError, field_path, mask_quotations, quoted
 from holodeck_action.suite.expectations import ExpectationFactory
 from holodeck_action.suite.identity import case_ids, question_hash
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.model.cases import CaseEntry, TurnEntry
+from holodeck_action.suite.model.cases import CaseEntry, TableCase, TurnEntry
 from holodeck_action.suite.model.metric_types import METRICS, MetricTypes
 from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.notices import suite_notices
@@ -230,9 +230,10 @@ def graders(suite: Suite) -> Mapping[str, SourceMark]:
 
 
 class _Outline(Struct, frozen=True):
-    """The names and question hashes of the cases, in order."""
+    """The names, ids as written, and question hashes of the cases, in order."""
 
     names: list[str | None] = field(default_factory=list)
+    given_ids: list[str | None] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
 
@@ -296,6 +297,7 @@ def _read_outline(sources: Sources, table: MetricTable) -> _Outline:
     memory."""
     outline = _Outline()
     factory = ExpectationFactory()
+    by_id: dict[str, SourceMark] = {}
     for file in sources.case_files:
         document = file.document
         list_checks(file.cases)
@@ -307,7 +309,7 @@ def _read_outline(sources: Sources, table: MetricTable) -> _Outline:
                 continue
             name = _visible_name(raw)
             entry, problems = validate(
-                CaseEntry, raw, document, ("test_cases", index), case=name, metrics=sources.metrics
+                file.model, raw, document, ("test_cases", index), case=name, metrics=sources.metrics
             )
             if entry is None:
                 sources.problems += problems if file.columns is None else map(file.columns.name_column, problems)
@@ -320,6 +322,12 @@ def _read_outline(sources: Sources, table: MetricTable) -> _Outline:
                 table.add(part.evaluations, written.get("evaluations"), document)
                 table.add(part.expect, written.get(EXPECT), document)
             expectations = [factory.build(part.expected_tools) for part in entry.turns or (entry,)]
+            if isinstance(entry, TableCase) and entry.id is not None:
+                mark = document.mark(*raw.value_position("id"))
+                if by_id.setdefault(entry.id, mark) is not mark:
+                    message = f"{quoted(entry.id)} is the id of another case, too ({by_id[entry.id]}): ids must differ"
+                    sources.problems.append(Problem(mark, field_path(("test_cases", index, "id")), message))
+            outline.given_ids.append(entry.id if isinstance(entry, TableCase) else None)
             outline.names.append(entry.name)
             outline.asked.append(question_hash(entry, expectations))
     return outline
@@ -360,7 +368,7 @@ class _Resolution:
         self._sources = sources
         self._table = table
         self._outline = outline
-        self._ids = case_ids(list(zip(outline.names, outline.asked, strict=True)))
+        self._ids = case_ids(list(zip(outline.names, outline.asked, strict=True)), outline.given_ids)
         self._policy_document = sources.policy or Document(POLICY_NAMES[0], MarkedMap.empty(), True, (), frozenset())
         index = CaseIndex.of(outline.names, self._ids)
         before = len(sources.problems)
@@ -410,7 +418,7 @@ class _Resolution:
             for place, raw in enumerate(file.cases):
                 file.cases[place] = None
                 index = len(cases)
-                entry = CaseEntry.model_validate(raw, context=context)
+                entry = file.model.model_validate(raw, context=context)
                 overlay, written = self._overlays.get(index), self._raw_overlays.get(index)
                 cases.append(builder.build(entry, raw, self._ids[index], self._outline.asked[index], overlay, written))
         return tuple(cases)

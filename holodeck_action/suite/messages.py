@@ -57,7 +57,13 @@ _TRAJECTORY = (
     "the target reports the calls that an agent makes"
 )
 # Names of case inputs in gllm-evals.
-_KEYS_OF_CASES = {"agent_trajectory": _TRAJECTORY, "expected_agent_trajectory": _TRAJECTORY}
+_ADDED_TO_CASES = ("tags", "weight", "repeat", "min_pass", "parameters", "retrieval", "expected_trajectory")
+_KEYS_OF_CASES = {
+    **dict.fromkeys(_ADDED_TO_CASES, "it goes to holodeck-action.yaml, `cases:`, under the name of the case"),
+    "id": "a case has its id from its name; what is added to it goes to holodeck-action.yaml, `cases:`",
+    "agent_trajectory": _TRAJECTORY,
+    "expected_agent_trajectory": _TRAJECTORY,
+}
 
 _NO_BATCHES = "judges are called one by one, without batch jobs of providers: leave it out"
 # Names of metric options in gllm-evals: the corresponding key here, and the hint.

@@ -19,7 +19,7 @@ from holodeck_action.suite.expectations import ExpectationFactory, expected_tool
 from holodeck_action.suite.identity import content_hash
 from holodeck_action.suite.labels import MetricKey, freeze, label_metrics, metric_key
 from holodeck_action.suite.messages import did_you_mean
-from holodeck_action.suite.model.cases import CaseEntry, FileInput, TurnEntry
+from holodeck_action.suite.model.cases import CaseEntry, FileInput, TableCase, TurnEntry
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.policy import CaseOverlay, Policy, QuarantineEntry, RetrievalOverlay
 from holodeck_action.suite.turn_texts import TurnTexts
@@ -261,13 +261,17 @@ class CaseBuilder:
         added: Specs = ()
         checks: Specs = ()
         tags: tuple[str, ...] = ()
+        weight: float | None = None
+        if isinstance(entry, TableCase):
+            tags, weight = tuple(entry.tags or ()), entry.weight
         if overlay is not None:
             trajectory, gains = _trajectory(overlay), chunk_gains(overlay.retrieval)
             written = raw_overlay.get("evaluations")
             added = self._table.specs(overlay.evaluations, written, self._policy_document, inherited=False)
             written = raw_overlay.get(EXPECT)
             checks = self._table.specs(overlay.expect, written, self._policy_document, inherited=False)
-            tags = tuple(overlay.tags or ())
+            tags = tuple(dict.fromkeys((*tags, *(overlay.tags or ()))))
+            weight = weight if overlay.weight is None else overlay.weight
         case_specs = self._list_specs(entry.evaluations, raw.get("evaluations"))
         turns = self._build_turns(entry, raw, case_specs, added)
         if overlay is not None:
@@ -288,7 +292,7 @@ class CaseBuilder:
             turns=tuple(turns),
             multi_turn=entry.turns is not None,
             tags=tags,
-            weight=overlay.weight if overlay is not None and overlay.weight is not None else 1.0,
+            weight=1.0 if weight is None else weight,
             repeat=repeat,
             min_pass=least,
             last=self._last_mark(raw, mark),

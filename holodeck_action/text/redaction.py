@@ -154,7 +154,7 @@ class Redactor:
     def _has_secret_slug(self, case_id: str) -> bool:
         """Return whether the letters and digits of a case id contain a secret, or end with the start of a secret
         because the id was cut."""
-        letters = case_id.replace("-", "")
+        letters = "".join(filter(str.isalnum, case_id)).lower()
         for slug in self._slugs:
             if slug in letters:
                 return True

@@ -126,6 +126,87 @@ def test_columns_fill_the_fields_that_the_policy_file_says(tmp_path: Path) -> No
         assert (turn.expected_tools.order, turn.expected_tools.tools[0].name) == ("strict", "find")
 
 
+def test_columns_give_ids_tags_and_weights(tmp_path: Path) -> None:
+    """A cell of names has one, or several with commas between; the policy file adds to the row by its id."""
+    rows: list[dict[str, Any]] = [
+        {
+            "id": "Q-17",
+            "input": "a",
+            "ground_truth": "b",
+            "tags": "slow, refunds",
+            "weight": 2,
+            "expected_tools": "find",
+        },
+        {"id": "Q-18", "input": "a", "ground_truth": "b", "weight": 0.5, "expected_tools": "find, refund"},
+    ]
+    flat = (
+        'id,input,ground_truth,tags,weight,expected_tools,,\r\nQ-17,a,b,"slow, refunds",2,find,,\r\n'
+        'Q-18,a,b,,0.5,"[""find"", ""refund""]",,\r\n,,,,,,,\r\n,,,,,,,\r\n,\r\n'
+    )
+    files: dict[str, str | bytes] = {
+        "c.csv": flat,
+        "c.jsonl": "".join(json.dumps(row) + "\n" for row in rows),
+        "c.parquet": parquet(tmp_path / "made", rows),
+    }
+    policy = "cases: {Q-17: {tags: [refunds, new], repeat: 3}, Q-18: {weight: 4}}"
+    for name in files:
+        first, second = loaded(tmp_path / name, name, files, policy).cases
+        assert (first.id, first.tags, first.weight, first.repeat) == ("Q-17", ("slow", "refunds", "new"), 2.0, 3)
+        assert (second.id, second.tags, second.weight, second.repeat) == ("Q-18", (), 4.0, 1)
+        asked = [case.turns[0].expected_tools for case in (first, second)]
+        assert [[tool.name for tool in each.tools] for each in asked if each] == [["find"], ["find", "refund"]]
+
+
+def test_an_id_is_kept_and_others_make_way(tmp_path: Path) -> None:
+    """Ids that follow from names do not take one that a row gives, whatever the order."""
+    given, named = ["return,,a,b\n"], [",order,c,d\n", ",return,e,f\n"]
+    for rows in ([*given, *named], [*named, *given]):
+        table = "id,name,input,ground_truth\n" + "".join(rows)
+        cases = loaded(tmp_path / rows[0][:5], "c.csv", {"c.csv": table}).cases
+        ids = {case.turns[0].input: case.id for case in cases}
+        assert (ids["a"], ids["c"]) == ("return", "order")
+        assert ids["e"].startswith("return-")
+
+
+def test_rows_of_parameters_have_their_own_ids(tmp_path: Path) -> None:
+    table = "id,name,input,ground_truth\nQ-1,order,Where is ${{order}}?,x\n"
+    policy = "cases: {order: {parameters: [{order: A-17}, {order: B 4}]}}"
+    cases = loaded(tmp_path, "c.csv", {"c.csv": table}, policy).cases
+    assert [(case.id, case.name) for case in cases] == [("Q-1-a-17", "order [A-17]"), ("Q-1-b-4", "order [B 4]")]
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ("a,x,y,,\na,z,y,,", 'c.csv:3:1: test_cases[1].id: "a" is the id of another case, too (c.csv:2:1): ids must'),
+        (
+            "a b,x,y,,",
+            "c.csv:2:1: test_cases[0].id: must be at most 80 letters, digits and characters of . _ : / -, and",
+        ),
+        ("a,x,y,0,", "c.csv:2:7: test_cases[0].weight: 0 is out of range (allowed: 0.001 to 1000)"),
+        ("a,x,y,heavy,", "c.csv:2:7: test_cases[0].weight: must be a number"),
+        ('a,x,y,1,"{""a"": 1}"', "c.csv:2:9: test_cases[0].tags: must be a list"),
+    ],
+)
+def test_wrong_ids_tags_and_weights_are_told(tmp_path: Path, row: str, sentence: str) -> None:
+    found = complaint(tmp_path, "c.csv", {"c.csv": f"id,input,ground_truth,weight,tags\n{row}\n"})
+    assert found.startswith(sentence), found
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("tags", "it goes to holodeck-action.yaml, `cases:`, under the name of the case"),
+        ("weight", "it goes to holodeck-action.yaml, `cases:`, under the name of the case"),
+        ("repeat", "it goes to holodeck-action.yaml, `cases:`, under the name of the case"),
+        ("id", "a case has its id from its name; what is added to it goes to holodeck-action.yaml, `cases:`"),
+    ],
+)
+def test_what_a_case_of_yaml_cannot_have_is_told_with_its_place(tmp_path: Path, key: str, hint: str) -> None:
+    found = complaint(tmp_path, "c.yaml", {"c.yaml": f"- {{input: a, ground_truth: b, {key}: 1}}\n"})
+    assert found.startswith(f"c.yaml:1:31: test_cases[0].{key}: unknown key: {hint} (allowed: ")
+
+
 def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path) -> None:
     files = {
         "cases/b/2.jsonl": '{"input": "two", "ground_truth": "2"}',
@@ -261,7 +342,7 @@ def test_a_mapping_without_effect_is_refused(tmp_path: Path, columns: str, file:
         ("return 3", "made:give: it must yield or return mappings, one for each case, not int"),
         ("yield {'input': 'a'}\n    yield 4", "made:give: row 2 is of type int (required: a mapping)"),
         ("yield {'input': {1, 2}}", "made:give: row 1.input is of type set, which JSON cannot hold"),
-        ("yield {'input': 'a', 'id': 1}", 'python:made:give: row 1: the column "id" is not a field of a case'),
+        ("yield {'input': 'a', 'line': 1}", 'python:made:give: row 1: the column "line" is not a field of a case'),
         ("while True: pass", "made:give: it took longer than 1 s; its process was ended"),
         ("import os; os._exit(3)", "made:give: its process exited with code 3"),
     ],

@@ -176,9 +176,9 @@ class _Finder:
         if kind in _DELIMITERS:
             delimiter = _DELIMITERS[kind]
             text = partial(data.parse, partial(table_text, file=relative), TableError)
-            self._add_table(relative, lambda columns: delimited_cases(text(), relative, delimiter, columns))
+            self._add_table(relative, lambda columns: delimited_cases(text(), delimiter, columns))
         elif kind in (".jsonl", ".ndjson"):
-            self._add_table(relative, lambda columns: json_line_cases(data.parse(io.BytesIO), relative, columns))
+            self._add_table(relative, lambda columns: json_line_cases(data.parse(io.BytesIO), columns))
         else:
             self._read_document(read_yaml(data, file=relative, environ=sources.environ), of_json=kind == ".json")
 
@@ -192,8 +192,8 @@ class _Finder:
             self._sources.problems.append(document.problem((), message))
             return
         if of_json and self._columns and isinstance(root, MarkedList) and all(isinstance(r, MarkedMap) for r in root):
-            file, cases = document.file, root
-            self._add_table(file, lambda columns: (columns.case_from_row(row, file) for row in cases), document)
+            cases = root
+            self._add_table(document.file, lambda columns: (columns.case_from_row(row) for row in cases), document)
             return
         _add_cases(self._sources, document, root, path)
 
@@ -204,7 +204,7 @@ class _Finder:
                 file.seek(0)
                 self._sources.parts.append(("cases", digest))
                 rows = self._require_rows().table(kind, file)
-                self._add_table(relative, lambda columns: row_cases(rows, relative, columns))
+                self._add_table(relative, lambda columns: row_cases(rows, columns))
         except RowsError as error:
             self._add_problem(f"{self._display_name(name)}: {error}")
         except FileNotFoundError:
@@ -226,7 +226,7 @@ class _Finder:
 
         try:
             rows = hash_lines(self._require_rows().python(reference, self._environment))
-            self._add_table(file, lambda columns: row_cases(rows, file, columns))
+            self._add_table(file, lambda columns: row_cases(rows, columns))
         except RowsError as error:
             self._add_problem(str(error))
         self._sources.parts.append(("cases", digest.digest()))
@@ -242,7 +242,7 @@ class _Finder:
         """Add the cases of a table; `document` is the table if it is already parsed."""
         if self._columns is None:
             return
-        columns = ColumnMap(self._columns)
+        columns = ColumnMap(self._columns, name)
         cases: list[Any] = []
         try:
             cases += cases_of(columns)

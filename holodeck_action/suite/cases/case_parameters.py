@@ -8,6 +8,7 @@ from typing import Any
 
 from holodeck_action.suite.cases.sources import CaseFile, Sources
 from holodeck_action.suite.errors import Problem, field_path, quoted
+from holodeck_action.suite.identity import slug
 from holodeck_action.suite.model.policy import CaseOverlay, Policy
 from holodeck_action.suite.yaml.document import MarkedList, MarkedMap
 
@@ -67,6 +68,8 @@ def _expand_case(sources: Sources, key: str, rows: list[dict[str, Any]]) -> list
         case = _fill_placeholders(template, values)
         if case["name"] == key:
             case["name"] = f"{key} [{', '.join(' '.join(value.split()) for value in values.values())}]"
+        if isinstance(case.get("id"), str) and case["id"] == template["id"]:
+            case["id"] = f"{case['id']}-{slug('-'.join(values.values()))}"
         if case["name"] in made:
             return add_problem(f"two rows give the name {quoted(case['name'])}: use different values", number)
         made[case["name"]] = case

@@ -13,19 +13,22 @@ from msgspec.structs import replace
 from holodeck_action.suite.cases.expect import EXPECT
 from holodeck_action.suite.errors import Problem, SourceMark, field_path, quoted
 from holodeck_action.suite.messages import did_you_mean
-from holodeck_action.suite.model.cases import CaseEntry
-from holodeck_action.suite.yaml.document import PACKED, MarkedMap
+from holodeck_action.suite.model.cases import TableCase
+from holodeck_action.suite.yaml.document import PACKED, MarkedList, MarkedMap
 from holodeck_action.suite.yaml.reading import CHECKS_OF_TEXT
+from holodeck_action.text.json_values import parse_json
 
 FieldPath = tuple[str, ...]
 """A field of a case: its name, followed by the keys inside it."""
 
-_FIELDS = tuple(CaseEntry.model_fields)
-AS_WRITTEN = frozenset(
-    [("name",), ("input",), ("ground_truth",), *((EXPECT, name) for name in CHECKS_OF_TEXT)],
+_FIELDS = tuple(TableCase.model_fields)
+_AS_WRITTEN = frozenset(
+    [("id",), ("name",), ("input",), ("ground_truth",), *((EXPECT, name) for name in CHECKS_OF_TEXT)],
 )
 """Fields whose values are always text."""
-
+_NAMES: frozenset[FieldPath] = frozenset([("tags",), ("expected_tools",), ("expected_tools", "tools")])
+"""Fields whose values can be names that are separated by commas."""
+_OPENS_JSON = ("[", "{")
 
 _FIELD = re.compile(r"test_cases\[\d+\]\.([\w.]+)")
 _UNKNOWN: FieldPath = ()
@@ -35,13 +38,15 @@ class ColumnMap:
     """The columns of one file.
 
     Attributes:
+        file: name of the file in positions.
         problems: problems of the columns and rows.
         seen: columns that the file has.
         broken: whether a column cannot be used.
     """
 
-    def __init__(self, given: Mapping[str, str | None]) -> None:
+    def __init__(self, given: Mapping[str, str | None], file: str) -> None:
         """Set the field of each column; nested keys are joined by dots, and a column whose field is None is ignored."""
+        self.file = file
         self.problems: list[Problem] = []
         self.seen: set[str] = set()
         self.broken = False
@@ -78,6 +83,10 @@ class ColumnMap:
         self._names[path] = column
         return path
 
+    def mark(self, line: int, column: int) -> SourceMark:
+        """Return a position in the file."""
+        return SourceMark(self.file, line, column)
+
     def _add_problem(self, mark: SourceMark, message: str) -> None:
         self.problems.append(Problem(mark, "", message))
         self.broken = True
@@ -86,28 +95,48 @@ class ColumnMap:
         """Return the column that fills a field; empty if there is none."""
         return next((name for taken, name in self._names.items() if taken == path[: len(taken)]), "")
 
-    def case_from_row(self, row: MarkedMap, file: str) -> MarkedMap:
+    def read_cell(self, path: FieldPath, text: str, line: int, column: int) -> Any:
+        """Return the value of a cell with text: text, JSON, or a list of names; None, with a problem added, if its JSON
+        is not valid."""
+        if path in _AS_WRITTEN:
+            return text
+        if text.lstrip()[:1] in _OPENS_JSON:
+            try:
+                return mark_json(parse_json(text), line, column)
+            except ValueError as error:
+                message = f"{error} of the cell, which is not valid JSON (column {quoted(self.name_of(path))})"
+                self.problems.append(Problem(self.mark(line, column), ".".join(path), message))
+                return None
+        if path in _NAMES:
+            return mark_json([name for part in text.split(",") if (name := part.strip())], line, column)
+        return text
+
+    def case_from_row(self, row: MarkedMap) -> MarkedMap:
         """Return the case for a row of JSON; its values have the positions of the row's values."""
         case = MarkedMap()
         case.line, case.column = row.line, row.column
         marks: list[int] = []
-        self._copy_values(case, row, "", file, marks)
+        self._copy_values(case, row, "", marks)
         case.marks = array(PACKED, marks).tobytes()
         return case
 
-    def _copy_values(self, case: MarkedMap, row: MarkedMap, prefix: str, file: str, marks: list[int]) -> None:
+    def _copy_values(self, case: MarkedMap, row: MarkedMap, prefix: str, marks: list[int]) -> None:
         for key, value in row.items():
             column = prefix + key
             if column in self._nested and isinstance(value, MarkedMap) and column not in self._given:
-                self._copy_values(case, value, f"{column}.", file, marks)
+                self._copy_values(case, value, f"{column}.", marks)
                 continue
             path = self._places.get(column, _UNKNOWN)
             if path is _UNKNOWN:
-                path = self.field_of(column, SourceMark(file, *row.key_position(key)))
+                path = self.field_of(column, self.mark(*row.key_position(key)))
             if path is None or value is None:
                 continue
-            if path in AS_WRITTEN and isinstance(value, bool | int | float):
+            if path in _AS_WRITTEN and isinstance(value, bool | int | float):
                 value = json.dumps(value)
+            elif path in _NAMES and isinstance(value, str):
+                value = self.read_cell(path, value, *row.value_position(key))
+                if value is None:
+                    continue
             if len(path) == 1:
                 case[path[0]] = value
             elif not set_nested(case, path, value, row.value_position(key)):
@@ -139,3 +168,18 @@ def set_nested(case: MarkedMap, path: FieldPath, value: Any, place: tuple[int, i
         inner = inner[part]
     inner[path[-1]] = value
     return new
+
+
+def mark_json(value: Any, line: int, column: int) -> Any:
+    """Return JSON data with the same position for all values."""
+    if isinstance(value, dict):
+        result = MarkedMap()
+        result.line, result.column, result.marks = line, column, b""
+        for key, item in value.items():
+            result[key] = mark_json(item, line, column) if isinstance(item, dict | list) else item
+        return result
+    if isinstance(value, list):
+        items = MarkedList(mark_json(item, line, column) for item in value)
+        items.line, items.column, items.marks = line, column, b""
+        return items
+    return value

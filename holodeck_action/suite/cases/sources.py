@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from holodeck_action.suite.cases.columns import ColumnMap
 from holodeck_action.suite.checkout import MOST_YAML, Checkout
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
+from holodeck_action.suite.model.cases import CaseEntry, TableCase
 from holodeck_action.suite.model.metric_types import MetricTypes
 from holodeck_action.suite.yaml.document import Document, MarkedList, MarkedMap
 from holodeck_action.suite.yaml.reading import read_yaml
@@ -34,6 +35,11 @@ class CaseFile(Struct):
     document: Document
     cases: list[Any]
     columns: ColumnMap | None = None
+
+    @property
+    def model(self) -> type[CaseEntry]:
+        """The model of an entry."""
+        return CaseEntry if self.columns is None else TableCase
 
     def mark_of(self, index: int) -> SourceMark:
         """Return the position of the case at an index."""

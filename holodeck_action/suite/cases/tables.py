@@ -8,9 +8,9 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from holodeck_action.suite.cases.columns import AS_WRITTEN, ColumnMap, FieldPath, set_nested
+from holodeck_action.suite.cases.columns import ColumnMap, FieldPath, mark_json, set_nested
 from holodeck_action.suite.errors import Problem, SourceMark, quoted
-from holodeck_action.suite.yaml.document import PACKED, MarkedList, MarkedMap
+from holodeck_action.suite.yaml.document import PACKED, MarkedMap
 from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.text.json_values import DuplicateKeyError, kind_of, parse_json
 
@@ -22,7 +22,6 @@ _CELLS = {
     for delimiter in (",", "\t")
 }
 _BREAK = re.compile(r"\r\n|\n|\r")
-_OPENS_JSON = ("[", "{")
 
 Cell = tuple[str, int, int]
 """Content of a cell, its line and its column."""
@@ -57,67 +56,69 @@ def table_text(data: bytes, file: str) -> str:
     return text
 
 
-def delimited_cases(text: str, file: str, delimiter: str, columns: ColumnMap) -> Iterator[MarkedMap]:
-    """Yield a case for each row of a table with a header (RFC 4180); blank lines are skipped.
+def delimited_cases(text: str, delimiter: str, columns: ColumnMap) -> Iterator[MarkedMap]:
+    """Yield a case for each row of a table with a header (RFC 4180); rows without text are skipped.
 
     Args:
         text: the table.
-        file: the file's name in positions.
         delimiter: comma or tab.
         columns: maps columns to fields; receives problems of columns and cells.
 
     Raises:
         TableError: the table has no header, or a quote is not closed, so that the end of the row is unknown.
     """
-    rows = _split_rows(text, file, delimiter)
+    rows = _split_rows(text, columns.file, delimiter)
     header = next(rows, None)
     if header is None:
-        raise TableError(Problem(SourceMark(file, 1, 1), "", "is empty (required: a header line with columns)"))
-    places = _header_fields(header, file, delimiter, columns)
-    for row in rows:
-        if len(row) == len(header):
-            yield _case_from_row(row, places, file, columns)
-        elif len(row) > 1 or row[0][0]:
-            columns.problems.append(_width_problem(row, [cell[0] for cell in header], file))
-
-
-def _header_fields(header: Sequence[Cell], file: str, delimiter: str, columns: ColumnMap) -> list[FieldPath | None]:
+        raise TableError(Problem(columns.mark(1, 1), "", "is empty (required: a header line with columns)"))
     if len(header) == 1 and delimiter == "," and (";" in header[0][0] or "\t" in header[0][0]):
         message = (
             "has one column, whose name contains other separators: save it with commas, or with tabs as a .tsv file"
         )
-        raise TableError(Problem(SourceMark(file, *header[0][1:]), "", message))
+        raise TableError(Problem(columns.mark(*header[0][1:]), "", message))
+    places = _header_fields(header, columns)
+    unnamed = {at for at, cell in enumerate(header) if not cell[0].strip()}
+    for row in rows:
+        if not any(cell[0] for cell in row):
+            continue
+        if len(row) != len(header):
+            columns.problems.append(_width_problem(row, [cell[0] for cell in header], columns))
+            continue
+        for at in [at for at in unnamed if row[at][0]]:
+            unnamed.remove(at)
+            message = f"the header of column {at + 1} is empty: name each column"
+            columns.problems.append(Problem(columns.mark(*header[at][1:]), "", message))
+        yield _case_from_row(row, places, columns)
+
+
+def _header_fields(header: Sequence[Cell], columns: ColumnMap) -> list[FieldPath | None]:
     places: list[FieldPath | None] = []
     seen: dict[str, int] = {}
     for number, (name, line, column) in enumerate(header, start=1):
-        mark = SourceMark(file, line, column)
+        mark = columns.mark(line, column)
         if not name.strip():
-            columns.problems.append(Problem(mark, "", f"the header of column {number} is empty: name each column"))
+            places.append(None)
+            continue
         if name in seen:
             message = f"the header names the column {quoted(name)} twice (first in column {seen[name]})"
             columns.problems.append(Problem(mark, "", message))
             places.append(None)
             continue
         seen[name] = number
-        places.append(columns.field_of(name, mark) if name.strip() else None)
+        places.append(columns.field_of(name, mark))
     return places
 
 
-def _case_from_row(row: Sequence[Cell], places: Sequence[FieldPath | None], file: str, columns: ColumnMap) -> MarkedMap:
+def _case_from_row(row: Sequence[Cell], places: Sequence[FieldPath | None], columns: ColumnMap) -> MarkedMap:
     case = MarkedMap()
     _, case.line, case.column = row[0]
     marks: list[int] = []
     for (text, line, column), place in zip(row, places, strict=True):
         if place is None or not text:
             continue
-        value: Any = text
-        if place not in AS_WRITTEN and text.lstrip()[:1] in _OPENS_JSON:
-            try:
-                value = mark_json(parse_json(text), line, column)
-            except ValueError as error:
-                message = f"{error} of the cell, which is not valid JSON (column {quoted(columns.name_of(place))})"
-                columns.problems.append(Problem(SourceMark(file, line, column), ".".join(place), message))
-                continue
+        value = columns.read_cell(place, text, line, column)
+        if value is None:
+            continue
         if len(place) == 1:
             case[place[0]] = value
             marks += (line, column, line, column)
@@ -158,32 +159,31 @@ def _quote_problem(text: str, position: int, mark: SourceMark, delimiter: str) -
     return Problem(mark, "", message)
 
 
-def _width_problem(row: Sequence[Cell], header: Sequence[str], file: str) -> Problem:
+def _width_problem(row: Sequence[Cell], header: Sequence[str], columns: ColumnMap) -> Problem:
     count = f"the row has {len(row)} cell{'' if len(row) == 1 else 's'}, the header {len(header)}"
     if len(row) > len(header):
         message = f"{count}: put text that contains the separator in quotes"
-        return Problem(SourceMark(file, *row[len(header)][1:]), "", message)
+        return Problem(columns.mark(*row[len(header)][1:]), "", message)
     missing = quoted(header[len(row)])
-    return Problem(SourceMark(file, *row[0][1:]), "", f"{count}: {missing} is missing; leave cells empty instead")
+    return Problem(columns.mark(*row[0][1:]), "", f"{count}: {missing} is missing; leave cells empty instead")
 
 
-def json_line_cases(lines: Iterable[bytes], file: str, columns: ColumnMap) -> Iterator[MarkedMap]:
+def json_line_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[MarkedMap]:
     """Yield a case for each line of JSON Lines that is not blank.
 
     Args:
         lines: lines of the file in UTF-8.
-        file: the file's name in positions.
         columns: maps keys to fields; receives problems of lines and keys.
     """
     for number, line in enumerate(lines, start=1):
-        text = table_text(line, file) if number == 1 else line.decode("utf-8", "surrogateescape")
+        text = table_text(line, columns.file) if number == 1 else line.decode("utf-8", "surrogateescape")
         if text.isspace() or not text:
             continue
         value, message = _parse_line(text)
         if message:
-            columns.problems.append(Problem(SourceMark(file, number, 1), "", message))
+            columns.problems.append(Problem(columns.mark(number, 1), "", message))
         else:
-            yield columns.case_from_row(mark_json(value, number, 1), file)
+            yield columns.case_from_row(mark_json(value, number, 1))
 
 
 def _parse_line(text: str) -> tuple[Any, str]:
@@ -203,7 +203,7 @@ def _parse_line(text: str) -> tuple[Any, str]:
     return value, ""
 
 
-def row_cases(lines: Iterable[bytes], file: str, columns: ColumnMap) -> Iterator[MarkedMap]:
+def row_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[MarkedMap]:
     """Yield a case for each row of a source that has no lines, such as Parquet; `lines` are the rows as JSON.
 
     In positions, the line is the number of the row, and the column is 0.
@@ -212,24 +212,9 @@ def row_cases(lines: Iterable[bytes], file: str, columns: ColumnMap) -> Iterator
         try:
             row = Foreign(line).json_object()
         except ForeignError as error:
-            columns.problems.append(Problem(SourceMark(file, number, 0), "", f"the row {error}"))
+            columns.problems.append(Problem(columns.mark(number, 0), "", f"the row {error}"))
         else:
-            yield columns.case_from_row(mark_json(row, number, 0), file)
-
-
-def mark_json(value: Any, line: int, column: int) -> Any:
-    """Return JSON data with the same position for all values."""
-    if isinstance(value, dict):
-        result = MarkedMap()
-        result.line, result.column, result.marks = line, column, b""
-        for key, item in value.items():
-            result[key] = mark_json(item, line, column) if isinstance(item, dict | list) else item
-        return result
-    if isinstance(value, list):
-        items = MarkedList(mark_json(item, line, column) for item in value)
-        items.line, items.column, items.marks = line, column, b""
-        return items
-    return value
+            yield columns.case_from_row(mark_json(row, number, 0))
 
 
 def _end_position(text: str) -> tuple[int, int]:

@@ -214,7 +214,9 @@ class AgentConfig(FormatModel):
     test_cases: Later[list[CaseEntry]] | None = None
     """The cases."""
     test_cases_file: NonBlank | None = None
-    """A YAML file with the cases, relative to agent.yaml, instead of `test_cases`. Example: `cases.yaml`."""
+    """The file of the cases, relative to agent.yaml, instead of `test_cases`: `.yaml`, `.json`, `.csv`, `.tsv`,
+    `.jsonl`, `.ndjson`, `.parquet`, a pattern such as `cases/*.csv`, or `python:MODULE:FUNCTION`. Example:
+    `cases.yaml`."""
     execution: Later[ExecutionConfig] | None = None
     """Time limits, concurrency and downloads."""
     observability: Later[Observability] | None = None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.model.base import Flag, FormatModel, Integer, MaybeText, NonBlank
+from holodeck_action.suite.model.base import Flag, FormatModel, Integer, MaybeText, NonBlank, Number
 from holodeck_action.suite.model.metric_types import CaseMetric, CheckMetric
 from holodeck_action.suite.model.patterns import pattern_problem
 
@@ -72,6 +73,22 @@ def _list_or_mapping(value: Any) -> str:
     return "mapping" if isinstance(value, dict) else "list"
 
 
+def _check_id(value: str) -> str:
+    if not _ID.fullmatch(value):
+        raise PydanticCustomError(
+            "case_id",
+            "must be at most {most} letters, digits and characters of . _ : / -, and start with a letter or digit",
+            {"most": LONGEST_ID},
+        )
+    return value
+
+
+LONGEST_ID = 80
+"""Maximum characters of a case's id in a table."""
+_ID = re.compile(rf"[^\W_][\w.:/-]{{0,{LONGEST_ID - 1}}}")
+
+Weight = Annotated[Number, Field(ge=0.001, le=1000.0)]
+"""A weight is at most a million times another one, so that no failure is lost in rounding."""
 ToolName = Annotated[
     str, AfterValidator(_check_tool_name), WithJsonSchema({"type": "string", "pattern": r"\S", "title": "Tool name"})
 ]
@@ -237,3 +254,14 @@ class CaseEntry(FormatModel):
                 {"keys": " and ".join(beside)},
             )
         return self
+
+
+class TableCase(CaseEntry):
+    """A row of a table of cases, which can also have what the policy file adds to other cases."""
+
+    id: Annotated[str, AfterValidator(_check_id)] | None = None
+    """The id of the case, unique in the suite; it follows from the name when absent. Example: `Q-17`."""
+    tags: list[NonBlank] | None = None
+    """Tags for `--tag`, in addition to those of the policy file. Example: `[refunds, critical]`."""
+    weight: Weight | None = None
+    """Weight of the case in the pass rate and in means, unless the policy file sets it. Example: `2`."""

@@ -24,7 +24,7 @@ from holodeck_action.suite.model.base import (
     WrittenText,
 )
 from holodeck_action.suite.model.base_sources import SOURCES
-from holodeck_action.suite.model.cases import CaseEntry, TrajectoryEntry
+from holodeck_action.suite.model.cases import TableCase, TrajectoryEntry, Weight
 from holodeck_action.suite.model.environments import Environment
 from holodeck_action.suite.model.judging import SuiteJudges
 from holodeck_action.suite.model.metric_types import CaseMetric, CheckMetric, SuiteMetric
@@ -33,11 +33,9 @@ from holodeck_action.suite.model.targets import Target
 Count = Annotated[Integer, Field(ge=0)]
 AtLeastOne = Annotated[Integer, Field(ge=1)]
 Positive = Annotated[Number, Field(gt=0.0)]
-Weight = Annotated[Number, Field(ge=0.001, le=1000.0)]
-"""A weight is at most a million times another one, so that no failure is lost in rounding."""
 NotNegative = Annotated[Number, Field(ge=0.0)]
 Parameter = str | Flag | Integer | Number
-CaseField = Annotated[str, Field(pattern=rf"^({'|'.join(CaseEntry.model_fields)})(\.\w+)*$")]
+CaseField = Annotated[str, Field(pattern=rf"^({'|'.join(TableCase.model_fields)})(\.\w+)*$")]
 """A field of a case, or a key inside of one."""
 Reaction = Literal["fail", "warn", "ignore"]
 
@@ -355,7 +353,7 @@ class Policy(FormatModel):
     """Metrics in addition to `evaluations.metrics`. Example: `[{type: length, max_words: 60}]`."""
     columns: Annotated[dict[str, CaseField | None], NoneAs({})] = Field(default_factory=dict)
     """Field of a case that a column of `test_cases_file` fills, by column; nested keys are joined by dots. Null leaves
-    a column out. Example: `{question: input, answer: ground_truth, id: null}`."""
+    a column out. Example: `{question: input, answer: ground_truth, row: null}`."""
     cases: Annotated[Later[dict[str, CaseOverlay]], NoneAs({})] = Field(default_factory=dict)
     """Additions to single cases, by name or id."""
     judges: Annotated[Later[SuiteJudges], NoneAs({})] = Field(default_factory=SuiteJudges.model_construct)
