@@ -369,7 +369,8 @@ def open_publisher(
         connection = Connection(None, "GITHUB_EVENT_NAME is not set: this is not a step of a workflow")
     else:
         connection = _connect(surfaces, known, environ, pause)
-    return Publisher(known, connection, surfaces, _place(known, environ, evaluates=evaluates), _run_attempt(environ))
+    at = replace(_place(known, environ, evaluates=evaluates), comment_id=surfaces.subject)
+    return Publisher(known, connection, surfaces, at, _run_attempt(environ))
 
 
 def empty_publication(environ: Mapping[str, str]) -> Publication:

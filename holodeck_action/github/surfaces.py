@@ -22,6 +22,7 @@ class Surfaces(Struct, frozen=True):
     Attributes:
         comment: when the comment is written.
         comment_id: distinguishes the comment from our other comments on the same pull request.
+        subject: the `comment-id` that was given, which the comment shows; empty if none was given.
         check: whether to write a check run.
         check_name: name of the check run.
         check_fail_on: the verdicts that make the check run fail.
@@ -33,6 +34,7 @@ class Surfaces(Struct, frozen=True):
 
     comment: Mode
     comment_id: str
+    subject: str
     check: bool
     check_name: str
     check_fail_on: Literal["violation", "never"]
@@ -67,6 +69,7 @@ def surfaces_from(given: Mapping[str, Any], subjects: Sequence[str], environ: Ma
     return Surfaces(
         comment=given.get("comment", "always"),
         comment_id=given.get("comment_id") or "/".join(part for part in job if part),
+        subject=given.get("comment_id") or "",
         check=given.get("check", True),
         check_name=one_line(given.get("check_name") or f"{NAME}: {named}", _NAME_LIMIT),
         check_fail_on=given.get("check_fail_on", "violation"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from statistics import median
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -15,14 +14,13 @@ from holodeck_action.decide.faults import Actor
 from holodeck_action.decide.number_texts import decisive_numbers
 from holodeck_action.decide.verdict import MetricVerdict, explaining_trial
 from holodeck_action.reports.report_views import CaseView, CaseViews, Report
+from holodeck_action.reports.shared_traits import Trait, split_by_trait, trait_text, traits_of
 
 Standing = Literal["worse", "failing", "before"]
 """Status of a failing case: it passed on the base, is unknown there, or already failed there."""
 
 _STANDINGS: tuple[Standing, ...] = ("worse", "failing", "before")
 _OUTCOMES = ("failed", "error", "skipped")
-_GAP = 0.15
-"""Smallest gap between distances from thresholds that separates two causes."""
 _LONGEST = 2000
 """Maximum number of characters of a reason that are compared."""
 
@@ -50,42 +48,49 @@ class Cause(Struct, frozen=True):
     cases: CaseViews
 
 
+class _Problem(NamedTuple):
+    """A problem of a case, and the name of the check that reports it; None if no check does."""
+
+    text: str
+    check: str | None = None
+
+
 class _Explanation(Struct, frozen=True):
-    """The data that explain one failing case."""
+    """The data that explain one failing case.
+
+    `metrics` failed by their scores; `traits` are only known if nothing but scores explains the case.
+    """
 
     position: int
     standing: Standing
     outcome: str
-    texts: tuple[str, ...]
+    problems: tuple[_Problem, ...]
     metrics: tuple[MetricVerdict, ...]
     actor: Actor | None
-
-    @property
-    def distance(self) -> float:
-        """Largest distance of a metric's score from its threshold; 0 if no metric failed by its score."""
-        return max((abs((m.score or 0.0) - (m.threshold or 0.0)) for m in self.metrics), default=0.0)
+    traits: tuple[Trait, ...]
 
 
 def causes_of(report: Report) -> tuple[Cause, ...]:
     """Group the cases of a report that failed, are in error or were not run.
 
-    Cases have the same cause if the same metrics miss their thresholds by about the same amount, the same arguments of
-    the same tool are wrong, or their errors only differ in quoted values and numbers. Causes of cases that got worse
-    since the base come first, causes of cases that already failed there last. Within each of these, failures come
-    before errors, and larger groups before smaller ones.
+    Cases have the same cause if the same arguments of the same tool are wrong, the same checks fail, or their errors
+    only differ in quoted values and numbers. Cases in which the same metrics miss their thresholds are divided by what
+    sets them apart from passing cases (`shared_traits`). Causes of cases that got worse since the base come first,
+    causes of cases that already failed there last. Within each of these, failures come before errors, and larger groups
+    before smaller ones.
     """
     groups: dict[tuple[object, ...], list[_Explanation]] = defaultdict(list)
     standings = _standing_of(report)
     for case in report.attention:
         if case.outcome in _OUTCOMES:
             found = _explanation_of(case, standings(case.id))
-            key = (found.standing, case.outcome, tuple(map(_mask_values, found.texts)), _metric_names(found.metrics))
-            groups[key].append(found)
+            problems = tuple((_mask_values(problem.text), problem.check) for problem in found.problems)
+            groups[found.standing, case.outcome, problems, _metric_names(found.metrics)].append(found)
     view = _view_at(report)
     causes = [
-        Cause(part[0].standing, part[0].outcome, _reason_text(part), _actor(part), _case_views(part, view))
+        Cause(part[0].standing, part[0].outcome, _reason_text(part, trait), part[0].actor, _case_views(part, view))
         for group in groups.values()
-        for part in _split_by_distance(group)
+        for trait, part in split_by_trait(group, report.passing)
     ]
     causes.sort(
         key=lambda cause: (
@@ -117,7 +122,7 @@ def _standing_of(report: Report) -> Callable[[str], Standing]:
 def _explanation_of(case: CaseView, standing: Standing) -> _Explanation:
     """Return the explanation of a case. If there are problems with tools, scores are left out, since tools explain
     them."""
-    texts: list[str] = []
+    problems: list[_Problem] = []
     metrics: list[MetricVerdict] = []
     trial = explaining_trial(case.trials)
     verdicts = {turn.index: turn for turn in trial.turns} if trial is not None else {}
@@ -128,15 +133,18 @@ def _explanation_of(case: CaseView, standing: Standing) -> _Explanation:
         numbers = [m for m in failed if m.score is not None and m.threshold is not None and not _is_not_by_score(m)]
         metrics += numbers
         said = {m.reason for m in numbers}
+        checks = {m.reason: m.title or m.name for m in failed}
         if turn.outcome in _OUTCOMES:
-            texts += [problem[:_LONGEST].removeprefix("error: ") for problem in turn.problems if problem not in said]
-    if not texts and not metrics:
-        texts = [case.reason[:_LONGEST]]
-    tools = [text for text in texts if text.startswith(("tool ", "order of tools:"))]
+            texts = (text for text in turn.problems if text not in said)
+            problems += [_Problem(text[:_LONGEST].removeprefix("error: "), checks.get(text)) for text in texts]
+    if not problems and not metrics:
+        problems = [_Problem(case.reason[:_LONGEST])]
+    tools = [each for each in problems if each.text.startswith(("tool ", "order of tools:"))]
     if tools:
-        texts, metrics = tools, []
+        problems, metrics = tools, []
     actor = faults[0].actor if faults and case.outcome == "error" else None
-    return _Explanation(case.position, standing, case.outcome, tuple(texts[:3]), tuple(metrics), actor)
+    traits = () if problems else traits_of(case)
+    return _Explanation(case.position, standing, case.outcome, tuple(problems[:3]), tuple(metrics), actor, traits)
 
 
 def _is_not_by_score(metric: MetricVerdict) -> bool:
@@ -158,53 +166,40 @@ def _metric_names(metrics: Iterable[MetricVerdict]) -> tuple[str, ...]:
     return tuple(sorted({metric.name for metric in metrics}))
 
 
-def _split_by_distance(group: list[_Explanation]) -> Iterator[list[_Explanation]]:
-    """Split a group at large gaps between the distances of scores from their thresholds."""
-    if not group[0].metrics:
-        yield group
-        return
-    ordered = sorted(group, key=lambda found: -found.distance)
-    part = [ordered[0]]
-    for found in ordered[1:]:
-        if part[-1].distance - found.distance > _GAP:
-            yield part
-            part = []
-        part.append(found)
-    yield part
-
-
 def _case_views(part: Iterable[_Explanation], view: Callable[[int], CaseView]) -> CaseViews:
     return CaseViews(sorted(found.position for found in part), view)
 
 
-def _actor(part: Sequence[_Explanation]) -> Actor | None:
-    return part[0].actor
-
-
-def _reason_text(part: Sequence[_Explanation]) -> str:
+def _reason_text(part: Sequence[_Explanation], trait: Trait | None) -> str:
     """Return one reason that fits all of the cases."""
-    texts = [_common_text([found.texts[index] for found in part]) for index in range(len(part[0].texts))]
+    texts = [_common_text([found.problems[index] for found in part]) for index in range(len(part[0].problems))]
     by_name: dict[str, list[MetricVerdict]] = defaultdict(list)
     for metric in (metric for found in part for metric in found.metrics):
         by_name[metric.name].append(metric)
-    return "; ".join(dict.fromkeys([*texts, *map(_distance_text, by_name.values())]))
+    reason = "; ".join(dict.fromkeys([*texts, *map(_scores_text, by_name.values())]))
+    return reason if trait is None else f"{reason} ({trait_text(trait)})"
 
 
-def _common_text(texts: Sequence[str]) -> str:
-    return texts[0] if len(set(texts)) == 1 else _mask_values(texts[0])
+def _common_text(problems: Sequence[_Problem]) -> str:
+    text, check = problems[0]
+    if all(problem.text == text for problem in problems):
+        return text
+    # The name of such a check contains the value that it looks for.
+    return f"{check} fails" if check is not None and _QUOTED.search(check) else _mask_values(text)
 
 
-def _distance_text(metrics: Sequence[MetricVerdict]) -> str:
-    """Describe the distance of a metric from its threshold in several cases."""
+def _scores_text(metrics: Sequence[MetricVerdict]) -> str:
+    """Describe the scores of a metric that misses its threshold in several cases."""
     first = metrics[0]
     if len(metrics) == 1:
         return first.reason
     name = first.title or first.name
+    minimize = first.polarity == "minimize"
     scores = [metric.score for metric in metrics if metric.score is not None]
     marks = {metric.threshold for metric in metrics if metric.threshold is not None}
-    minimize = first.polarity == "minimize"
     if len(marks) > 1:
-        return f"{name} about {median(scores):.2f}, {'above' if minimize else 'below'} what each case needs"
-    shown, needed = decisive_numbers(median(scores), marks.pop(), minimize=minimize, holds=False)
-    about = "" if len(set(scores)) == 1 else "about "
-    return f"{name} {about}{shown}, {'at most' if minimize else 'needs'} {needed}"
+        return f"{name} is {'above' if minimize else 'below'} the threshold of each case"
+    near, far = (min(scores), max(scores)) if minimize else (max(scores), min(scores))
+    shown, needed = decisive_numbers(near, marks.pop(), minimize=minimize, holds=False)
+    ends = dict.fromkeys((shown, f"{far:.2f}") if minimize else (f"{far:.2f}", shown))
+    return f"{name} {' to '.join(ends)}, {'at most' if minimize else 'needs'} {needed}"

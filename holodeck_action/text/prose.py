@@ -4,7 +4,7 @@ code.
 After rendering, GitHub turns mentions, references and URLs into links, except inside `code` and `pre`, so escaping does
 not help (docs/github.md). Words that could be such a link, HTML, a formula, an emoji's short name or a command are put
 into code spans. In other words, Markdown's own characters are escaped. The result is one line that CommonMark and GFM
-parse to text, code and, of compared texts, `<b>`; it has no `|`, so that it fits a cell.
+parse to text, code and, of compared texts, `<b>` and `<del>`; it has no `|`, so that it fits a cell.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import groupby
+from typing import Literal
 
 from msgspec import Struct
 
@@ -23,7 +24,7 @@ from holodeck_action.text.plain import one_line, short_line
 _MOST_WORDS = 200
 """Most words of a text that are compared, since the time grows faster than their square."""
 _ALIKE = 0.3
-"""Share of common words below which two texts get no marks."""
+"""Proportion of common words below which two texts have no difference by words."""
 _LEAD = 6
 """Words shown before the first difference of a long text."""
 
@@ -58,7 +59,7 @@ def short_prose(text: str, limit: int = 100) -> str:
 
 class _Word(Struct, frozen=True):
     text: str
-    differs: bool = False
+    element: Literal["", "b", "del"] = ""
 
     @property
     def code(self) -> re.Match[str] | None:
@@ -79,37 +80,35 @@ def _is_harmless(character: str) -> bool:
     return unicodedata.category(character)[0] in "LMNPS"
 
 
-def mark_differences(expected: str, got: str, limit: int = 400) -> tuple[str, str]:
-    """Return two untrusted texts as prose, with the words that differ in `<b>`.
+def difference(before: str, after: str, limit: int = 400) -> str | None:
+    """Return the difference of two untrusted texts as prose: removed words in `<del>`, new words in `<b>`.
 
-    A long text is shown from shortly before its first difference. Texts with little in common get no marks.
+    A long text is shown from shortly before its first difference.
 
     Args:
-        expected: untrusted text.
-        got: untrusted text.
-        limit: maximum number of characters shown of each text.
+        before: untrusted text.
+        after: untrusted text.
+        limit: maximum number of characters shown.
+
+    Returns:
+        The prose; None if the texts have little in common, or too many words to compare.
     """
     # Extra length, since the window may drop words at the front.
-    one, other = (one_line(text, 20 * limit).split() for text in (expected, got))
+    one, other = (one_line(text, 20 * limit).split() for text in (before, after))
     if max(len(one), len(other)) > _MOST_WORDS or not one or not other:
-        return prose(expected, limit), prose(got, limit)
+        return None
     matcher = SequenceMatcher(
         None, [_comparison_key(word) for word in one], [_comparison_key(word) for word in other], autojunk=False
     )
     if matcher.ratio() < _ALIKE:
-        return prose(expected, limit), prose(got, limit)
-    marks: tuple[set[int], set[int]] = (set(), set())
+        return None
+    words: list[_Word] = []
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
         if tag != "equal":
-            marks[0].update(range(start, end))
-            marks[1].update(range(other_start, other_end))
-    first = min((min(found) for found in marks if found), default=0)
-    shown = (
-        _window([_Word(word, index in found) for index, word in enumerate(words)], first, limit)
-        for words, found in zip((one, other), marks, strict=True)
-    )
-    left, right = map(_join_words, shown)
-    return left, right
+            words += (_Word(word, "del") for word in one[start:end])
+        words += (_Word(word, "" if tag == "equal" else "b") for word in other[other_start:other_end])
+    first = next((at for at, word in enumerate(words) if word.element), 0)
+    return _join_words(_window(words, first, limit))
 
 
 def _comparison_key(word: str) -> str:
@@ -145,7 +144,7 @@ def _join_runs(words: Iterable[_Word]) -> Iterator[str]:
     """Yield runs of adjacent words of one kind as Markdown. Adjacent code spans would merge, so each run is one
     span."""
     begins = True
-    for differs, marked in groupby(words, key=lambda word: word.differs):
+    for element, marked in groupby(words, key=lambda word: word.element):
         parts: list[str] = []
         for kind, run in groupby(marked, key=lambda word: "code" if word.code else "acts" if word.is_active else ""):
             listed = list(run)
@@ -157,7 +156,7 @@ def _join_runs(words: Iterable[_Word]) -> Iterator[str]:
             else:
                 parts.append(_escape(text, begins=begins and not parts))
         begins = False
-        yield f"<b>{' '.join(parts)}</b>" if differs else " ".join(parts)
+        yield f"<{element}>{' '.join(parts)}</{element}>" if element else " ".join(parts)
 
 
 def _span(text: str) -> str:

@@ -29,7 +29,7 @@ INLINE = {"text", "code_inline", "softbreak", "strong_open", "strong_close", "em
 PROSE = {"html_inline", "blockquote_open", "blockquote_close"}
 """Besides, where untrusted words stand as prose."""
 
-_OUR_TAGS = {"<b>", "</b>", "<br>", "<sub>", "</sub>"}
+_OUR_TAGS = {"<b>", "</b>", "<br>", "<del>", "</del>", "<sub>", "</sub>"}
 _ACTS = re.compile(
     r"@|(?<!&)#\d|\bgh-\d|://|\bwww\.|:[\w+-]+:|\$(?!\d)|\b[0-9a-f]{7,64}\b|[<>`|]|\w\.[a-z]{2}", re.IGNORECASE
 )

@@ -38,14 +38,51 @@ def told(*cases: CaseRecord) -> list[tuple[int, str]]:
     return [(len(cause.cases), cause.reason) for cause in causes_of(report_of(record(*cases)))]
 
 
-def test_the_same_metrics_below_their_marks_by_about_as_much_are_one_cause() -> None:
-    far, near = [scored(0.1 + n / 100) for n in range(5)], [scored(0.42), scored(0.45)]
+def titled(
+    title: str, bleu: float, tags: tuple[str, ...] = (), file: str = "agent.yaml", answer: str = ""
+) -> CaseRecord:
+    case = scored(bleu, response=answer or f"answer about {title}")
+    return replace(case, name=title, tags=tags, source=replace(case.source, file=file))
+
+
+def test_scores_are_one_cause_however_far_they_are_from_their_thresholds() -> None:
+    several = [titled(f"t{n}", score) for n, score in enumerate((0.1, 0.12, 0.42, 0.45))]
     both = scored(0.1, 0.2)
-    assert told(*far, *near, both, scored(0.9)) == [
-        (5, "BLEU about 0.12, needs 0.50"),
-        (2, "BLEU about 0.43, needs 0.50"),
+    assert told(*several, both, scored(0.9)) == [
+        (4, "BLEU 0.10 to 0.45, needs 0.50"),
         (1, "BLEU 0.10, needs 0.50; rouge 0.20, needs 0.50: compared"),
     ]
+
+
+def test_a_trait_that_sets_failing_cases_apart_is_named() -> None:
+    refunds = [titled(f"a{n}", 0.1, ("refund", "all")) for n in range(3)]
+    voices = [titled(f"b{n}", 0.2, ("all",), "voice.csv") for n in range(2)]
+    orders = [titled(f"{word} the order", 0.3, ("all",)) for word in ("See", "Get", "End")]
+    silent = [titled(f"c{n}", 0.4, ("all",), answer=f"Please  contact{' ' * n} our team.") for n in range(2)]
+    passing = [titled(f"p{n}", 0.9, ("all",)) for n in range(6)]
+    assert told(*refunds, *voices, *orders, *silent, titled("odd", 0.25), *passing) == [
+        (3, 'BLEU 0.10, needs 0.50 (tag "refund")'),
+        (3, 'BLEU 0.30, needs 0.50 ("order" in the title)'),
+        (2, 'BLEU 0.20, needs 0.50 (file "voice.csv")'),
+        (2, 'BLEU 0.40, needs 0.50 (the same answer "Please contact our team.")'),
+        (1, "BLEU 0.25, needs 0.50"),
+    ]
+
+
+def test_no_trait_is_named_that_passing_cases_share_or_that_nothing_can_be_compared_with() -> None:
+    failing = [titled(f"a{n}", 0.1, ("refund",)) for n in range(3)]
+    (alone,) = told(*failing)
+    (common,) = told(*failing, *(titled(f"p{n}", 0.9, ("refund",)) for n in range(3)))
+    assert alone == common == (3, "BLEU 0.10, needs 0.50")
+
+
+def test_a_check_is_one_cause_whatever_the_answers_are() -> None:
+    def lacks(word: str, near: str) -> CaseRecord:
+        reason = f'the answer does not contain "{word}" (nearest: "{near}")'
+        return case_of(turn(evaluation(0.0, 1.0, evaluator_name=f'contains "{word}"', explanation=reason)))
+
+    missing = [lacks("Thursday", near) for near in ("Tuesday", "Thirsty")]
+    assert told(*missing, lacks("Friday", "Fry"))[0] == (2, 'contains "Thursday" fails')
 
 
 def test_a_wrong_tool_explains_low_scores_and_values_may_differ() -> None:

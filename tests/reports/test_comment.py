@@ -57,7 +57,7 @@ LINK = re.compile(rf"{SERVER}/octo/shop/(actions/runs/77|commit/({A}|{B})|blob/{
 SUMMARY = re.compile(
     r"<summary>(All terms that differ from the base|"
     r"\d+ (passed|(of \d+ )?more failing|quarantined, without effect on the verdict)|"
-    r"Gates \(\d+ of \d+ hold\) and metrics( \(no change beyond noise\))?)</summary>"
+    r"Gates \(\d+ of \d+ hold\) and metrics(: .+)?)</summary>"
 )
 
 
@@ -469,7 +469,7 @@ def test_links_lead_to_the_line(folder: str, file: str, path: str) -> None:
     text = comment(report_of(made))
     check_inert(text)
     found = [href for href in hrefs(text) if "/blob/" in href]
-    assert len(found) == 2
+    assert len(found) == 1
     assert {unquote(href) for href in found} == {f"{SERVER}/octo/shop/blob/{A}/{path}#L7"}
     shown = [token.content for token in leaves(parses(text)[1]) if token.type == "code_inline"]
     assert f"{path}:7".replace("|", "¦") in shown
@@ -493,7 +493,7 @@ def test_two_thousand_hostile_cases() -> None:
     assert within(text, COMMENT)
     check_inert(text)
     assert text.startswith(f"{MARKER}\n<!-- holodeck-action:state:")
-    assert "> **2,000 cases failed** · 0 of 2000 passed, all must pass" in text
+    assert re.search(r"^> \*\*.* · 0 of 2000 passed, all must pass\*\*", text, re.MULTILINE)
     assert re.search(r"<summary>[12]00 of 1999 more failing</summary>", text)
     marks = tuple(Mark(f"agents/{number % 50}.yaml", 1 + number, "failure") for number in range(1000))
     title, summary = render_check((report,), (), AT, None, silent, marks, 1000)
@@ -530,7 +530,7 @@ def test_what_is_left_out_first() -> None:
         made = record(*failing(answered, answer), *passing(passed))
         text = comment(in_folder(made))
         check_inert(text)
-        return "passing 0 |" in text, text.count("| **got** |"), text.count("| ❌ | [failing")
+        return "passing 0 |" in text, text.count("got: "), text.count("| ❌ | [failing")
 
     assert parts(12, 5) == (True, 1, 11)
     assert parts(12, 2000) == (False, 1, 11)

@@ -109,7 +109,7 @@ def test_a_failing_case_that_cannot_be_compared_is_no_unchanged_one(tmp_path: Pa
     assert "No case changed" not in told
     assert "No case got worse" not in told
     assert "1 case not compared fails, no compared case changed" in told
-    assert first["comment"][0].startswith("**1 case failed**, no compared case got worse than on `main`")
+    assert first["comment"][0].endswith(" passed, all must pass**; no compared case got worse than `main`")
     assert "(1 not compared fails now)" in first["comment"][1]
     assert "no compared case got worse than on the base, none allowed" in "\n".join(first["console"])
 

@@ -16,7 +16,7 @@ from holodeck_action.reports.terminal.console import console_report
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import GateMetric, Gates
 from holodeck_action.text.plain import one_line
-from holodeck_action.text.prose import mark_differences, prose, short_prose
+from holodeck_action.text.prose import difference, prose, short_prose
 from tests.action.runner import read_log
 from tests.record.records import case, record
 from tests.reports.hostile import CORPUS, hostile_case, hostile_texts
@@ -57,7 +57,7 @@ def test_only_what_could_act_becomes_code(text: str, expected: str) -> None:
 @given(hostile_texts)
 @settings(max_examples=200, deadline=None)
 def test_nothing_acts_and_the_words_stay(text: str) -> None:
-    for made in (prose(text), short_prose(text), *mark_differences(text, f"{text[::-1]} and {text}")):
+    for made in (prose(text), short_prose(text), difference(text, f"{text[::-1]} and {text}") or ""):
         for place in (made, f"x {made} y", f"| a |\n| - |\n| {made} |", f"<b>{made}</b>", f"- {made}"):
             check_structure(place, "qzxq", ours=lambda line: False, prose=True)
     # Backticks around a word are taken for marks of code.
@@ -72,24 +72,22 @@ def test_nothing_acts_and_the_words_stay(text: str) -> None:
 def test_words_that_differ_are_marked() -> None:
     wanted = "I have started the return of order LF-20731. Print the label."
     got = "Done! I have started the return of order LF-20713. Print the label."
-    assert mark_differences(wanted, got) == (
-        "I have started the return of order <b>LF-20731.</b> Print the label.",
-        "<b>Done!</b> I have started the return of order <b>LF-20713.</b> Print the label.",
+    assert difference(wanted, got) == (
+        "<b>Done!</b> I have started the return of order <del>LF-20731.</del> <b>LF-20713.</b> Print the label."
     )
-    assert mark_differences("yes, of course", "No way") == ("yes, of course", "No way")
+    assert difference("yes, of course", "No way") is None
 
 
 def test_a_difference_far_behind_the_beginning_is_shown() -> None:
     same = " ".join(f"word{number}" for number in range(120))
-    left, right = mark_differences(f"{same} alpha", f"{same} beta", 200)
-    assert left == "… word114 word115 word116 word117 word118 word119 <b>alpha</b>"
-    assert right.endswith("<b>beta</b>")
+    shown = difference(f"{same} alpha", f"{same} beta", 200)
+    assert shown == "… word114 word115 word116 word117 word118 word119 <del>alpha</del> <b>beta</b>"
 
 
 def test_comparing_takes_no_time_whatever_the_texts_are() -> None:
     begun = time.process_time()
     for one, other in (("a b " * 5000, "b a " * 5000), ("x " * 200, "y x " * 100), ("a" * 10**6, "b" * 10**6)):
-        mark_differences(one, other)
+        difference(one, other)
     assert time.process_time() - begun < 5
 
 

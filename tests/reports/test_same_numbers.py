@@ -96,7 +96,7 @@ NUMBER = r"([−+-]?\d[\d,]*(?:\.\d+)?)"
 SHOWN = {
     "passed": (rf"\b{NUMBER} of {CASES} passed", rf"\*\*{NUMBER}\*\* passed", rf": {NUMBER} passed, "),
     "failed": (rf"{NUMBER}(?:\*\*)? failed", rf'failures="{NUMBER}"'),
-    "regressed": (f"{NUMBER} cases got worse",),
+    "regressed": (rf"(?<!of )\b{NUMBER} (?:of {CASES} )?cases got worse",),
     "pass rate": (rf"\({NUMBER} %\)", rf"pass rate \*\*{NUMBER} %", rf"pass rate `.+?` {NUMBER} %"),
     "pass rate of the base": (rf"pass rate *\|? +{NUMBER} +\|? *\d",),
     "cost": (r"\$(0\.\d{4})",),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 from holodeck_action.decide.compare.comparison import Comparison, Difference, changed_ids, count_gating
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.reports.causes import Cause, causes_of
-from holodeck_action.reports.comparison import cases_text, rate_text
+from holodeck_action.reports.comparison import cases_text, rate_text, state_text
 from holodeck_action.reports.exam import PULL_REQUEST
 from holodeck_action.reports.first_lines import comparison_notices
 from holodeck_action.reports.phrases import call_text, run_command
 from holodeck_action.reports.report_views import CaseView, CaseViews, Report, ToolCallView, TurnView
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.code_spans import inline_code
-from holodeck_action.text.prose import mark_differences, prose
+from holodeck_action.text.prose import difference, prose
 
 MOST_OPEN = 3
 """Maximum number of cases that are shown unfolded."""
@@ -74,14 +74,16 @@ def _folded_cases(causes: Sequence[Cause], open_cases: Container[int]) -> Sequen
 def _example_variables(report: Report, cause: Cause, case: CaseView) -> dict[str, Any]:
     turn = next((turn for turn in case.turns if turn.problems), next(iter(case.turns), None))
     before = _base_answer(case, report.comparison)
-    rows = [] if turn is None else list(_turn_rows(case, turn, before))
+    lines = [] if turn is None else [*_answer_lines(turn, before), *_call_lines(turn)]
     problems = turn.problems if turn is not None and turn.problems else (case.reason,)
     command = run_command(report, case.id)
     return {
         "case": wrap(case),
         "cause": wrap(cause),
         "problems": wrap([problem.removeprefix("error: ") for problem in problems]),
-        "rows": rows,
+        "asked": None if turn is None else wrap(turn.input),
+        "turn": f" (turn {turn.index} of {len(case.turns)}, counted from 0)" if turn and len(case.turns) > 1 else "",
+        "lines": lines,
         # A command that a code span would change could not be typed.
         "command": None if command is None or "|" in command else inline_code(command, 2 * len(command)),
     }
@@ -93,27 +95,27 @@ def _base_answer(case: CaseView, comparison: Comparison | None) -> str | None:
     return next((changed[at].before for at, name in enumerate(changed_ids(changed)) if name == case.id), None)
 
 
-def _turn_rows(case: CaseView, turn: TurnView, before: str | None) -> list[tuple[str, str]]:
-    """Return (label, value as Markdown) for the question, answers and tool calls of a turn."""
-    several = f" (turn {turn.index} of {len(case.turns)}, counted from 0)" if len(case.turns) > 1 else ""
-    rows = [("asked", prose(turn.input, 300) + several)]
+def _answer_lines(turn: TurnView, before: str | None) -> Iterator[str]:
+    """Yield Markdown lines with the expected answer, or the base's if there is none, and the answer of a turn."""
     wanted, name = (turn.ground_truth, "expected") if turn.ground_truth is not None else (before, "before")
     got = turn.response
-    if wanted is not None and got is not None and wanted.strip() == got.strip():
-        rows.append((f"{name} and got", prose(got, _ANSWER)))
-    elif wanted is not None and got is not None:
-        left, right = mark_differences(wanted, got, _ANSWER)
-        rows += [(name, left), ("got", right)]
-    elif wanted is not None:
-        rows.append((name, prose(wanted, _ANSWER)))
-    elif got is not None:
-        rows.append(("got", prose(got, _ANSWER)))
-    if turn.tool_calls:
-        calls = [_call_markdown(call) for call in turn.tool_calls[:_CALLS]]
-        if len(turn.tool_calls) > _CALLS:
-            calls.append(f"… and {len(turn.tool_calls) - _CALLS} more")
-        rows.append(("tools", "<br>".join(calls)))
-    return rows
+    if wanted is not None and got is not None:
+        if wanted.strip() == got.strip():
+            yield f"{name} and got: {prose(got, _ANSWER)}"
+            return
+        if (changed := difference(wanted, got, _ANSWER)) is not None:
+            yield f"{name} → got: {changed}"
+            return
+    if wanted is not None:
+        yield f"{name}: {prose(wanted, _ANSWER)}"
+    if got is not None:
+        yield f"got: {prose(got, _ANSWER)}"
+
+
+def _call_lines(turn: TurnView) -> Iterator[str]:
+    yield from map(_call_markdown, turn.tool_calls[:_CALLS])
+    if len(turn.tool_calls) > _CALLS:
+        yield f"… and {count_phrase(len(turn.tool_calls) - _CALLS, 'more tool call')}"
 
 
 def _call_markdown(call: ToolCallView) -> str:
@@ -132,24 +134,36 @@ def _sentences(report: Report) -> dict[str, Any]:
     broken = [f"{number:,} of {cases_text(total)} {what}" for number, what in unjudged if number]
     holding = sum(gate.state == "passed" for gate in report.gates)
     comparison = report.comparison
-    moved = comparison is not None and any(
-        change.moved or change.state == "regressed" for _, change in comparison.measures()
-    )
-    steady = " (no change beyond noise)" if comparison is not None and not moved else ""
+    moved = [] if comparison is None else list(_moved_texts(comparison))
+    steady = "" if comparison is None else f": {'; '.join(moved)}" if moved else ": no change beyond chance"
     return {
         "passed": f"{counts.passed:,} of {total:,} passed" if total else "no case could pass or fail",
         "failing": f"{count_phrase(counts.failed, 'case')} failed" if counts.failed else "A gate is violated",
         "unjudged": " and ".join(broken) or "a gate cannot be decided",
         "checked": f"Gates ({holding} of {len(report.gates)} hold) and metrics{steady}",
-        "moved": moved,
+        "moved": bool(moved),
         "lost": "" if comparison is None else _regression_text(comparison),
         "unchanged": comparison is not None
         and comparison.complete
         and not (comparison.regressed or comparison.fixed or comparison.unpaired),
         "seen": comparison is not None and comparison.paired > 0 and comparison.complete,
+        "compared": "" if comparison is None else _compared_cases_text(comparison),
         "worse": 0 if comparison is None else count_gating(comparison.regressed),
         "better": 0 if comparison is None else count_gating(comparison.fixed),
     }
+
+
+def _compared_cases_text(comparison: Comparison) -> str:
+    return count_phrase(
+        comparison.paired, "case" if comparison.complete and not comparison.unpaired else "compared case"
+    )
+
+
+def _moved_texts(comparison: Comparison) -> Iterator[str]:
+    """Yield a clause for the pass rate and each metric that changed beyond chance, as Markdown."""
+    for name, change in comparison.measures():
+        if change.moved or change.state == "regressed":
+            yield f"{prose(name, 60)} {change.head:.2f} (was {change.base:.2f}), {state_text(change, comparison)}"
 
 
 def _differences(report: Report) -> list[Difference | None]:

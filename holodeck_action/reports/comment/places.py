@@ -30,7 +30,7 @@ def line_url(repository: str, commit: str, path: str, line: int) -> str:
 
 
 class Place(Struct, frozen=True):
-    """Trusted data for the links in a published text.
+    """Trusted data for the links in a published text, and its name.
 
     Attributes:
         server: URL of the server without a slash at the end, such as `https://github.com`.
@@ -38,6 +38,7 @@ class Place(Struct, frozen=True):
         sha: the evaluated commit; None if it is unknown, so that there are no links to lines.
         run_url: URL of the workflow run; None outside a workflow.
         pages: whether the run wrote the viewer's page, which workflows upload as an artifact.
+        comment_id: the job's `comment-id`, which names its comment; empty if the job gives none.
     """
 
     server: str
@@ -45,6 +46,7 @@ class Place(Struct, frozen=True):
     sha: str | None
     run_url: str | None
     pages: bool = False
+    comment_id: str = ""
 
     @property
     def run(self) -> str:

@@ -70,7 +70,8 @@ def render_problem(problems: Sequence[str], marker: str, at: Place, now: State, 
 def problem_text(problems: Sequence[str], exit_code: int, at: Place, more: str = "") -> str:
     """Return Markdown that lists the problems with their positions; `more` is appended to the first line."""
     lines = [f"> [!{'CAUTION' if exit_code == ExitCode.CONFIGURATION else 'WARNING'}]"]
-    lines += [f"> **No verdict: {no_verdict_text(exit_code)}.**{more}", ""]
+    subject = f"{prose(at.comment_id, 80)} · no" if at.comment_id else "No"
+    lines += [f"> **{subject} verdict: {no_verdict_text(exit_code)}.**{more}", ""]
     lines += [f"- {_problem_markdown(problem)}" for problem in problems[:_PROBLEMS_SHOWN]]
     if len(problems) > _PROBLEMS_SHOWN:
         lines.append(f"- … and {len(problems) - _PROBLEMS_SHOWN:,} more")
@@ -163,6 +164,7 @@ class _CommentText(Struct, frozen=True):
         given = {
             "report": wrap(report),
             "alone": alone,
+            "comment_id": self.at.comment_id,
             "change": change,
             "named": _commit_suffix(self.at) if alone else "",
             "base_commit": self.at.commit(base),
@@ -178,16 +180,19 @@ class _CommentText(Struct, frozen=True):
 
     def _overview(self, reports: Sequence[Report]) -> str:
         """Return the overview of all suites' verdicts."""
+        subject = f"{prose(self.at.comment_id, 80)} · " if self.at.comment_id else ""
         red = [report for report in reports if report.outcome != "passed"]
         outcome = OUTCOMES.get(self.exit_code)
         if outcome == "passed":
-            lines = [f"✅ **All {len(reports)} suites passed**{_commit_suffix(self.at)}"]
+            lines = [
+                f"✅ **{subject}{'all' if subject else 'All'} {len(reports)} suites passed**{_commit_suffix(self.at)}"
+            ]
         else:
             lines = [f"> [!{'CAUTION' if outcome == 'failed' else 'WARNING'}]"]
             names = ", ".join(prose(report.suite, 60) for report in red[:_NAMED])
             more = f" and {len(red) - _NAMED} more" if len(red) > _NAMED else ""
             what = "failed" if outcome == "failed" else "have no verdict"
-            lines += [f"> **{len(red)} of {len(reports)} suites {what}**{f': {names}{more}' if names else ''}"]
+            lines += [f"> **{subject}{len(red)} of {len(reports)} suites {what}**{f': {names}{more}' if names else ''}"]
             if worst_exit_code(report.exit_code for report in reports) != self.exit_code:
                 lines[-1] += f" · the run and its suites ended differently; see the log of {self.at.run}"
             lines[-1] += _commit_suffix(self.at)

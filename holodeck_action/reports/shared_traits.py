@@ -1,0 +1,111 @@
+"""Divides cases that only their scores explain by what they share: an answer, a tag, a file, a word of their titles."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple, Protocol, TypeVar
+
+from holodeck_action.reports.report_views import CaseView
+from holodeck_action.text.plain import one_line
+
+Kind = Literal["answer", "tag", "file", "word"]
+
+_FEWEST: dict[Kind, int] = {"answer": 2, "tag": 2, "file": 2, "word": 3}
+"""For each kind of trait, in order of preference, the smallest number of cases that can share it."""
+_SHARE = 0.1
+"""Smallest proportion of the cases that can share a trait."""
+_TIMES = 2.0
+"""A trait counts if it is at least this many times as frequent in the failing cases as in the passing cases."""
+_SAMPLE = 500
+"""Maximum number of passing cases to look at."""
+_LONGEST = 300
+_WORD = re.compile(r"[^\W\d_]{4,40}")
+_MOST_WORDS = 20
+
+
+class Trait(NamedTuple):
+    """A property that cases can share, such as `("tag", "refund")`."""
+
+    kind: Kind
+    value: str
+
+
+class _HasTraits(Protocol):
+    @property
+    def traits(self) -> tuple[Trait, ...]: ...
+
+
+_C = TypeVar("_C", bound=_HasTraits)
+
+
+def traits_of(case: CaseView) -> tuple[Trait, ...]:
+    """Return the traits of a case; its answer is the one in the turn that explains its outcome."""
+    return tuple(_traits(case))
+
+
+def split_by_trait(cases: Sequence[_C], passing: Sequence[CaseView]) -> Iterator[tuple[Trait | None, Sequence[_C]]]:
+    """Divide cases into groups that share a trait.
+
+    A shared answer counts always; any other trait only if it is at least twice as frequent in these cases as in the
+    passing ones, so that no property of the whole suite passes for a cause. Larger groups are formed first.
+
+    Yields:
+        The trait and its cases; last the cases that share no such trait, with None.
+    """
+    rest = list(cases)
+    if not any(case.traits for case in cases):
+        yield None, rest
+        return
+    elsewhere = _frequencies(passing)
+    for kind, fewest in _FEWEST.items():
+        while found := _most_common(kind, rest, max(fewest, _SHARE * len(cases)), elsewhere):
+            yield found, [case for case in rest if found in case.traits]
+            rest = [case for case in rest if found not in case.traits]
+    if rest:
+        yield None, rest
+
+
+def trait_text(trait: Trait) -> str:
+    """Describe a trait, such as `tag "refund"`."""
+    value = one_line(trait.value, 80)
+    match trait.kind:
+        case "answer":
+            return f'the same answer "{value}"'
+        case "word":
+            return f'"{value}" in the title'
+        case _:
+            return f'{trait.kind} "{value}"'
+
+
+def _traits(case: CaseView) -> Iterator[Trait]:
+    turn = next((turn for turn in case.turns if turn.problems), None)
+    if turn is not None and turn.response and turn.response.strip():
+        yield Trait("answer", " ".join(turn.response[:_LONGEST].split()))
+    yield from (Trait("tag", tag) for tag in case.tags)
+    yield Trait("file", case.source.file)
+    words = _WORD.findall(case.title[:_LONGEST].casefold())
+    yield from (Trait("word", word) for word in dict.fromkeys(words[:_MOST_WORDS]))
+
+
+def _frequencies(passing: Sequence[CaseView]) -> dict[Trait, float] | None:
+    """Return the proportion of the passing cases that have each trait; None if no case passes."""
+    step = -(-len(passing) // _SAMPLE) or 1
+    looked = range(0, len(passing), step)
+    counts = Counter(trait for at in looked for trait in traits_of(passing[at]))
+    return {trait: count / len(looked) for trait, count in counts.items()} if looked else None
+
+
+def _most_common(
+    kind: Kind, cases: Sequence[_HasTraits], fewest: float, elsewhere: dict[Trait, float] | None
+) -> Trait | None:
+    counts = Counter(trait for case in cases for trait in case.traits if trait.kind == kind)
+    for trait, count in counts.most_common():
+        if count < fewest:
+            return None
+        if kind == "answer":
+            return trait
+        if elsewhere is not None and count / len(cases) >= _TIMES * elsewhere.get(trait, 0.0):
+            return trait
+    return None
