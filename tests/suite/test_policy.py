@@ -355,7 +355,7 @@ trials: {repeat: 1, min_pass: null, stop_when_decided: true}
 gates: {min_pass_rate: 1.0, min_pass_rate_lower_bound: null, min_completeness: 1.0, max_errors: null, max_flaky: null,
         max_regressions: null, max_cost_usd: null, max_total_tokens: null, p95_latency_ms: null, metrics: {},
         summary: null}
-baseline: {source: null, on_missing: warn, margin: 0.10, on_regressed: fail, on_inconclusive: warn,
+baseline: {source: null, on_missing: warn, margin: 0.10, on_regressed: fail, on_inconclusive: ignore,
            on_case_regression: fail}
 quarantine: []
 budget: {max_cost_usd: null, max_tokens: null, max_minutes: null}

@@ -240,7 +240,7 @@ class Baseline(FormatModel):
     """The largest loss of pass rate or mean score that counts as none. Example: `0.05`."""
     on_regressed: Reaction = "fail"
     """What happens when the pass rate or a metric is worse beyond chance. Example: `warn`."""
-    on_inconclusive: Reaction = "warn"
+    on_inconclusive: Reaction = "ignore"
     """What happens when there are too few cases to rule out a loss above the margin. Example: `fail`."""
     on_case_regression: Reaction = "fail"
     """What happens when more cases than `gates.max_regressions` passed on the base and fail now. Example: `warn`."""
