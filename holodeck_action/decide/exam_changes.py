@@ -38,8 +38,7 @@ class ChangedPlace(Struct, frozen=True, omit_defaults=True):
         """Return the position as a string; empty if unknown."""
         if self.source is None:
             return ""
-        where = f"{self.source.file}:{self.source.line}" if self.source.column else str(self.source)
-        return f"{where} on the base" if self.of_base else where
+        return f"{self.source.short} on the base" if self.of_base else self.source.short
 
 
 class TermsChange(Struct, frozen=True):

@@ -18,6 +18,7 @@ from holodeck_action.github.rest.payload import EventError, Payload, is_reposito
 from holodeck_action.reports.phrases import is_valid_position, repository_path
 from holodeck_action.suite.checkout import folder_in_repository, origin, repository_root
 from holodeck_action.suite.configuration_errors import Located
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.plain import one_line
 
 _HEADS = ("pull_request.head.repo.full_name", "workflow_run.head_repository.full_name")
@@ -122,17 +123,23 @@ def annotate_problems(problems: Iterable[Located], environ: Mapping[str, str]) -
     return tuple(_annotate_problem(problem, path) for problem, path in paths if path is not None)
 
 
+def column_of(source: SourceMark) -> int | None:
+    """Return the column of a position in a file; None if GitHub cannot show it."""
+    return source.column if is_valid_position(source.column) and not source.sheet else None
+
+
 def _annotate_problem(problem: Located, path: str) -> Annotation:
     field = one_line(problem.field, 150)
     title = f"NOT VALID · {field}" if field else "NOT VALID"
+    message = f"{problem.mark.in_sheet}: {problem.message}" if problem.mark.sheet else problem.message
     named = json.dumps([path, problem.mark.line, problem.mark.column, problem.field, problem.message])
     return Annotation(
         path=path,
-        line=problem.mark.line,
-        column=problem.mark.column if is_valid_position(problem.mark.column) else None,
+        line=problem.mark.file_line,
+        column=column_of(problem.mark),
         level="failure",
         title=fit_text(title, TITLE_LIMIT, TITLE_LIMIT),
-        message=fit_text(one_line(problem.message, MESSAGE_LIMIT), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
+        message=fit_text(one_line(message, MESSAGE_LIMIT), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
         details="",
         key=hashlib.sha256(named.encode()).hexdigest()[:16],
     )

@@ -21,6 +21,7 @@ from holodeck_action.github.annotations import (
     TITLE_LIMIT,
     Annotation,
     Level,
+    column_of,
     fit_text,
 )
 from holodeck_action.reports.phrases import call_text, is_valid_position, repository_path, run_command
@@ -261,8 +262,8 @@ def _shortfall(metric: MetricVerdict) -> float:
 def _annotation(finding: _Finding, *, detailed: bool) -> Annotation:
     return Annotation(
         path=finding.path,
-        line=finding.source.line,
-        column=finding.source.column if is_valid_position(finding.source.column) else None,
+        line=finding.source.file_line,
+        column=column_of(finding.source),
         level=_LEVELS[finding.outcome],
         title=fit_text(_title(finding), TITLE_LIMIT, TITLE_LIMIT),
         message=fit_text("\n".join(_message(finding)), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
@@ -285,6 +286,7 @@ def _title(finding: _Finding) -> str:
 
 
 def _message(finding: _Finding) -> Iterator[str]:
+    yield from filter(None, [one_line(finding.source.in_sheet, 200)])
     problems = [*finding.others, *(metric.reason for metric in finding.metrics)]
     yield from (one_line(problem, 400) for problem in problems[:_SHOWN_PROBLEMS])
     if len(problems) > _SHOWN_PROBLEMS:
@@ -316,7 +318,7 @@ def _suggestions(finding: _Finding) -> Iterator[str]:
         path = None if metric.source is None else repository_path(finding.report.provenance.folder, metric.source)
         if metric.outcome == "failed" and metric.threshold is not None and path is not None:
             assert metric.source is not None
-            where = f"{one_line(path, 200)}:{metric.source.line}"
+            where = one_line(f"{path}{metric.source.short.removeprefix(metric.source.file)}", 400)
             yield f"the threshold {metric.threshold:.4g} of {one_line(metric.name, 60)} is set at {where}"
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 
 from holodeck_action.decide.exam_changes import MOST_NAMED, TermsChange, phrase
 from holodeck_action.decide.exam_gate import LOOSENED
-from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation, Level, fit_text
-from holodeck_action.reports.phrases import is_valid_position, repository_path
+from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation, Level, column_of, fit_text
+from holodeck_action.reports.phrases import repository_path
 from holodeck_action.reports.report_views import Report
 from holodeck_action.text.plain import one_line, short_line
 
@@ -44,8 +44,8 @@ def _annotation(report: Report, change: TermsChange, level: Level) -> Annotation
     named = json.dumps([posixpath.join(folder or "", report.file), change.way, change.said])
     return Annotation(
         path=path,
-        line=source.line,
-        column=source.column if is_valid_position(source.column) else None,
+        line=source.file_line,
+        column=column_of(source),
         level=level,
         title=fit_text(f"UNLIKE THE BASE · {short_line(text)}", TITLE_LIMIT, TITLE_LIMIT),
         message=fit_text(

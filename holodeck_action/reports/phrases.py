@@ -294,7 +294,7 @@ def repository_path(folder: str | None, source: SourceMark) -> str | None:
         source: the position; its file may be outside the suite's folder, but not outside the repository.
     """
     file = source.file
-    if folder is None or not file or not is_valid_position(source.line) or source.column == 0:
+    if folder is None or not file or not is_valid_position(source.line) or not (source.column or source.sheet):
         return None
     written = f"{folder}/{file}"
     if file.startswith("/") or folder.startswith("/") or "\\" in written or not written.isprintable():

@@ -36,6 +36,7 @@ from holodeck_action.reports.phrases import (
 )
 from holodeck_action.reports.report_views import MetricView
 from holodeck_action.reports.untrusted import UNKNOWN, Fields, Untrusted, names_of, text_of
+from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text import code_spans as untrusted
 from holodeck_action.text.foreign import read_file
 from holodeck_action.text.plain import one_line
@@ -195,10 +196,15 @@ def word(outcome: Any) -> str:
     return WORDS[text_of(outcome)]
 
 
+def mark_of(source: Fields) -> SourceMark:
+    """Return a source position of a report's data."""
+    sheet = text_of(source["sheet"]) if "sheet" in names_of(source) else ""
+    return SourceMark(text_of(source["file"]), source["line"], source["column"], sheet)
+
+
 def place(source: Fields, folder: Any = "") -> Untrusted:
     """Return a source position as `folder/file:line`."""
-    file = text_of(source["file"])
-    where = f"{file}:{source['line']}" if source["column"] else f"{file}: row {source['line']}"
+    where = mark_of(source).short
     return Untrusted(f"{text_of(folder)}/{where}" if folder else where)
 
 

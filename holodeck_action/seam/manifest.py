@@ -77,12 +77,17 @@ class Table(NamedTuple):
             `module:name`.
         package: package that `rows` needs; empty if it needs none.
         extra: extra of holodeck-action that installs the package.
+        sheets: whether the files have sheets, and `rows` yields their cells. It then also takes the name of a sheet as
+            `sheet`, None for the first one, and yields the rows that are not empty, at first the header: `{"sheet":
+            NAME, "row": NUMBER, "cells": {COLUMN: TEXT}, "problems": {COLUMN: SENTENCE}}`. `problems` has the cells
+            that cannot be read; columns are numbers from 1, as text.
     """
 
     suffix: str
     rows: str
     package: str = ""
     extra: str = ""
+    sheets: bool = False
 
 
 class Library(NamedTuple):

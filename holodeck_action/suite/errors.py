@@ -12,21 +12,51 @@ from msgspec.structs import replace
 from holodeck_action.text.redaction import Redactor
 
 
-class SourceMark(Struct, frozen=True, order=True):
+class SourceMark(Struct, frozen=True, order=True, omit_defaults=True):
     """A position in a file.
 
     Attributes:
         file: path relative to the suite's folder with `/` separators, so that records are equal on every machine.
         line: 1-based line; in a file with rows instead of lines, such as Parquet, the 1-based row.
-        column: 1-based column, in characters; 0 if `line` is a row.
+        column: 1-based column, in characters, or of a sheet; 0 if the position is a row.
+        sheet: sheet of a spreadsheet, whose rows `line` counts; empty in other files.
     """
 
     file: str
     line: int
     column: int
+    sheet: str = ""
 
     def __str__(self) -> str:
+        if self.sheet:
+            return f"{self.file}, {self.in_sheet}"
         return f"{self.file}:{self.line}:{self.column}" if self.column else f"{self.file}: row {self.line}"
+
+    @property
+    def short(self) -> str:
+        """The position without the column of a line."""
+        return f"{self.file}:{self.line}" if self.column and not self.sheet else str(self)
+
+    @property
+    def in_sheet(self) -> str:
+        """The position in a spreadsheet, such as `sheet Cases, cell C7`; empty in other files."""
+        if not self.sheet:
+            return ""
+        return f"sheet {self.sheet}, {f'cell {_letters(self.column)}' if self.column else 'row '}{self.line}"
+
+    @property
+    def file_line(self) -> int:
+        """The line to show in a viewer of files; the first one of a spreadsheet, which has no lines."""
+        return 1 if self.sheet else self.line
+
+
+def _letters(column: int) -> str:
+    """Return the letters of a spreadsheet's column, such as `AB` for 28."""
+    letters = ""
+    while column > 0:
+        column, digit = divmod(column - 1, 26)
+        letters = chr(ord("A") + digit) + letters
+    return letters
 
 
 _LONGEST_QUOTE = 60

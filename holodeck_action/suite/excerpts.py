@@ -59,7 +59,8 @@ def add_excerpts(problems: Iterable[str | Located], folders: Mapping[Path, Quota
         excerpt = None
         if isinstance(problem, Located) and problem.excerpt is None and problem.folder in folders and shown < MOST:
             mark = problem.mark
-            excerpt = _excerpt(lines(problem.folder, mark.file), mark.line, mark.column)
+            # The bytes of a spreadsheet are no lines.
+            excerpt = None if mark.sheet else _excerpt(lines(problem.folder, mark.file), mark.line, mark.column)
         if excerpt is None:
             found.append(problem)
         else:

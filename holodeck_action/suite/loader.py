@@ -84,7 +84,7 @@ def load_suite(
         checkout: the suite's folder, and the paths that the suite may read; None if it may only read that folder.
         plain_http: whether keys may be sent to other machines unencrypted.
         allow_empty: whether a suite may have no cases.
-        rows: reads Parquet files and calls functions that return cases; None if neither is available.
+        rows: reads files of extensions and calls functions that return cases; None if neither is available.
         notices: notices to put first.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Writes rows from user code or from a Parquet file as JSON Lines (used inside the worker process)."""
+"""Writes rows from user code or an extension as JSON Lines (used inside the worker process)."""
 
 from __future__ import annotations
 

@@ -88,4 +88,5 @@ class Place(Struct, frozen=True):
         path = repository_path(folder, mark)
         if path is None:
             return shown or inline_code(otherwise, 100)
-        return self.line(path, mark.line, shown or inline_code(f"{path}:{mark.line}", 100))
+        text = f"{path}, {mark.in_sheet}" if mark.sheet else f"{path}:{mark.line}"
+        return self.line(path, mark.file_line, shown or inline_code(text, 100))

@@ -19,9 +19,8 @@ from holodeck_action.reports.exam import PULL_REQUEST
 from holodeck_action.reports.first_lines import first_notices, prepend_notices
 from holodeck_action.reports.phrases import SIGNS, tally_text
 from holodeck_action.reports.report_views import Report
-from holodeck_action.reports.templating import place, shipped_template
+from holodeck_action.reports.templating import mark_of, place, shipped_template
 from holodeck_action.reports.untrusted import Fields, text_of, wrap
-from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.prose import prose
 
@@ -210,5 +209,4 @@ class _CommentText(Struct, frozen=True):
 
     def _linked_place(self, report: Report, source: Fields, shown: str | None) -> str:
         """Return a position as a link to its line, or as plain text if no link is possible."""
-        mark = SourceMark(text_of(source["file"]), source["line"], source["column"])
-        return self.at.source(report.provenance.folder, mark, text_of(place(source, report.folder)), shown)
+        return self.at.source(report.provenance.folder, mark_of(source), text_of(place(source, report.folder)), shown)

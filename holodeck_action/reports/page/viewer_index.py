@@ -42,7 +42,7 @@ class Links(Struct, frozen=True):
         if commit is None or self.repository is None:
             return None
         path = repository_path(folder, source)
-        return None if path is None else line_url(self.repository, commit, path, source.line)
+        return None if path is None else line_url(self.repository, commit, path, source.file_line)
 
 
 NO_LINKS = Links()

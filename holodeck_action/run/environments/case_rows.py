@@ -1,4 +1,4 @@
-"""Reads rows of cases in separate processes: from Parquet files, and from functions of the checkout."""
+"""Reads rows of cases in separate processes: from files that extensions read, and from functions of the checkout."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class CaseRows:
         # The suite is not read yet, so its other secrets are unknown.
         self._redact = Redactor(environment_secrets(environ)).text
 
-    def table(self, kind: Table, file: BinaryIO) -> Iterator[bytes]:
+    def table(self, kind: Table, file: BinaryIO, sheet: str | None) -> Iterator[bytes]:
         """Yield the rows of a file; see `RowSource.table`."""
         if kind.package and find_spec(kind.package) is None:
             raise RowsError(
@@ -61,7 +61,8 @@ class CaseRows:
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder, f"cases{kind.suffix}")
             write_new(copy, iter(partial(file.read, _BLOCK), b""), UNSYNCED_DISK)
-            yield from self._read_rows(pool, kind.rows, {"path": str(copy)}, folder, named=False)
+            args = {"path": str(copy), **({"sheet": sheet} if kind.sheets else {})}
+            yield from self._read_rows(pool, kind.rows, args, folder, named=False)
 
     def python(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
         """Yield the rows of a function; see `RowSource.python`."""

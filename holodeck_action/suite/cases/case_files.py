@@ -16,7 +16,14 @@ from holodeck_action.seam import registry
 from holodeck_action.seam.manifest import Table
 from holodeck_action.suite.cases.columns import ColumnMap
 from holodeck_action.suite.cases.sources import CaseFile, Sources, read_content, text_digest
-from holodeck_action.suite.cases.tables import TableError, delimited_cases, json_line_cases, row_cases, table_text
+from holodeck_action.suite.cases.tables import (
+    TableError,
+    delimited_cases,
+    json_line_cases,
+    row_cases,
+    sheet_cases,
+    table_text,
+)
 from holodeck_action.suite.checkout import MOST_YAML
 from holodeck_action.suite.errors import Problem, quoted
 from holodeck_action.suite.messages import did_you_mean
@@ -32,6 +39,9 @@ _PYTHON = "python:"
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _TEXT = (*_DELIMITERS, ".jsonl", ".ndjson", ".json", ".yaml", ".yml")
+_SHEET = re.compile(r"([^#]*(\.\w+))#(.+)", re.DOTALL)
+_SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
+"""Files of spreadsheets that are not read."""
 _MAGIC = re.compile(r"[*?]|\[.+\]")
 
 
@@ -46,8 +56,9 @@ class RowsError(Exception):
 class RowSource(Protocol):
     """Reads rows in a process with limits. Each row is one line of JSON, an object."""
 
-    def table(self, kind: Table, file: BinaryIO) -> Iterator[bytes]:
-        """Yield the rows of a file that an extension reads.
+    def table(self, kind: Table, file: BinaryIO, sheet: str | None) -> Iterator[bytes]:
+        """Yield the rows of a file that an extension reads, or of one of its sheets; `sheet` is None for the first one,
+        and in files without sheets.
 
         Raises:
             RowsError: it cannot be read.
@@ -67,7 +78,7 @@ def find_cases(sources: Sources, policy: Policy | None, rows: RowSource | None) 
     Args:
         sources: the files that were read; receives the cases.
         policy: maps columns to fields; None if it is invalid, so that tables cannot be read.
-        rows: reads Parquet files and calls functions; None if neither is available.
+        rows: reads files of extensions and calls functions; None if neither is available.
     """
     root = sources.agent.root
     if not isinstance(root, MarkedMap):
@@ -91,7 +102,7 @@ def _check_columns(sources: Sources, columns: Mapping[str, str | None]) -> None:
         return
     tables = [file.columns for file in sources.case_files if file.columns is not None]
     if not tables:
-        message = "has no effect: the cases are not in a table (CSV, TSV, JSON, JSON Lines, Parquet or python:)"
+        message = "has no effect: the cases are not in a table (CSV, TSV, Excel, JSON, JSON Lines, Parquet or python:)"
         sources.problems.append(sources.policy.problem(("columns",), message, key=True))
     seen = sorted(set[str]().union(*(table.seen for table in tables)))
     for name in columns if seen else ():
@@ -110,6 +121,7 @@ class _Finder:
         root: MarkedMap = sources.agent.root
         self._mark = sources.agent.mark(*root.value_position("test_cases_file"))
         self._hidden = root.is_substituted("test_cases_file")
+        self._sheet: str | None = None
 
     def _add_problem(self, message: str) -> None:
         self._sources.problems.append(Problem(self._mark, "test_cases_file", message))
@@ -124,8 +136,17 @@ class _Finder:
         elif file.startswith(_PYTHON):
             self._read_python(file, file.removeprefix(_PYTHON).strip())
         else:
-            for name in self._matching_files(file):
+            for name in self._matching_files(self._split_sheet(file)):
                 self._read_file(name)
+
+    def _split_sheet(self, file: str) -> str:
+        """Return a path without its sheet, which is kept."""
+        found = _SHEET.fullmatch(file)
+        table = None if found is None else registry.tables().get(found[2].lower())
+        if found is None or table is None or not table.sheets or os.path.lexists(self._sources.folder / file):
+            return file
+        self._sheet = found[3]
+        return found[1]
 
     def _matching_files(self, file: str) -> list[str]:
         """Return the file at a path, or the files that match it if it is a pattern, sorted."""
@@ -167,6 +188,9 @@ class _Finder:
             way_out = " (allowed: a path relative to agent.yaml)" if reason == "does not exist" else ""
             self._add_problem(f"{self._display_name(name)} {reason}{way_out}")
             return
+        if kind in _SPREADSHEETS:
+            self._add_problem(f"{self._display_name(name)} cannot be read: save the spreadsheet as .xlsx or .csv")
+            return
         if kind not in _TEXT and data.parse(_is_binary):
             self._add_problem(
                 f"{self._display_name(name)}: a file of cases with the suffix {kind} {registry.unknown_phrase()}"
@@ -200,11 +224,17 @@ class _Finder:
     def _read_rows(self, kind: Table, name: str, relative: str) -> None:
         try:
             with self._sources.checkout.open(name, MOST_YAML) as file:
-                digest = hashlib.sha256(file.read()).digest()
-                file.seek(0)
-                self._sources.parts.append(("cases", digest))
-                rows = self._require_rows().table(kind, file)
-                self._add_table(relative, lambda columns: row_cases(rows, columns))
+                digest = hashlib.sha256()
+                cases_of = sheet_cases if kind.sheets else row_cases
+                if not kind.sheets:
+                    digest.update(file.read())
+                    file.seek(0)
+                rows = self._require_rows().table(kind, file, self._sheet)
+                if kind.sheets:
+                    # Saving a spreadsheet changes its bytes, but not its cells.
+                    rows = _hash_lines(rows, digest)
+                self._add_table(relative, lambda columns: cases_of(rows, columns))
+                self._sources.parts.append(("cases", digest.digest()))
         except RowsError as error:
             self._add_problem(f"{self._display_name(name)}: {error}")
         except FileNotFoundError:
@@ -218,14 +248,8 @@ class _Finder:
             self._add_problem("must be python:MODULE:FUNCTION, such as python:cases.orders:make")
             return
         digest = hashlib.sha256()
-
-        def hash_lines(lines: Iterator[bytes]) -> Iterator[bytes]:
-            for line in lines:
-                digest.update(line)
-                yield line
-
         try:
-            rows = hash_lines(self._require_rows().python(reference, self._environment))
+            rows = _hash_lines(self._require_rows().python(reference, self._environment), digest)
             self._add_table(file, lambda columns: row_cases(rows, columns))
         except RowsError as error:
             self._add_problem(str(error))
@@ -253,8 +277,15 @@ class _Finder:
             cases.clear()
         problems = (*(document.problems if document is not None else ()), *columns.problems)
         secrets = document.secrets if document is not None else frozenset[str]()
-        table = Document(name, None, not problems, problems, secrets)
+        table = Document(name, None, not problems, problems, secrets, columns.sheet)
         self._sources.case_files.append(CaseFile(table, cases, columns))
+
+
+def _hash_lines(lines: Iterator[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+    """Yield lines, and add them to a digest."""
+    for line in lines:
+        digest.update(line)
+        yield line
 
 
 def _add_cases(sources: Sources, document: Document, cases: Any, path: tuple[str, ...]) -> None:

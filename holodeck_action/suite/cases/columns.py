@@ -39,6 +39,7 @@ class ColumnMap:
 
     Attributes:
         file: name of the file in positions.
+        sheet: sheet of a spreadsheet; empty for other files.
         problems: problems of the columns and rows.
         seen: columns that the file has.
         broken: whether a column cannot be used.
@@ -47,6 +48,7 @@ class ColumnMap:
     def __init__(self, given: Mapping[str, str | None], file: str) -> None:
         """Set the field of each column; nested keys are joined by dots, and a column whose field is None is ignored."""
         self.file = file
+        self.sheet = ""
         self.problems: list[Problem] = []
         self.seen: set[str] = set()
         self.broken = False
@@ -85,7 +87,7 @@ class ColumnMap:
 
     def mark(self, line: int, column: int) -> SourceMark:
         """Return a position in the file."""
-        return SourceMark(self.file, line, column)
+        return SourceMark(self.file, line, column, self.sheet)
 
     def _add_problem(self, mark: SourceMark, message: str) -> None:
         self.problems.append(Problem(mark, "", message))

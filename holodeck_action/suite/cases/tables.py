@@ -104,7 +104,7 @@ def _header_fields(header: Sequence[Cell], columns: ColumnMap) -> list[FieldPath
             columns.problems.append(Problem(mark, "", message))
             places.append(None)
             continue
-        seen[name] = number
+        seen[name] = column if columns.sheet else number
         places.append(columns.field_of(name, mark))
     return places
 
@@ -215,6 +215,43 @@ def row_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[MarkedMap]
             columns.problems.append(Problem(columns.mark(number, 0), "", f"the row {error}"))
         else:
             yield columns.case_from_row(mark_json(row, number, 0))
+
+
+def sheet_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[MarkedMap]:
+    """Yield a case for each row of a sheet below its header; `lines` are the rows as `Table.sheets` describes them.
+
+    In positions, the line is the row, and the column is that of the cell, or 0 for a whole row.
+    """
+    rows = (Foreign(line).json_object() for line in lines)
+    header = next(rows)
+    columns.sheet, top = header["sheet"], header["row"]
+    names = [cell for cell in _sheet_cells(header) if cell[0].strip()]
+    places = dict(zip((column for _, _, column in names), _header_fields(names, columns), strict=True))
+    for column, message in _cell_problems(header):
+        places[column] = None
+        columns.problems.append(Problem(columns.mark(top, column), "", message))
+    for row in rows:
+        cells = _sheet_cells(row)
+        for _, _, column in cells:
+            if column not in places:
+                places[column] = None
+                mark = columns.mark(top, column)
+                columns.problems.append(Problem(mark, "", "the header of this column is empty: name each column"))
+        for column, message in _cell_problems(row):
+            if places.get(column) is not None:
+                columns.problems.append(Problem(columns.mark(row["row"], column), "", message))
+        if cells:
+            case = _case_from_row(cells, [places[column] for _, _, column in cells], columns)
+            case.line, case.column = row["row"], 0
+            yield case
+
+
+def _sheet_cells(row: dict[str, Any]) -> list[Cell]:
+    return [(text, row["row"], int(column)) for column, text in row["cells"].items()]
+
+
+def _cell_problems(row: dict[str, Any]) -> list[tuple[int, str]]:
+    return [(int(column), message) for column, message in row["problems"].items()]
 
 
 def _end_position(text: str) -> tuple[int, int]:

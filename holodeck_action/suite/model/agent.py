@@ -215,7 +215,7 @@ class AgentConfig(FormatModel):
     """The cases."""
     test_cases_file: NonBlank | None = None
     """The file of the cases, relative to agent.yaml, instead of `test_cases`: `.yaml`, `.json`, `.csv`, `.tsv`,
-    `.jsonl`, `.ndjson`, `.parquet`, a pattern such as `cases/*.csv`, or `python:MODULE:FUNCTION`. Example:
+    `.xlsx`, `.jsonl`, `.ndjson`, `.parquet`, a pattern such as `cases/*.csv`, or `python:MODULE:FUNCTION`. Example:
     `cases.yaml`."""
     execution: Later[ExecutionConfig] | None = None
     """Time limits, concurrency and downloads."""

@@ -130,6 +130,7 @@ class Document(Struct, frozen=True):
         readable: False if the file is not YAML; `problems` then has the reason.
         problems: duplicate keys, unset variables and the like.
         secrets: values of substituted variables and of literal secret fields.
+        sheet: sheet of a spreadsheet; empty for other files.
     """
 
     file: str
@@ -137,10 +138,11 @@ class Document(Struct, frozen=True):
     readable: bool
     problems: tuple[Problem, ...]
     secrets: frozenset[str]
+    sheet: str = ""
 
     def mark(self, line: int, column: int) -> SourceMark:
         """Return a line and column as a position in this file."""
-        return SourceMark(self.file, line, column)
+        return SourceMark(self.file, line, column, self.sheet)
 
     def place(self, path: Path = (), *, key: bool = False) -> SourceMark:
         """Return the position of the value at a path, or of its key; if it does not exist, of the innermost enclosing

@@ -33,24 +33,60 @@ def convert_excel(path: str, roots: Sequence[str] | None, sheet: str | None, cel
         UnreadableError: the sheet or range does not exist or is empty, or a formula has no stored value.
     """
     bounds = None if cells is None else _parse_bounds(cells)
-    with open_document(path, roots) as file:
-        check_office(file, "excel")
-        data = file.read()
-    book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-    formulas = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=False)
-    names = [worksheet.title for worksheet in book.worksheets]
-    if sheet is not None and sheet not in names:
-        more = ", …" if len(names) > _MOST_NAMED else ""
-        raise UnreadableError(
-            f"there is no sheet {cut(repr(sheet), 80)} (it has: {', '.join(names[:_MOST_NAMED])}{more})"
-        )
+    book = Workbook(path, roots)
+    names = book.names(sheet)
     chosen = names if sheet is None and cells is None else [sheet if sheet is not None else names[0]]
-    tables = {name: list(_rows(book[name], formulas[name], bounds)) for name in chosen}
+    tables = {name: list(_rows(book, name, bounds)) for name in chosen}
     if not any(tables.values()):
         raise UnreadableError(f"there is nothing in {'it' if cells is None else cells}")
     if len(chosen) == 1:
         return _format_table(tables[chosen[0]])
     return "\n\n".join(f"## {name}\n\n{_format_table(rows)}" for name, rows in tables.items() if rows)
+
+
+class Workbook:
+    """A .xlsx file with the values and the formulas of its cells."""
+
+    def __init__(self, path: str, roots: Sequence[str] | None) -> None:
+        """Open a file, which must be in one of the folders `roots`, unless it is None.
+
+        Raises:
+            UnreadableError: it is not a .xlsx file, or too large.
+        """
+        with open_document(path, roots) as file:
+            check_office(file, "excel")
+            data = file.read()
+        self._values = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        self._formulas = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=False)
+
+    def names(self, sheet: str | None) -> list[str]:
+        """Return the names of the sheets.
+
+        Raises:
+            UnreadableError: none has the name `sheet`, which may be None.
+        """
+        names = [worksheet.title for worksheet in self._values.worksheets]
+        if sheet is not None and sheet not in names:
+            more = ", …" if len(names) > _MOST_NAMED else ""
+            raise UnreadableError(
+                f"there is no sheet {cut(repr(sheet), 80)} (it has: {', '.join(names[:_MOST_NAMED])}{more})"
+            )
+        return names
+
+    def rows(self, sheet: str, bounds: dict[str, int | None] | None = None) -> Iterator[list[tuple[Any, Any]]]:
+        """Yield each row of a sheet, the first one first, as pairs of a cell with its value and with its formula."""
+        worksheets = self._values[sheet], self._formulas[sheet]
+        for worksheet in worksheets:
+            # Some programs write wrong sizes.
+            worksheet.reset_dimensions()
+        for cells in zip(*(worksheet.iter_rows(**bounds or {}) for worksheet in worksheets), strict=True):
+            yield [*zip(*cells, strict=True)]
+
+
+def lacks_value(cell: Any, formula: Any) -> bool:
+    """Return whether a cell has a formula whose value is not stored."""
+    # An empty text is stored, too, as one.
+    return cell.value is None and formula.value is not None and cell.data_type != "str"
 
 
 def _parse_bounds(cells: str) -> dict[str, int | None]:
@@ -64,24 +100,21 @@ def _parse_bounds(cells: str) -> dict[str, int | None]:
     return {"min_col": left, "min_row": top, "max_col": right, "max_row": bottom}
 
 
-def _rows(values: Any, formulas: Any, bounds: dict[str, int | None] | None) -> Iterator[list[str]]:
+def _rows(book: Workbook, sheet: str, bounds: dict[str, int | None] | None) -> Iterator[list[str]]:
     """Yield the rows that are not blank, each as a list of strings."""
-    for worksheet in (values, formulas):
-        # Some programs write wrong sizes.
-        worksheet.reset_dimensions()
-    pairs = zip(values.iter_rows(**bounds or {}), formulas.iter_rows(**bounds or {}), strict=True)
-    for cells, formula_cells in pairs:
-        for cell, formula in zip(cells, formula_cells, strict=True):
-            if cell.value is None and formula.value is not None:
+    for cells in book.rows(sheet, bounds):
+        for cell, formula in cells:
+            if lacks_value(cell, formula):
                 raise UnreadableError(
                     f"the formula in {formula.coordinate} has no stored value; save the file in a spreadsheet program"
                 )
-        texts = [_cell_text(cell.value) for cell in cells]
+        texts = [" ".join(cell_text(cell.value).replace("|", "\\|").split()) for cell, _ in cells]
         if any(texts):
             yield texts
 
 
-def _cell_text(value: Any) -> str:
+def cell_text(value: Any) -> str:
+    """Return a value of a cell as text: whole numbers without a fraction, dates in ISO form."""
     match value:
         case None:
             return ""
@@ -89,6 +122,9 @@ def _cell_text(value: Any) -> str:
             return str(value).upper()
         case float() if value.is_integer() and abs(value) < 1e15:
             return str(int(value))
+        case float():
+            # As precise as a spreadsheet program is.
+            return f"{value:.15g}"
         case datetime.datetime() if value.time() == datetime.time():
             return value.date().isoformat()
         case datetime.datetime():
@@ -96,7 +132,7 @@ def _cell_text(value: Any) -> str:
         case datetime.date() | datetime.time():
             return value.isoformat()
         case _:
-            return " ".join(str(value).replace("|", "\\|").split())
+            return str(value)
 
 
 def _format_table(rows: Iterable[list[str]]) -> str:

@@ -1,0 +1,1 @@
+"""Cases from sheets of Excel files."""

@@ -1,0 +1,75 @@
+"""Reads cases from Excel files. Import this module only in a process with limits on time and memory."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Any
+
+from holodeck_action.targets.documents.excel import Workbook, cell_text, lacks_value
+from holodeck_action.targets.documents.kinds import UnreadableError
+from holodeck_action.workers.code_errors import CallError
+
+MOST_ROWS = 10_000
+"""Maximum number of cases in a sheet."""
+
+
+def read_rows(path: str, sheet: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a sheet that are not empty, as `Table.sheets` describes them; the first one is the header.
+
+    Raises:
+        CallError: the file is not a readable .xlsx file, or the sheet does not exist, is empty or has too many rows.
+    """
+    try:
+        yield from _rows(path, sheet)
+    except UnreadableError as error:
+        raise CallError("not_excel", str(error)) from None
+    except CallError:
+        raise
+    except Exception as error:
+        # The library raises what its parts raise: errors of XML, of archives, of numbers.
+        words = f"{type(error).__name__}: {error}"
+        raise CallError("not_excel", "it cannot be read as an Excel file: ", words) from error
+
+
+def _rows(path: str, sheet: str | None) -> Iterator[dict[str, Any]]:
+    book = Workbook(path, None)
+    names = book.names(sheet)
+    if not names:
+        raise UnreadableError("it has no sheet with cells")
+    name = names[0] if sheet is None else sheet
+    found = -1
+    for number, cells in enumerate(book.rows(name), start=1):
+        texts: dict[str, str] = {}
+        problems: dict[str, str] = {}
+        for column, (cell, formula) in enumerate(cells, start=1):
+            problem = _problem(cell, formula)
+            if problem:
+                problems[str(column)] = problem
+            elif text := _text(cell.value):
+                texts[str(column)] = text
+        if texts or problems:
+            found += 1
+            if found > MOST_ROWS:
+                raise UnreadableError(f"the sheet {name} has more than {MOST_ROWS:,} rows: save it as .csv")
+            yield {"sheet": name, "row": number, "cells": texts, "problems": problems}
+    if found < 0:
+        raise UnreadableError(f"the sheet {name} is empty (required: a row with the names of the columns)")
+
+
+def _problem(cell: Any, formula: Any) -> str:
+    """Return why a cell has no usable value; empty if it has one, or is empty."""
+    if lacks_value(cell, formula):
+        return "the formula has no stored value: open the file in a spreadsheet program and save it"
+    if cell.data_type == "e":
+        return f"the cell has the error {cell.value}: correct it"
+    return ""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime.datetime) and value.time() != datetime.time():
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        seconds = round(value.total_seconds())
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return cell_text(value)
