@@ -7,6 +7,7 @@ from typing import Any
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.run.caller import Caller
+from holodeck_action.run.extras import describe_needs, needed_extras
 from holodeck_action.run.loading import display_path, load_suites
 from holodeck_action.run.options.request import Allowed
 from holodeck_action.run.preflight import check_targets
@@ -39,6 +40,8 @@ def validate_suites(given: Mapping[str, Any], caller: Caller) -> int:
         place = one_line(display_path(suite, around.cwd), _SHOWN)
         turns = sum(len(case.turns) for case in suite.cases)
         caller.stdout.write(f"{place}: valid: {len(suite.cases)} cases, {turns} turns\n")
+        if needs := needed_extras(suite, loaded.environ):
+            caller.stdout.write(f"{place}: {one_line(loaded.redactor.text(describe_needs(needs)), _SHOWN)}\n")
         for notice in (*suite.notices, *notes):
             caller.stderr.write(f"note: {one_line(loaded.redactor.text(notice), _SHOWN)}\n")
     return ExitCode.PASSED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, ClassVar, TextIO
 
@@ -49,6 +49,10 @@ class Stages:
 
     ELSEWHERE: ClassVar[bool] = False
     """Whether trials are graded elsewhere, so that judging libraries need not start early here."""
+
+    def extras(self, suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
+        """Return the extras of holodeck-action that the extension needs for a suite, each with the reason."""
+        return ()
 
     def check_request(self, request: Request) -> None:
         """Check the combination of options.

@@ -116,11 +116,18 @@ class Tool(NamedTuple):
         build: function that builds a `Toolkit` of all tools of the type from a `ToolContext`, as `module:name`.
         secrets: function that takes the agent's tools and the suite's `Checkout`, and returns the secrets in entries of
             this type, as `module:name`; empty if only substituted variables can be secret.
+        package: package that `build` needs; empty if it needs none.
+        extra: extra of holodeck-action that installs the package.
+        documents: function that takes a tool and the `Suite`, and returns the names of the PDF and Office files that
+            the tool reads, as `module:name`; empty if it reads none.
     """
 
     type: str
     build: str
     secrets: str = ""
+    package: str = ""
+    extra: str = ""
+    documents: str = ""
 
 
 class Past(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.request import Request
-from holodeck_action.run.options.settings import AGAINST
+from holodeck_action.run.options.settings import AGAINST, Flags
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.schedule import Stop, Trials
 from holodeck_action.run.stages import Executor, Stages, Voice
@@ -18,7 +18,9 @@ from holodeck_action.suite.configuration_errors import ConfigurationError, Locat
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.model.base_sources import MERGE_BASE
 from holodeck_action.suite.model.targets import RecordedTarget
+from holodeck_action.suite.values import Suite
 
+_EXTRA = "cluster"
 RECORDED_HERE = (
     "--cluster is not used: the answers are recorded and no judge is called, so this machine "
     "evaluates them faster than workers would; use --shard to split them"
@@ -42,6 +44,10 @@ class ClusterStages(Stages):
     """Runs the trials on the workers of a cluster."""
 
     ELSEWHERE = True
+
+    def extras(self, suite: Suite, flags: Flags, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """Return the extra for the client of the cluster; see `Stages.extras`."""
+        return ((_EXTRA, "--cluster"),) if "cluster" in flags.extra else ()
 
     def check_request(self, request: Request) -> None:
         """Refuse options that conflict with a cluster or are useless without it; see `Stages.check_request`."""
@@ -87,7 +93,7 @@ class ClusterStages(Stages):
         """Return the executor that uses the cluster's workers; None if this process runs the suite without them."""
         given = request.flags.extra
         if find_spec("distributed") is None:
-            raise ConfigurationError(["--cluster needs the package distributed: install holodeck-action[cluster]"])
+            raise ConfigurationError([f"--cluster needs the package distributed: install holodeck-action[{_EXTRA}]"])
         from holodeck_action.extensions.cluster.trials import build_shipment
 
         missing = [name for name in given.get("cluster_env", ()) if name not in ready.item.environ]

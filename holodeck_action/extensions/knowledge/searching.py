@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from abc import abstractmethod
 from collections import defaultdict
@@ -113,14 +112,9 @@ def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -
     """Return the embedder that all search tools of a suite share; no model is called yet.
 
     Raises:
-        TargetError: tools name different embedding models, or a required package is not installed.
+        TargetError: tools name different embedding models.
         ModelConfigError: the model has no API key.
     """
-    if importlib.util.find_spec("numpy") is None:
-        raise TargetError(
-            "searching documents needs numpy, which is not installed; "
-            "install it with: pip install 'holodeck-action[agents]'"
-        )
     name, model = _common_value(suite, "embedding_model")
     sized, dimensions = _common_value(suite, "embedding_dimensions")
     where = f"tools.{sized or name or '*'}"
@@ -209,6 +203,15 @@ def searchable_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile
         if missing := missing_packages(kind_of(file.path)) if needs_reader(file) else None:
             raise tool_error(suite, entry.name, "source", f"{file.name}: {missing}")
     return files, others
+
+
+def document_names(entry: SearchEntry, suite: Suite) -> tuple[str, ...]:
+    """Return the names of the PDF and Office files that a tool reads; an invalid source has none."""
+    try:
+        files, _ = _split_files(entry, suite)
+    except TargetError:
+        return ()
+    return tuple(file.name for file in files if needs_reader(file))
 
 
 def _split_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ...], tuple[str, ...]]:

@@ -12,6 +12,8 @@ EXTENSION = Extension(
             type="mcp",
             build="holodeck_action.extensions.mcp.mcp_tools:build",
             secrets="holodeck_action.extensions.mcp.mcp_settings:server_secrets",
+            package="mcp",
+            extra="agents",
         ),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,9 @@ from holodeck_action.extensions.tracing.settings import secrets
 from holodeck_action.extensions.tracing.traces import FlushTime, TracePlan, plan_traces
 from holodeck_action.llm.spans import NO_SPAN, Scope
 from holodeck_action.run.open_suites import OpenSuite
+from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.stages import Stages, Voice
+from holodeck_action.suite.values import Suite
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
@@ -21,11 +23,19 @@ if TYPE_CHECKING:
     from holodeck_action.extensions.tracing.otel import OtelTraces
 
 
+_EXTRA = "otel"
+
+
 class TracingStages(Stages):
     """Traces the suites whose `observability` enables it."""
 
     def __init__(self) -> None:
         self._flush = FlushTime()
+
+    def extras(self, suite: Suite, flags: Flags, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """Return the extra for traces, if the suite sends any; see `Stages.extras`."""
+        planned = plan_traces(suite.agent.observability, suite.name, environ)
+        return () if planned.plan is None else ((_EXTRA, "observability"),)
 
     @contextmanager
     def run_context(self, ready: OpenSuite, voice: Voice) -> Iterator[None]:
@@ -63,7 +73,7 @@ def _open_traces(plan: TracePlan, ready: OpenSuite, voice: Voice) -> OtelTraces 
     except ImportError as error:
         voice.note(
             f"observability: traces need a package that is not installed ({error.name or error}), so none are sent; "
-            "install it with: pip install 'holodeck-action[otel]'"
+            f"install it with: pip install 'holodeck-action[{_EXTRA}]'"
         )
     except Exception as error:  # noqa: BLE001 - no suite fails because of its traces
         said = f"observability: traces cannot be sent: {type(error).__name__}: {error}"

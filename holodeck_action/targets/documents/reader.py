@@ -30,6 +30,8 @@ _CONVERTERS: dict[Kind, str] = {
     "word": f"{_PACKAGE}.markdown:convert_office",
     "powerpoint": f"{_PACKAGE}.markdown:convert_office",
 }
+EXTRA = "files"
+"""The extra of holodeck-action that reads documents."""
 _WORKERS = 2
 _LONGEST_REASON = 300
 
@@ -50,7 +52,7 @@ def missing_packages(kind: Kind) -> str | None:
     """Return the package to install to read documents of a kind; None if no package is missing."""
     if kind == "text" or importlib.util.find_spec("markitdown") is not None:
         return None
-    return f"reading a {SHOWN[kind]} needs the `files` extra: pip install 'holodeck-action[files]'"
+    return f"reading a {SHOWN[kind]} needs the `{EXTRA}` extra: pip install 'holodeck-action[{EXTRA}]'"
 
 
 class DocumentReader:
@@ -196,7 +198,7 @@ def _explain(error: UserCodeError, reference: str, kind: Kind, timeout_s: float)
             )
         case "import_failed" | "missing_module", _:
             return f"the packages that read a {shown} cannot be imported: {error.text}; " + (
-                "install them again: pip install 'holodeck-action[files]'"
+                f"install them again: pip install 'holodeck-action[{EXTRA}]'"
             )
         case _:
             return f"the {shown} cannot be read: {error.message.removeprefix(f'{reference}: ')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from urllib.parse import urlsplit, urlunsplit
 
@@ -133,18 +133,24 @@ def display_name(file: FileInput) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
+def documents(cases: Iterable[Case]) -> Iterator[tuple[Turn, FileInput, Kind]]:
+    """Yield the files of cases that are converted to text, with their turns and kinds."""
+    for case in cases:
+        for turn in case.turns:
+            for file in turn.files:
+                if file.type != "image" and (kind := _kind_by_name(file)) != "text":
+                    yield turn, file, kind
+
+
 def check_packages(cases: Iterable[Case]) -> None:
     """Check that the packages to read the cases' files are installed.
 
     Raises:
         TargetError: a package is missing.
     """
-    for case in cases:
-        for turn in case.turns:
-            for file in turn.files:
-                missing = None if file.type == "image" else missing_packages(_kind_by_name(file))
-                if missing is not None:
-                    raise TargetError(f"{turn.mark}: files: {display_name(file)}: {missing}")
+    for turn, file, kind in documents(cases):
+        if (missing := missing_packages(kind)) is not None:
+            raise TargetError(f"{turn.mark}: files: {display_name(file)}: {missing}")
 
 
 def _kind_by_name(file: FileInput) -> Kind:

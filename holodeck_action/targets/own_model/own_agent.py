@@ -278,12 +278,15 @@ def check_own(
 
 def _missing_package(suite: Suite) -> str | None:
     """Return a sentence about a package that the tools need but is not installed; None if nothing is missing."""
-    servers = any(isinstance(tool, MCPTool) for tool in suite.agent.tools or ())
-    if not servers or importlib.util.find_spec("mcp") is not None:
-        return None
-    return (
-        "MCP servers need a package that is not installed (mcp); install it with: pip install 'holodeck-action[agents]'"
-    )
+    known = registry.tools()
+    for entry in suite.agent.tools or ():
+        kind = known.get(entry.type)
+        if kind is not None and kind.package and importlib.util.find_spec(kind.package) is None:
+            return (
+                f"{kind.type}: tools of this type need a package that is not installed ({kind.package}); "
+                f"install it with: pip install 'holodeck-action[{kind.extra}]'"
+            )
+    return None
 
 
 def _resolve_models(

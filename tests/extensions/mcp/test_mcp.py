@@ -211,6 +211,6 @@ def test_a_package_that_is_missing_is_named(project: Project, models: FakeModels
     }
     assert [each.returncode for each in ended.values()] == [2, 0]
     for each in ended.values():
-        assert "MCP servers need a package that is not installed (mcp)" in each.stderr
+        assert "mcp: tools of this type need a package that is not installed (mcp)" in each.stderr
         assert "pip install 'holodeck-action[agents]'" in each.stderr
     assert models.requests == []

@@ -1,0 +1,102 @@
+"""The extras of holodeck-action, which are groups of optional packages, that a suite needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import PurePath
+from typing import NamedTuple
+
+from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.stages import stages_of
+from holodeck_action.seam import registry
+from holodeck_action.suite.applicability import judged_metrics, library_metrics
+from holodeck_action.suite.model.targets import OWN_MODEL
+from holodeck_action.suite.values import Suite
+
+_REASONS = 3
+"""Most reasons of an extra in a sentence."""
+
+
+class Need(NamedTuple):
+    """An extra that a suite needs, and the reason, such as `metric geval`."""
+
+    extra: str
+    reason: str
+
+
+def needed_extras(suite: Suite, environ: Mapping[str, str], flags: Flags | None = None) -> tuple[Need, ...]:
+    """Return the extras that a run of a suite needs, each with all its reasons, whether or not they are installed.
+
+    Code of the suite runs under its own Python, so packages that it imports are no extras.
+
+    Args:
+        suite: the suite.
+        environ: its environment.
+        flags: the command line; None if nothing is given there.
+    """
+    flags = flags or Flags()
+    found = (*_table_needs(suite), *_metric_needs(suite), *_file_needs(suite))
+    targets = (flags.target, flags.against_target)
+    if OWN_MODEL in targets or (flags.target is None and suite.policy.target is None):
+        found += tuple(_tool_needs(suite))
+    for stages in stages_of([suite], flags):
+        found += tuple(Need(*need) for need in stages.extras(suite, flags, environ))
+    return tuple(dict.fromkeys(found))
+
+
+def describe_needs(needs: Iterable[Need]) -> str:
+    """Return a clause with extras and reasons: `needs the extras: agents (tool shop), judges (metrics geval, rag)`."""
+    by_extra: dict[str, dict[str, None]] = {}
+    for need in needs:
+        by_extra.setdefault(need.extra, {})[need.reason] = None
+    texts = []
+    for extra, reasons in sorted(by_extra.items()):
+        shown = [*reasons][:_REASONS]
+        more = f" and {len(reasons) - len(shown)} more" if len(reasons) > len(shown) else ""
+        texts.append(f"{extra} ({', '.join(shown)}{more})")
+    return f"needs the extra{'s' if len(texts) > 1 else ''}: {', '.join(texts)}"
+
+
+def _table_needs(suite: Suite) -> Iterator[Need]:
+    """Yield the needs of the files that cases come from."""
+    known = registry.tables()
+    for file in dict.fromkeys(case.mark.file for case in suite.cases):
+        table = known.get(PurePath(file).suffix.lower())
+        if table is not None and table.extra:
+            yield Need(table.extra, f"file {file}")
+
+
+def _metric_needs(suite: Suite) -> Iterator[Need]:
+    libraries = registry.libraries()
+    for (_, label), config in (judged_metrics(suite.cases) | library_metrics(suite.cases)).items():
+        if config.library is not None:
+            yield Need(libraries[config.library].extra, f"metric {label}")
+
+
+def _file_needs(suite: Suite) -> Iterator[Need]:
+    """Yield the needs of the cases' files; a text that is downloaded may be a web page."""
+    if not any(turn.files for case in suite.cases for turn in case.turns):
+        return
+    from holodeck_action.targets.documents.reader import EXTRA
+    from holodeck_action.targets.own_model.case_files import display_name, documents
+
+    for _, file, _ in documents(suite.cases):
+        yield Need(EXTRA, f"file {display_name(file)}")
+    for file in (file for case in suite.cases for turn in case.turns for file in turn.files):
+        if file.type == "text" and file.url is not None:
+            yield Need(EXTRA, f"file {display_name(file)}")
+
+
+def _tool_needs(suite: Suite) -> Iterator[Need]:
+    known = registry.tools()
+    for tool in suite.agent.tools or ():
+        kind = known.get(tool.type)
+        if kind is None:
+            continue
+        if kind.extra:
+            yield Need(kind.extra, f"tool {tool.name}")
+        if kind.documents:
+            from holodeck_action.targets.documents.reader import EXTRA
+
+            for name in registry.resolve(kind.documents)(tool, suite):
+                yield Need(EXTRA, f"file {name} of the tool {tool.name}")
