@@ -12,6 +12,7 @@ from heapq import heappush, heappushpop
 from operator import itemgetter
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.decide.verdict import MetricVerdict, TurnVerdict, explaining_trial
 from holodeck_action.github.annotations import (
@@ -24,6 +25,7 @@ from holodeck_action.github.annotations import (
     column_of,
     fit_text,
 )
+from holodeck_action.reports.causes import mask_values
 from holodeck_action.reports.phrases import call_text, is_valid_position, repository_path, run_command
 from holodeck_action.reports.report_views import CaseView, Report, TurnView, cases_in_suite_order
 from holodeck_action.suite.errors import SourceMark
@@ -33,13 +35,18 @@ _RANKS = {"failed": 0, "error": 1, "skipped": 2, "quarantined": 3}
 _LEVELS: Mapping[str, Level] = {"failed": "failure", "error": "warning", "skipped": "warning", "quarantined": "notice"}
 _WORDS = {"failed": "FAILED", "error": "IN ERROR", "skipped": "NOT RUN", "quarantined": "QUARANTINED"}
 _SHOWN_PROBLEMS = 5
+_SHOWN_CASES = 5
 
 
 _Order = tuple[int, float, int]
 
 
 class _Finding(Struct, frozen=True):
-    """The content of an annotation: `metrics` are the verdicts that it reports, `others` are further problems."""
+    """The content of an annotation.
+
+    `metrics` are the verdicts that it reports, `others` are further problems. `cases` is the number of cases that share
+    the annotation, `case` the first of them; `titles` has some of them.
+    """
 
     report: Report
     case: CaseView
@@ -51,6 +58,12 @@ class _Finding(Struct, frozen=True):
     others: tuple[str, ...]
     key: str
     cases: int = 1
+    titles: tuple[str, ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """All problems as text, those of metrics last."""
+        return (*self.others, *(metric.reason for metric in self.metrics))
 
 
 def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
@@ -58,7 +71,8 @@ def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
 
     The order is: failed, in error, not run, quarantined; then the distance from the threshold; then the order of the
     suites. Each failing metric that is configured on its case is annotated at its own line. A failing turn is annotated
-    too, unless these metrics explain its failure completely. Cases that were not run share one annotation per suite.
+    too, unless these metrics explain its failure completely. Cases of a suite with the same error share one annotation,
+    and so do cases that were not run.
     Quarantined cases that pass, and suites outside of a repository, have none.
     """
     # A finding keeps its case in memory: only those with details are kept.
@@ -121,19 +135,35 @@ class _Suite:
     def findings(self) -> Iterator[_Finding]:
         first: tuple[CaseView, str] | None = None
         skipped = 0
+        errors: dict[tuple[str, ...], _Finding] = {}
         for case in self._report.attention:
             if case.outcome in ("failed", "error") or (
                 case.outcome == "quarantined" and case.judged in ("failed", "error")
             ):
-                yield from self._case_findings(case)
+                yield from self._without_errors(case, errors)
             elif case.outcome == "skipped":
                 skipped += 1
                 if first is None and (path := self._path(case.source)) is not None:
                     first = case, path
+        yield from errors.values()
         if first is not None:
             case, path = first
             key = self._key(case, None)
             yield _Finding(self._report, case, None, "skipped", case.source, path, (), (case.reason,), key, skipped)
+
+    def _without_errors(self, case: CaseView, errors: dict[tuple[str, ...], _Finding]) -> Iterator[_Finding]:
+        """Yield the findings of a case that are not in error; add the others to `errors`, by cause."""
+        causes: set[tuple[str, ...]] = set()
+        for finding in self._case_findings(case):
+            if finding.outcome != "error":
+                yield finding
+                continue
+            cause = tuple(map(mask_values, finding.problems))
+            known = errors.setdefault(cause, finding)
+            if cause not in causes:
+                titles = (*known.titles, case.title)[:_SHOWN_CASES]
+                errors[cause] = replace(known, cases=known.cases + (known is not finding), titles=titles)
+            causes.add(cause)
 
     def passing_keys(self) -> Iterator[str]:
         for case in self._report.passing:
@@ -277,6 +307,9 @@ def _title(finding: _Finding) -> str:
     if finding.outcome == "skipped":
         cases = "1 case" if finding.cases == 1 else f"{finding.cases:,} cases"
         return f"{word} {cases} of {one_line(finding.report.suite, 120)}"
+    if finding.cases > 1:
+        more = f" (+{len(finding.problems) - 1} more)" if len(finding.problems) > 1 else ""
+        return f"{word} {finding.cases:,} cases · {short_line(finding.problems[0])}{more}"
     turn = f" turn {finding.turn.index}" if finding.turn is not None and len(finding.case.turns) > 1 else ""
     failed = sorted((metric for metric in finding.metrics if metric.outcome == "failed"), key=_shortfall, reverse=True)
     metrics = (*failed, *(metric for metric in finding.metrics if metric.outcome != "failed"))
@@ -287,11 +320,17 @@ def _title(finding: _Finding) -> str:
 
 def _message(finding: _Finding) -> Iterator[str]:
     yield from filter(None, [one_line(finding.source.in_sheet, 200)])
-    problems = [*finding.others, *(metric.reason for metric in finding.metrics)]
+    problems = finding.problems
     yield from (one_line(problem, 400) for problem in problems[:_SHOWN_PROBLEMS])
     if len(problems) > _SHOWN_PROBLEMS:
         yield f"… and {len(problems) - _SHOWN_PROBLEMS} more"
     if finding.outcome == "skipped":
+        return
+    if finding.cases > 1:
+        more = finding.cases - len(finding.titles)
+        titles = ", ".join(one_line(title, 100) for title in finding.titles)
+        yield f"cases: {titles}{f' and {more:,} more' if more else ''}"
+        yield from _suggestions(finding)
         return
     if finding.outcome == "quarantined":
         yield one_line(finding.case.reason, 200)
@@ -324,7 +363,7 @@ def _suggestions(finding: _Finding) -> Iterator[str]:
 
 def _details(finding: _Finding) -> Iterator[str]:
     turn = finding.turn
-    if turn is None:
+    if turn is None or finding.cases > 1:
         return
     yield _label_text("input", turn.input, 3000)
     if turn.response is not None:

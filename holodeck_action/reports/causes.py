@@ -84,7 +84,7 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
     for case in report.attention:
         if case.outcome in _OUTCOMES:
             found = _explanation_of(case, standings(case.id))
-            problems = tuple((_mask_values(problem.text), problem.check) for problem in found.problems)
+            problems = tuple((mask_values(problem.text), problem.check) for problem in found.problems)
             groups[found.standing, case.outcome, problems, _metric_names(found.metrics)].append(found)
     view = _view_at(report)
     causes = [
@@ -155,7 +155,7 @@ def _is_not_by_score(metric: MetricVerdict) -> bool:
     return within or metric.threshold == 1.0
 
 
-def _mask_values(text: str) -> str:
+def mask_values(text: str) -> str:
     """Replace quoted values, numbers and identifiers, which may differ within a cause, by `…`."""
     text = _HEXADECIMAL.sub("…", _QUOTED.sub("…", text))
     # An HTTP status is part of the cause.
@@ -185,7 +185,7 @@ def _common_text(problems: Sequence[_Problem]) -> str:
     if all(problem.text == text for problem in problems):
         return text
     # The name of such a check contains the value that it looks for.
-    return f"{check} fails" if check is not None and _QUOTED.search(check) else _mask_values(text)
+    return f"{check} fails" if check is not None and _QUOTED.search(check) else mask_values(text)
 
 
 def _scores_text(metrics: Sequence[MetricVerdict]) -> str:

@@ -28,7 +28,7 @@ from holodeck_action.github.rest.objects import CheckState
 from holodeck_action.github.runner import MESSAGE_LIMIT as COMMAND_LIMIT
 from holodeck_action.github.runner import annotation_commands
 from holodeck_action.record.evaluation import ErrorInfo
-from holodeck_action.record.record import ToolAssertion, ToolInvocation, TrialRecord
+from holodeck_action.record.record import CaseRecord, ToolAssertion, ToolInvocation, TrialRecord
 from holodeck_action.reports.report_building import build_report
 from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.errors import SourceMark
@@ -78,6 +78,24 @@ def test_a_failing_turn_has_one_annotation_on_its_line() -> None:
         "the threshold 0.9 of rouge is set at shop/agent.yaml:1"
     )
     assert made.details == "input: question\nanswer:\nNo.\nNever.\nexpected: Within 30 days."
+
+
+def test_cases_with_the_same_error_share_an_annotation() -> None:
+    def broken(line: int, name: str, message: str) -> CaseRecord:
+        failed = turn(source=at(line), response=None, error=ErrorInfo("AgentError", message, "crashed"))
+        return placed(line, failed, name=name)
+
+    refused = [broken(10 * n, f"c{n}", f"the key was refused (status 401), request {n}0") for n in range(1, 8)]
+    other = broken(90, "slow", "no answer")
+    first, second = annotate([report_of(*refused, other)])
+    assert (first.line, first.level, first.title) == (
+        10,
+        "warning",
+        "IN ERROR 7 cases · error: the key was refused (status 401), request 10",
+    )
+    assert "\ncases: c1, c2, c3, c4, c5 and 2 more\n" in first.message
+    assert first.details == ""
+    assert second.title == "IN ERROR slow · error: no answer"
 
 
 def test_a_failing_metric_of_the_case_itself_stands_on_its_own_line() -> None:
