@@ -99,7 +99,8 @@ def validate(caller: Caller, /, **given: Any) -> int:
 def decide(caller: Caller, /, **given: Any) -> int:
     """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones.
 
-    Without RESULTS: those in .holodeck/last, where a run without --output-dir keeps them.
+    Without RESULTS: those in .holodeck/last, where a run without --output-dir keeps them. The grades stay as they are:
+    to grade the same answers by other metrics or judges, use rejudge.
     """
     from holodeck_action.commands.decide import DecideOptions, decide_again
 
@@ -176,7 +177,8 @@ def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> in
 def rejudge(caller: Caller, /, results: GivenPath, suite: str, **given: Any) -> int:
     """Grade the stored answers of RESULTS (a results.json) again, by the current metrics and judges of SUITE.
 
-    The agent is not run. Every case of RESULTS must have the same question and expectation in SUITE.
+    The agent is not run. Every case of RESULTS must have the same question and expectation in SUITE. To keep the grades
+    and apply other gates, use decide, which calls no model.
 
     \b
     Examples:

@@ -228,8 +228,12 @@ def commands_below(group: click.Group, before: str = "") -> Iterator[tuple[str, 
 
 
 def parameters_of(command: click.Command) -> list[click.Parameter]:
-    """Return the parameters of a command, including those of extensions, without `--help`."""
-    return [parameter for parameter in command.get_params(click.Context(command)) if parameter.name != "help"]
+    """Return the parameters of a command, including those of extensions, without those for help."""
+    return [
+        parameter
+        for parameter in command.get_params(click.Context(command))
+        if parameter.name not in ("help", "help_all")
+    ]
 
 
 def _command_section(name: str, command: click.Command) -> str:

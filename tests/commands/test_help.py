@@ -46,7 +46,7 @@ def test_help_shows_commands_and_options_in_groups(project: Project) -> None:
     assert set(cli.commands) <= {name for names in shown.values() for name in names}
     # Sentences are whole.
     assert "..." not in project.run("--help").stdout.partition("Run:")[2]
-    options = sections(project.run("run", "--help").stdout)
+    options = sections(project.run("run", "--help-all").stdout)
     assert [title for title in options if title in OPTION_GROUPS] == [
         *("Cases", "Agent and limits", "Gates", "Comparison and history", "Model calls", "Files and packages"),
         "Output",
@@ -63,11 +63,35 @@ def test_help_shows_commands_and_options_in_groups(project: Project) -> None:
     assert "Options" in sections(project.run("verify", "--help").stdout)
 
 
+def test_help_shows_the_everyday_options_and_help_all_the_rest(project: Project) -> None:
+    def listed(*arguments: str) -> set[str]:
+        return {name for names in sections(project.run(*arguments).stdout).values() for name in names if name[0] == "-"}
+
+    few, every = listed("run", "--help"), listed("run", "--help-all")
+    assert few < every
+    assert len(few) <= 25
+    assert {"--case", "--baseline", "--dry-run", "-o", "--help-all"} <= few
+    assert {"--on-inconclusive", "--allow-plain-http"} <= every - few
+    assert f"{len(every - few)} more options: holodeck-action run --help-all" in project.run("run", "--help").stdout
+    # A command with fewer options shows them all.
+    assert "--help-all" not in project.run("decide", "--help").stdout
+
+
+def test_commands_that_are_easily_confused_name_each_other(project: Project) -> None:
+    assert "use rejudge" in project.run("decide", "--help").stdout
+    assert "use decide" in project.run("rejudge", "--help").stdout
+
+
+@pytest.mark.needs("history", "view")
+def test_what_shows_runs_is_listed_under_look(project: Project) -> None:
+    assert sections(project.run("--help").stdout)["Look"] == ["report", "export", "history", "view"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [
         (["valdate"], "No such command 'valdate'. Did you mean 'validate'?"),
-        (["history", "shw"], "No such command 'shw'. Did you mean 'show'?"),
+        (["history", "shw"], "No such folder or command 'shw'. Did you mean 'show'?"),
         (["run", "--ouput-dir", "x"], "No such option: --ouput-dir Did you mean --output-dir?"),
         (["xyzzy"], "No such command 'xyzzy'.\n"),
     ],

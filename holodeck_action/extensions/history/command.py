@@ -14,9 +14,34 @@ if TYPE_CHECKING:
     from holodeck_action.text.given_paths import GivenPath
 
 
-@click.group(cls=CommandGroup)
+class HistoryGroup(CommandGroup):
+    """The commands of `history`; a folder in place of a command shows the history in it."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; see `click.Group.resolve_command`."""
+        if args[0] not in self.commands and (ctx.obj.cwd / args[0]).is_dir():
+            args = ["show", *args]
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            error.message = error.message.replace("No such command", "No such folder or command", 1)
+            raise
+
+
+@click.group(cls=HistoryGroup, subcommand_metavar="DIR | COMMAND [ARGS]...")
 def history() -> None:
-    """Show earlier runs: trends, flaky cases, drift."""
+    """Show earlier runs: trends, flaky cases, drift.
+
+    With a folder DIR instead of a command: show the history in it.
+
+    \b
+    Examples:
+      holodeck-action history runs
+      holodeck-action history show runs --format markdown
+      holodeck-action history import results --into runs
+    """
 
 
 @history.command(name="show")

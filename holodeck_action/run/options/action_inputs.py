@@ -82,6 +82,7 @@ class Input(NamedTuple):
         short: letter of the short option; empty if there is no short option.
         secret: whether the value must not be shown.
         group: title of the group in the help that lists the option.
+        everyday: whether `--help` of a command with many options lists the option; `--help-all` lists all.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Input(NamedTuple):
     short: str = ""
     secret: bool = False
     group: Group = "Other"
+    everyday: bool = False
 
     @property
     def setting(self) -> str:
@@ -223,9 +225,9 @@ def _switch(name: str, help: str = "", *, on: bool = False) -> Input:
     return Input(name, FLAG, help, default="true" if on else "false")
 
 
-def _in_group(group: Group, *items: Input) -> tuple[Input, ...]:
-    """Return the inputs with their `group` set."""
-    return tuple(item._replace(group=group) for item in items)
+def _in_group(group: Group, *items: Input, everyday: tuple[str, ...] = ()) -> tuple[Input, ...]:
+    """Return the inputs with their `group` set, those named in `everyday` as everyday options."""
+    return tuple(item._replace(group=group, everyday=item.name in everyday) for item in items)
 
 
 RUN_INPUTS: tuple[Input, ...] = (
@@ -259,6 +261,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         Input("max-response-bytes", AT_LEAST_ONE, "Size limit of one answer, in bytes [default: 1000000].", "limits"),
         Input("max-cost-usd", DOLLARS, "Maximum cost of the model calls, in US dollars [default: no limit]."),
         Input("max-tokens", COUNT, "Maximum number of tokens that the model calls use [default: no limit]."),
+        everyday=("target", "concurrency", "max-cost-usd"),
     ),
     *_in_group(
         "Cases",
@@ -279,6 +282,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         ),
         _switch("resume", "Continue an interrupted run from the journal in the output directory."),
         _switch("allow-empty", "Accept a suite without cases."),
+        everyday=("repeat", "case", "tag", "limit", "failed-from", "resume"),
     ),
     *_in_group(
         "Gates",
@@ -295,6 +299,7 @@ RUN_INPUTS: tuple[Input, ...] = (
             "When to end with an exit code: violation, for every verdict except passed [default], or never.",
             default="violation",
         ),
+        everyday=("min-pass-rate", "fail-on"),
     ),
     *_in_group(
         "Comparison and history",
@@ -372,6 +377,7 @@ RUN_INPUTS: tuple[Input, ...] = (
             "With --against: write the better one's results here, for --baseline file:FILE.",
             metavar="FILE",
         ),
+        everyday=("baseline", "history", "against"),
     ),
     *_in_group(
         "Other",
@@ -386,6 +392,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         Input("replay", FOLDER, "Answer model calls from recordings in this folder; no key is needed.", metavar="DIR"),
         Input("cache", FOLDER, "Cache model answers in this folder between runs.", metavar="DIR"),
         _switch("dry-run", "Only print the planned calls and their price."),
+        everyday=("record", "replay", "cache", "dry-run"),
     ),
     *_in_group(
         "Files and packages",
@@ -397,6 +404,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         ),
         Input("allow-path", FOLDERS, "Also let suites read files below this folder.", called="allow_paths"),
         _switch("allow-plain-http", "Allow keys to be sent to other machines over http://, unencrypted."),
+        everyday=("env-file",),
     ),
     *_in_group(
         "Output",
@@ -411,6 +419,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         _switch(
             "html", "Also write report.html, a page with everything that results.json holds [default: yes].", on=True
         ),
+        everyday=("output-dir",),
     ),
 )
 """Inputs of a run: each with a help text is an option of `run`."""

@@ -16,7 +16,7 @@ _MORE = {
     "Judge": ("metric", "results", "threshold", "min_agreement_lower_bound", "min_kappa_lower_bound"),
     "Gates": ("policy",),
     "Publishing": ("repository", "pull_request", "sha"),
-    "Output": ("form", "format", "file", "help"),
+    "Output": ("form", "format", "file", "help", "help_all"),
 }
 """Options that are not inputs, by group."""
 OTHERS = "Other"
@@ -25,19 +25,42 @@ OPTION_GROUPS = {
     for title in get_args(Group)
     if title != OTHERS
 }
+_RARE = frozenset(item.setting for item in INPUTS if not item.everyday)
 _FEW = 12
 """Maximum number of options that are listed without groups."""
+_MANY = 24
+"""Maximum number of options that `--help` lists in full."""
+_ALL = "holodeck_action.help_all"
 
 
-def show_help(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+def show_help(context: click.Context, asked: click.Parameter, wanted: bool) -> None:
     """Write the help of a command to the caller's standard output."""
     if wanted and not context.resilient_parsing:
+        context.meta[_ALL] = asked.name == "help_all"
         click.echo(context.get_help(), file=context.obj.stdout, color=context.color)
         context.exit()
 
 
 class HelpfulCommand(click.Command):
-    """A command whose `--help` goes to the caller's standard output instead of the process's."""
+    """A command whose `--help` goes to the caller's standard output instead of the process's.
+
+    If it has many options, `--help` lists the everyday ones, and `--help-all` lists all.
+    """
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters; see `click.Command.get_params`."""
+        params = super().get_params(ctx)
+        if sum(isinstance(parameter, click.Option) for parameter in params) <= _MANY:
+            return params
+        every = click.Option(
+            ["--help-all"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=show_help,
+            help="Show all options and exit.",
+        )
+        return [*params, every]
 
     def get_help_option(self, ctx: click.Context) -> click.Option | None:
         """Return the help option; see `click.Command.get_help_option`."""
@@ -53,9 +76,15 @@ class HelpfulCommand(click.Command):
         if len(shown) <= _FEW:
             super().format_options(ctx, formatter)
             return
-        for title, names in group_names([name for name, _ in shown], OPTION_GROUPS):
+        listed = shown
+        if any(name == "help_all" for name, _ in shown) and not ctx.meta.get(_ALL):
+            listed = [(name, record) for name, record in shown if name not in _RARE]
+        for title, names in group_names([name for name, _ in listed], OPTION_GROUPS):
             with formatter.section(f"{title} options" if title == OTHERS else title):
-                formatter.write_dl([record for name, record in shown if name in names])
+                formatter.write_dl([record for name, record in listed if name in names])
+        if rest := len(shown) - len(listed):
+            formatter.write_paragraph()
+            formatter.write(f"{rest} more options: {ctx.command_path} --help-all\n")
 
 
 class CommandGroup(HelpfulCommand, click.Group):

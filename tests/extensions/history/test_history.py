@@ -330,7 +330,7 @@ def broken_in(project: Project, file: str, *more: bytes) -> None:
 
 
 READERS: dict[str, tuple[str, ...]] = {
-    "history show": ("history", "show", "past"),
+    "history show": ("history", "past"),
     "history show markdown": ("history", "show", "past", "--format", "markdown"),
     "history show json": ("history", "show", "past", "--format", "json"),
     "history import": ("history", "import", "out", "--into", "past"),
