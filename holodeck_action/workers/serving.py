@@ -156,7 +156,7 @@ class Server:
             if "file" in request:
                 found = load_from_file(request["file"], request["function"], self._folder, self._places)
             else:
-                found = load(reference, self._places)
+                found = load(reference, self._places, self._await_result)
             if request.get("spans") and self._recorder is None:
                 # After the import, so that the project's own setup comes first.
                 from holodeck_action.seam import registry
@@ -208,8 +208,13 @@ class Server:
             os._exit(CONNECTION_LOST)
 
 
-def load(reference: str, places: UserFolders) -> Callable[..., Any]:
+def load(reference: str, places: UserFolders, wait_for: Callable[[Any], Any]) -> Callable[..., Any]:
     """Import `module:callable` and return the callable, or adapt the agent of `framework:module:agent` to a callable.
+
+    Args:
+        reference: what to import.
+        places: the folders of user code, for names of files in messages.
+        wait_for: returns a value, or the result of awaiting it.
 
     Raises:
         CallError: the module does not exist (code `missing_module`), importing it fails (`import_failed`), it lacks the
@@ -233,13 +238,23 @@ def load(reference: str, places: UserFolders) -> Callable[..., Any]:
         raise _import_error(module_name, error, places) from None
     shown = f"the module {module_name}"
     if framework:
-        return _adapt_agent(framework[0], _attribute_of(module, attribute, shown), f"{attribute} in {shown}", places)
+        found = _attribute_of(module, attribute, shown)
+        return _adapt_agent(framework[0], found, f"{attribute} in {shown}", places, wait_for)
     return _callable_of(module, attribute, shown)
 
 
-def _adapt_agent(framework: str, agent: object, shown: str, places: UserFolders) -> Callable[..., Any]:
-    from holodeck_action.workers.adapting import adapt
+def _adapt_agent(
+    framework: str, found: object, shown: str, places: UserFolders, wait_for: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    from holodeck_action.workers.adapting import adapt, factory_of
 
+    agent = found
+    if (factory := factory_of(framework, found, shown)) is not None:
+        try:
+            agent = wait_for(factory())
+        except BaseException as error:  # noqa: BLE001 - it is the suite's code
+            raise places.failure_of(error, f"{shown} raised", "import_failed") from None
+        shown = f"the result of {shown}"
     try:
         return adapt(framework, agent, shown)
     except CallError:

@@ -48,6 +48,94 @@ def test_an_agent_of_pydantic_ai(project: Project, models: FakeModels) -> None:
     _run(example, models)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("head", ["def build():", "async def build(of: str = 'shop', **more: int):"])
+def test_a_function_that_makes_an_agent_of_pydantic_ai(project: Project, models: FakeModels, head: str) -> None:
+    example = Project(copied("pydantic_ai", project.folder / "example"))
+    _changed(example, "holodeck-action.yaml", ENVIRONMENT, "")
+    _changed(example, "holodeck-action.yaml", "shop_agent:agent", "shop_agent:build")
+    _changed(example, "shop_agent.py", "agent = Agent(", "made = Agent(")
+    _changed(example, "shop_agent.py", "@agent.tool_plain", "@made.tool_plain")
+    with (example.folder / "shop_agent.py").open("a", encoding="utf-8") as file:
+        file.write(f"\n\n{head}\n    return made\n")
+    _run(example, models)
+
+
+def _graph_of_a_stand_in(project: Project, factory: str) -> None:
+    """A suite whose agent is a graph that stand-ins of LangGraph's packages make."""
+    project.write("langgraph.py", "")
+    project.write("langchain_core/__init__.py", "")
+    project.write("langchain_core/callbacks.py", "class UsageMetadataCallbackHandler:\n    usage_metadata = None\n")
+    project.write("langchain_core/messages.py", "def convert_to_openai_messages(messages):\n    return []\n")
+    project.write(
+        "shop.py",
+        "from types import SimpleNamespace as Message\n"
+        "class Graph:\n"
+        "    def get_graph(self): ...\n"
+        "    def __init__(self, words): self.words = words\n"
+        "    async def ainvoke(self, sent, config):\n"
+        "        return {'messages': [Message(type='human'), Message(type='ai', text=self.words)]}\n" + factory,
+    )
+    project.suite([{"name": "a", "input": "?", "ground_truth": "made"}])
+    project.policy(target="langgraph:shop:build")
+
+
+@pytest.mark.parametrize(
+    "factory",
+    [
+        "def build(): return Graph('made')\n",
+        "async def build(config): return Graph('made' if config == {'configurable': {}} else config)\n",
+        "def build(*, setup: 'RunnableConfig', more=1): return Graph('made' if not setup['configurable'] else 'x')\n",
+        "import functools\nbuild = functools.partial(Graph, 'made')\n",
+    ],
+)
+def test_a_function_that_makes_a_graph(project: Project, factory: str) -> None:
+    _graph_of_a_stand_in(project, factory)
+    finished, record = project.evaluate()
+    assert finished.code == 0, finished.stderr
+    assert [turn.response for case in record.cases for turn in case.turns] == ["made"]
+
+
+@pytest.mark.parametrize(
+    ("factory", "says"),
+    [
+        ("def build(): raise KeyError('x')\n", "build in the module shop raised KeyError: 'x' (shop.py:7)"),
+        ("async def build(): raise SystemExit(3)\n", "it called sys.exit(3)"),
+        (
+            "def build(): return 7\n",
+            "the result of build in the module shop is of type int, not a compiled graph of LangGraph",
+        ),
+        (
+            "def build(runtime): return Graph('made')\n",
+            "build in the module shop needs runtime, but a function that makes an agent is called without arguments, "
+            "except for a single RunnableConfig: give defaults, or name a function that calls it",
+        ),
+        (
+            "def build(config, runtime): return Graph('made')\n",
+            "build in the module shop needs config and runtime, but",
+        ),
+        ("build = Graph\n", "build in the module shop is of type type, not a compiled graph of LangGraph"),
+    ],
+)
+def test_a_function_that_makes_no_graph_is_refused_before_the_run(project: Project, factory: str, says: str) -> None:
+    _graph_of_a_stand_in(project, factory)
+    for command in ("run", "validate"):
+        found = project.run(command)
+        assert found.code == 2
+        assert says in found.stderr
+
+
+@pytest.mark.frameworks
+@pytest.mark.timeout(900)
+def test_a_function_that_makes_a_graph_of_langgraph(project: Project, models: FakeModels) -> None:
+    example = Project(copied("langgraph", project.folder / "example"))
+    made = "graph = builder.compile(checkpointer=InMemorySaver())"
+    head = "from langchain_core.runnables import RunnableConfig\n\n\nasync def build(config: RunnableConfig):"
+    _changed(example, "shop_agent.py", made, f"{head}\n    return {made.removeprefix('graph = ')}")
+    _changed(example, "holodeck-action.yaml", "shop_agent:graph", "shop_agent:build")
+    _run(example, models)
+
+
 @pytest.mark.frameworks
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("example", EXAMPLES)

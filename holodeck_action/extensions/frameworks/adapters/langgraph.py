@@ -8,6 +8,9 @@ from typing import Any
 
 from holodeck_action.extensions.frameworks.adapters.replies import parse_arguments, to_json_value
 
+CONFIG: Mapping[str, Any] = {"configurable": {}}
+"""What a function that makes a graph from a `RunnableConfig` receives, as `langgraph.json` allows."""
+
 
 def adapter(graph: Any) -> Callable[..., Any]:
     """Return a callable for a graph; a checkpointer, if the graph has one, keeps the state of each conversation.
@@ -19,7 +22,7 @@ def adapter(graph: Any) -> Callable[..., Any]:
     from langchain_core.callbacks import UsageMetadataCallbackHandler
     from langchain_core.messages import convert_to_openai_messages
 
-    if not hasattr(graph, "ainvoke") or not hasattr(graph, "get_graph"):
+    if isinstance(graph, type) or not hasattr(graph, "ainvoke") or not hasattr(graph, "get_graph"):
         raise TypeError("a compiled graph of LangGraph")
 
     checkpointer = getattr(graph, "checkpointer", None)
