@@ -146,12 +146,28 @@ def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
     return f"{where}{one_line(step.name, 60)} {step.base:.2f} → {step.head:.2f}{needs}"
 
 
+_NOTABLE = 0.1
+"""Smallest relative change of a quantity that the comment mentions."""
+
+
+def notable_usage(base: Consumed, head: Consumed) -> Iterator[str]:
+    """Yield a phrase for each of cost, latency and tool calls that changed by a tenth or more of the base's value."""
+    for name, before, now, text in (
+        ("cost", base.cost_usd, head.cost_usd, usd_text),
+        ("median latency", base.p50_latency_ms, head.p50_latency_ms, duration_text),
+        ("tool calls", base.tool_calls, head.tool_calls, "{:,}".format),
+    ):
+        if before is not None and now is not None and abs(now - before) >= _NOTABLE * before and now != before:
+            yield f"{name} {text(now)} (was {text(before)})"
+
+
 def consumed_lines(base: Consumed, head: Consumed) -> Iterator[tuple[str, str, str]]:
     """Yield (quantity, base value, new value) for each kind of usage that is known for at least one run."""
 
     for name, before, now, text in (
         ("cost", base.cost_usd, head.cost_usd, usd_text),
         ("tokens", base.tokens, head.tokens, "{:,}".format),
+        ("tool calls", base.tool_calls, head.tool_calls, "{:,}".format),
         ("median latency", base.p50_latency_ms, head.p50_latency_ms, duration_text),
         ("95 % latency", base.p95_latency_ms, head.p95_latency_ms, duration_text),
         ("95 % first token", base.p95_first_token_ms, head.p95_first_token_ms, duration_text),

@@ -23,6 +23,7 @@ from holodeck_action.record.record import (
     Record,
     Timing,
     ToolAssertion,
+    ToolInvocation,
     TrialRecord,
     TurnRecord,
     Usage,
@@ -355,7 +356,9 @@ def test_more_trials_settle_what_repeating_explains() -> None:
 
 def test_what_was_consumed_is_that_of_the_cases_both_have() -> None:
     def run(cost: float, cases: int) -> Record:
-        used = turn(evaluation(0.9), usage=Usage(10, 5, cost), timing=Timing("2026-01-01T00:00:00+00:00", 100.0 * cost))
+        timing = Timing("2026-01-01T00:00:00+00:00", 100.0 * cost)
+        calls = (ToolInvocation("search", {}, None),)
+        used = turn(evaluation(0.9), usage=Usage(10, 5, cost), timing=timing, tool_invocations=calls)
         return record(*(case_of(used) for _ in range(cases)))
 
     found = compared(run(1.0, 4), run(2.0, 6))
@@ -365,7 +368,9 @@ def test_what_was_consumed_is_that_of_the_cases_both_have() -> None:
         200.0,
         100.0,
     )
+    assert found.head_consumed.tool_calls == found.base_consumed.tool_calls == 4
     unknown = compared(run(1.0, 4), of_letters("PPPP"))
+    assert unknown.head_consumed.tool_calls is None
     assert (unknown.head_consumed.cost_usd, unknown.head_consumed.p95_latency_ms) == (None, None)
 
 

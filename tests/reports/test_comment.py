@@ -345,6 +345,21 @@ def test_every_golden_file_is_of_a_scene() -> None:
     assert {file.stem for file in GOLDEN.iterdir()} == set(SCENES)
 
 
+def test_the_last_line_has_usage_that_changed_by_a_tenth() -> None:
+    def run(cost: float, calls: int) -> Record:
+        used = turn(
+            evaluation(0.9), usage=Usage(10, 5, cost), tool_invocations=(ToolInvocation("f", {}, None),) * calls
+        )
+        return record(case_of(used))
+
+    recorded = RecordedBaseline(Baseline(source="artifact"), BaseRun("artifact", None, None, 0, (), "main"))
+    head = replace(run(0.0205, 3), baseline=recorded)
+    head = replace(head, run=replace(head.run, base_digest="d"))
+    text = comment(build_report(head, decide(head, Terms(base=run(0.0200, 2)))))
+    assert " · tool calls 3 (was 2) · " in text
+    assert "cost" not in text
+
+
 def test_no_paragraph_has_a_line_break() -> None:
     """GitHub shows line breaks of a comment; the one behind the kind of an alert belongs to it."""
     for scene in SCENES.values():

@@ -32,6 +32,8 @@ from holodeck_action.decide.consumption import Consumption, Timings, Total
 from holodeck_action.decide.exam import ExamTally
 from holodeck_action.decide.statistics import equal_quantile
 from holodeck_action.decide.verdict import CaseVerdict
+from holodeck_action.record import facts
+from holodeck_action.record.facts import items_of
 from holodeck_action.record.record import BaseRun, CaseRecord, Record
 from holodeck_action.record.sequences import LazySequence
 from holodeck_action.record.stored_cases import case_ids
@@ -128,11 +130,18 @@ class _UsageTally:
 
     def __init__(self) -> None:
         self._times, self._took = Timings(), Consumption()
+        self._tool_calls: int | None = 0
 
     def add(self, case: CaseRecord) -> None:
         for turn in case.turns:
             self._times.add(turn)
             self._took.add(turn)
+            calls = items_of(turn.calls)
+            # One unknown number makes the sum unknown.
+            if isinstance(calls, facts.Unknown) or self._tool_calls is None:
+                self._tool_calls = None
+            else:
+                self._tool_calls += len(calls)
 
     @property
     def consumed(self) -> Consumed:
@@ -144,6 +153,7 @@ class _UsageTally:
             p50_latency_ms=answered.quantile(0.5),
             p95_latency_ms=answered.quantile(0.95),
             p95_first_token_ms=equal_quantile(begun.answered, 0.95),
+            tool_calls=self._tool_calls,
         )
 
 

@@ -202,7 +202,7 @@ class UnpairedCase(Struct, frozen=True, omit_defaults=True):
 
 
 class Consumed(Struct, frozen=True, omit_defaults=True):
-    """The usage of one run: US dollars, tokens, and milliseconds of latency; None if unknown.
+    """The usage of one run: US dollars, tokens, milliseconds of latency, and tool calls; None if unknown.
 
     `p95_first_token_ms` is the 95 % quantile of the known times to an answer's first token.
     """
@@ -212,6 +212,11 @@ class Consumed(Struct, frozen=True, omit_defaults=True):
     p50_latency_ms: float | None
     p95_latency_ms: float | None
     p95_first_token_ms: float | None = None
+    tool_calls: int | None = None
+
+    def without_times(self) -> Consumed:
+        """Return the usage without latencies."""
+        return Consumed(self.cost_usd, self.tokens, None, None, tool_calls=self.tool_calls)
 
 
 class Unknown(Struct, frozen=True):
@@ -302,6 +307,6 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
             self,
             base=replace(self.base, started_at=""),
             head=replace(self.head, started_at=""),
-            base_consumed=Consumed(self.base_consumed.cost_usd, self.base_consumed.tokens, None, None),
-            head_consumed=Consumed(self.head_consumed.cost_usd, self.head_consumed.tokens, None, None),
+            base_consumed=self.base_consumed.without_times(),
+            head_consumed=self.head_consumed.without_times(),
         )

@@ -8,7 +8,7 @@ from typing import Any
 from holodeck_action.decide.compare.comparison import Comparison, Difference, changed_ids, count_gating
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.reports.causes import Cause, causes_of
-from holodeck_action.reports.comparison import cases_text, rate_text, state_text
+from holodeck_action.reports.comparison import cases_text, notable_usage, rate_text, state_text
 from holodeck_action.reports.exam import PULL_REQUEST
 from holodeck_action.reports.first_lines import comparison_notices
 from holodeck_action.reports.phrases import call_text, run_command
@@ -147,6 +147,7 @@ def _sentences(report: Report) -> dict[str, Any]:
         and comparison.complete
         and not (comparison.regressed or comparison.fixed or comparison.unpaired),
         "seen": comparison is not None and comparison.paired > 0 and comparison.complete,
+        "usage": "" if comparison is None else _usage_text(comparison),
         "compared": "" if comparison is None else _compared_cases_text(comparison),
         "worse": 0 if comparison is None else count_gating(comparison.regressed),
         "better": 0 if comparison is None else count_gating(comparison.fixed),
@@ -157,6 +158,10 @@ def _compared_cases_text(comparison: Comparison) -> str:
     return count_phrase(
         comparison.paired, "case" if comparison.complete and not comparison.unpaired else "compared case"
     )
+
+
+def _usage_text(comparison: Comparison) -> str:
+    return ", ".join(notable_usage(comparison.base_consumed, comparison.head_consumed))
 
 
 def _moved_texts(comparison: Comparison) -> Iterator[str]:
