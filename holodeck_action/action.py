@@ -56,7 +56,7 @@ def main(
     pause: Callable[[float], None] = time.sleep,
     signals: Sequence[signal.Signals] = (),
 ) -> int:
-    """Evaluate the suites that the inputs name, and publish the results.
+    """Evaluate the suites that the inputs name, and publish the results; or compare two runs.
 
     Args:
         argv: arguments, which are ignored, since a step has inputs.
@@ -69,6 +69,6 @@ def main(
         signals: signals that end a run in an orderly way, and are ignored while publishing.
 
     Returns:
-        The run's exit code, adjusted by the inputs `fail-on` and `require-publish`.
+        The run's exit code, adjusted by `fail-on` and `require-publish`.
     """
     return run_step(Caller(environ, cwd, stdin, stdout, stdout, pause=pause, signals=signals))

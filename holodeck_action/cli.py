@@ -27,9 +27,9 @@ from holodeck_action.commands.program import (
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.error_reports import report_error
+from holodeck_action.run.options.action_inputs import CHANGES
 from holodeck_action.run.options.flags import (
     CALLS,
-    CHANGES,
     EPILOG,
     GATES,
     JUDGES_ONLY,
@@ -111,15 +111,7 @@ def decide(caller: Caller, /, **given: Any) -> int:
 @click.argument("base", type=PATH)
 @click.argument("head", type=PATH, required=False)
 @click.option("--history", type=PATH, metavar="DIR", help="Folder of a history. BASE and HEAD may name its runs.")
-@click.option("--policy", type=PATH, help="Take the settings from this policy file.")
-@settings(*CHANGES)
-@click.option(
-    "--format",
-    type=click.Choice(["console", "markdown", "html", "json"]),
-    default="console",
-    show_default=True,
-)
-@click.option("-o", "--output", "file", type=PATH, metavar="FILE", help="Write the report here.")
+@settings("policy", *CHANGES, "format", "output")
 @click.pass_obj
 def compare(caller: Caller, /, **given: Any) -> int:
     """Compare the run HEAD with the run BASE (each a results.json, or a folder with one), without running anything.
@@ -137,7 +129,7 @@ def compare(caller: Caller, /, **given: Any) -> int:
     """
     from holodeck_action.commands.compare import CompareOptions, compare_runs
 
-    return compare_runs(CompareOptions.from_values(given), caller)
+    return compare_runs(CompareOptions.from_values(given), caller).exit_code
 
 
 @cli.command(epilog=EPILOG)

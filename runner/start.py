@@ -20,7 +20,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from holodeck_action.workers.environment import WITHHELD, hide_variables, job_environment  # noqa: E402 - needs the folder
+from holodeck_action.text.option_lines import split_option_lines  # noqa: E402 - needs the folder
+from holodeck_action.workers.environment import WITHHELD, hide_variables, job_environment  # noqa: E402
 from holodeck_action.workers.permission import CodeAllowed, CodeRefusedError, origin_of  # noqa: E402
 from holodeck_action.workers.programs import folders_outside, leads_into, program_outside  # noqa: E402
 
@@ -76,15 +77,17 @@ def _check_event(inputs: Mapping[str, str], environ: Mapping[str, str]) -> None:
 
     If only GitHub can tell, the program asks it before reading anything of the checkout.
     """
-    if inputs.get("publish", "").strip() or inputs.get("merge", "").strip():
+    compares = inputs.get("command", "").strip() == "compare"
+    if compares or inputs.get("publish", "").strip() or inputs.get("merge", "").strip():
         # Nothing of the checkout is evaluated.
         return
+    flags = {line.option for line in split_option_lines(inputs.get("args", "")) if line.is_flag}
     origin = origin_of(environ.get("GITHUB_EVENT_NAME", "").strip(), _payload(environ))
     try:
-        CodeAllowed(origin, accepted=inputs.get("allow-unsafe-forks", "").strip() == "true")
+        CodeAllowed(origin, accepted="allow-unsafe-forks" in flags)
     except CodeRefusedError as error:
         if origin.fork:
-            fail(str(error), summary=inputs.get("summary", "").strip() != "false")
+            fail(str(error), summary="no-summary" not in flags)
 
 
 def _payload(environ: Mapping[str, str]) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from holodeck_action.run.options.action_inputs import INPUTS, Input
+from holodeck_action.run.options.action_inputs import ACTION_INPUTS, Input
 from holodeck_action.run.options.input_kinds import FLAG
 
 ROOT = Path(__file__).parents[1]
@@ -73,7 +73,7 @@ def input_meanings(page: str) -> dict[str, str]:
 def action_text(text: str, page: str) -> str:
     """Return the text of action.yml with the declared inputs and the descriptions from docs/action.md (`page`)."""
     meanings = input_meanings(page)
-    return _with_inputs(text, "".join(_input_text(item, meanings) for item in INPUTS))
+    return _with_inputs(text, "".join(_input_text(item, meanings) for item in ACTION_INPUTS))
 
 
 def _input_text(item: Input, meanings: Mapping[str, str]) -> str:
@@ -85,9 +85,9 @@ def _input_text(item: Input, meanings: Mapping[str, str]) -> str:
 
 def types_text(text: str) -> str:
     """Return the text of action-types.yml with the types of the declared inputs."""
-    first = next(item for item in INPUTS if item.kind.many)
+    first = next(item for item in ACTION_INPUTS if item.kind.many)
     return _with_inputs(
-        text, "".join(f"  {item.name}:{_LINES if item is first else _type_text(item)}\n" for item in INPUTS)
+        text, "".join(f"  {item.name}:{_LINES if item is first else _type_text(item)}\n" for item in ACTION_INPUTS)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -28,6 +29,7 @@ from holodeck_action.run.loading import load_policy_file
 from holodeck_action.run.options.action_inputs import policy_values
 from holodeck_action.run.options.flags import LAST_RESULTS
 from holodeck_action.run.options.settings import Flags, baseline_problem, merge_baseline
+from holodeck_action.run.options.step_inputs import StepInputs
 from holodeck_action.run.past import open_history
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Baseline
@@ -58,11 +60,32 @@ class CompareOptions(Struct, frozen=True):
     @classmethod
     def from_values(cls, given: Mapping[str, Any]) -> CompareOptions:
         """Create the options from the command line's values by setting name."""
-        own = ("base", "head", "history", "policy", "format", "file")
-        return cls(flags=Flags(policy=policy_values(given)), **{name: given[name] for name in own})
+        own = ("base", "head", "history", "policy", "file")
+        kept: dict[str, Any] = {name: given.get(name) for name in own}
+        return cls(flags=Flags(policy=policy_values(given)), format=given.get("format") or "console", **kept)
 
 
-def compare_runs(asked: CompareOptions, caller: Caller) -> int:
+def options_of_step(read: StepInputs, settings: Mapping[str, Any], workspace: Path) -> CompareOptions:
+    """Return the options of the comparison of the records that the lines of `args` name, BASE and HEAD.
+
+    Raises:
+        ConfigurationError: there is no BASE, or there are more than two records, or the history is a branch.
+    """
+    if not 1 <= len(read.records) <= 2:
+        raise ConfigurationError(
+            [
+                f"args: command compare takes the lines BASE and HEAD, each a results.json or its folder; "
+                f"there are {len(read.records)} such lines"
+            ]
+        )
+    if isinstance(settings.get("history"), str):
+        raise ConfigurationError(["input history: command compare takes a folder"])
+    base, *rest = (GivenPath(Path(record), workspace) for record in read.records)
+    head = rest[0] if rest else settings["output_dir"]
+    return CompareOptions.from_values({**settings, "base": base, "head": head})
+
+
+def compare_runs(asked: CompareOptions, caller: Caller) -> ComparisonReport:
     """Compare two runs.
 
     Args:
@@ -70,7 +93,7 @@ def compare_runs(asked: CompareOptions, caller: Caller) -> int:
         caller: the report goes to its standard output.
 
     Returns:
-        The exit code: 0; 1 if a regression fails the comparison; 3 if nothing can be compared.
+        The comparison. Its exit code is 0; 1 if a regression fails the comparison; 3 if nothing can be compared.
 
     Raises:
         ConfigurationError: a file is not a record, the history lacks a run, settings contradict each other, or the
@@ -103,7 +126,7 @@ def compare_runs(asked: CompareOptions, caller: Caller) -> int:
     else:
         pieces = (piece.encode("utf-8", "replace") for piece in render_comparison(report, asked.format))
         write_pieces(pieces, asked.file, caller.stdout)
-    return report.exit_code
+    return report
 
 
 def _comparison_page(

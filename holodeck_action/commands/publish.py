@@ -33,7 +33,7 @@ from holodeck_action.record.stored_cases import MappedCases, RecordError
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
-from holodeck_action.run.options.action_inputs import anchor_paths, read_inputs
+from holodeck_action.run.options.input_values import anchor_paths, read_inputs
 from holodeck_action.run.options.request import request_from, template_of
 from holodeck_action.run.past import earlier_runs_beside
 from holodeck_action.suite.configuration_errors import ConfigurationError

@@ -16,7 +16,7 @@ from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import Claims
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_suites
-from holodeck_action.run.options.action_inputs import anchor_paths, output_dir_of, read_inputs
+from holodeck_action.run.options.input_values import anchor_paths, output_dir_of, read_inputs
 from holodeck_action.run.options.request import Request, request_from, template_of
 from holodeck_action.run.preflight import prepare_suites
 from holodeck_action.suite.configuration_errors import ConfigurationError

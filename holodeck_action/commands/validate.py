@@ -9,7 +9,7 @@ from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.extras import describe_needs, needed_extras
 from holodeck_action.run.loading import display_path, load_suites
-from holodeck_action.run.options.request import Allowed
+from holodeck_action.run.options.request import allowed_by
 from holodeck_action.run.preflight import check_targets
 from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collection
 from holodeck_action.text.plain import one_line
@@ -22,15 +22,14 @@ def validate_suites(given: Mapping[str, Any], caller: Caller) -> int:
     """Check suites, and print notes about requirements of a run that are missing here, such as API keys.
 
     Args:
-        given: `suites`, `allow_empty`, `env_file`, `requirements`, `allow_paths` and `allow_plain_http` of the command
+        given: `suites`, `allow_empty`, `env_file`, `requirements` and the permissions (see `allowed_by`) of the command
             line.
         caller: gets a line for each suite on standard output, and notes on standard error.
 
     Raises:
         ConfigurationError: suites are invalid; the error lists the problems of all of them.
     """
-    allowed = Allowed(given["allow_paths"], given["allow_plain_http"])
-    around = caller.surroundings(given["env_file"], allowed, given["requirements"])
+    around = caller.surroundings(given["env_file"], allowed_by(given), given["requirements"])
     # All cases stay in memory until they are checked.
     with pause_garbage_collection():
         suites = load_suites(given["suites"] or ("agent.yaml",), around, allow_empty=given["allow_empty"])

@@ -52,7 +52,7 @@ def conclusion_of(exit_code: int, fail_on: Literal["violation", "never"]) -> Lit
 
     Args:
         exit_code: exit code of the run.
-        fail_on: the input `check-fail-on`. As with `fail-on`, a configuration error always fails.
+        fail_on: the option `check-fail-on`. As with `fail-on`, a configuration error always fails.
     """
     if exit_code == ExitCode.PASSED:
         return "success"

@@ -44,8 +44,6 @@ class Job:
     Attributes:
         environ: the environment variables of the job, or of the user.
         token: token for GitHub; empty if there is no token.
-        accepts_forks: returns whether the workflow's author accepts the risk of running code of forks; it may raise a
-            `ConfigurationError`.
         pause: waits for a number of seconds.
         now: returns the current time, with its time zone.
     """
@@ -54,11 +52,10 @@ class Job:
         self,
         environ: Mapping[str, str],
         token: str,
-        accepts_forks: Callable[[], bool],
         pause: Callable[[float], None],
         now: Callable[[], datetime],
     ) -> None:
-        self.environ, self.token, self.accepts_forks, self.pause, self.now = environ, token, accepts_forks, pause, now
+        self.environ, self.token, self.pause, self.now = environ, token, pause, now
         self._apis: dict[str, Api] = {}
         self._wanted: dict[tuple[str | None, Path], WantedCommit | NoCommit] = {}
         self._branches: dict[tuple[Api, str], Sequence[TreeEntry] | None] = {}
@@ -97,15 +94,15 @@ class Job:
             self._apis[repository] = connect(self.token, address, repository, pause=self.pause)
         return self._apis[repository]
 
-    def permission(self, folder: Path) -> CodeAllowed:
+    def permission(self, folder: Path, *, accepted: bool) -> CodeAllowed:
         """Return the permission to run code of a checkout; outside of a workflow it is always granted.
 
         Args:
             folder: a folder in the checkout.
+            accepted: whether the workflow's author accepts the risk (option `allow-unsafe-forks`).
 
         Raises:
             CodeRefusedError: the job has secrets, and the code is or may be a fork's.
-            ConfigurationError: the input `allow-unsafe-forks` is not valid.
         """
         if self.environ.get("GITHUB_ACTIONS") != "true":
             return CodeAllowed(OUTSIDE)
@@ -113,9 +110,7 @@ class Job:
         from holodeck_action.github.lookup import evaluation_permission, find_pulls
 
         target = event_target(self.environ)
-        return evaluation_permission(
-            target, lambda: find_pulls(target, self.api(folder)), accepted=self.accepts_forks()
-        )
+        return evaluation_permission(target, lambda: find_pulls(target, self.api(folder)), accepted=accepted)
 
     def commit_to_compare(self, evaluated: str | None, folder: Path) -> WantedCommit | NoCommit:
         """Return the commit to compare with; see `wanted_commit`.

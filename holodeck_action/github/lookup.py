@@ -61,7 +61,7 @@ def evaluation_permission(target: Target, look: Callable[[], FoundPulls] | None,
         target: the target of the event.
         look: returns the target's pull requests from GitHub; None if GitHub cannot be called, so that code of unknown
             origin is refused.
-        accepted: whether the workflow's author accepts the risk (input `allow-unsafe-forks`).
+        accepted: whether the workflow's author accepts the risk (option `allow-unsafe-forks`).
 
     Raises:
         CodeRefusedError: the code must not be evaluated here.

@@ -221,7 +221,7 @@ class _Sticky(Struct, frozen=True):
     def _clash_outcome(self, comment: Comment) -> Outcome:
         return Failed(
             f"two steps of this run write the same comment ({comment.url}), which shows the worse of their "
-            "verdicts: give each step its own `comment-id` and its own `check-name`, because GitHub shows one "
+            "verdicts: give each step its own `comment-id` and its own `--check-name`, because GitHub shows one "
             "check run per name"
         )
 

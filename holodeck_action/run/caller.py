@@ -75,22 +75,23 @@ class Caller:
         from holodeck_action.run.loading import Surroundings
         from holodeck_action.run.options.request import NOTHING_MORE
 
+        given = allowed or NOTHING_MORE
         home = self.environ.get("HOME")
         return Surroundings(
             self.environ,
             Path(home) if home else None,
             self.cwd,
             # Cached: it may call GitHub.
-            permission or cache(self._permission),
+            permission or cache(lambda: self._permission(accepted=given.unsafe_forks)),
             env_file,
-            allowed or NOTHING_MORE,
+            given,
             requirements,
             self.note,
         )
 
-    def _permission(self) -> CodeAllowed:
+    def _permission(self, *, accepted: bool) -> CodeAllowed:
         with self.job() as job:
-            return job.permission(self.cwd)
+            return job.permission(self.cwd, accepted=accepted)
 
     def note(self, *sentences: str) -> None:
         """Write notes, each on its own line, to standard error."""
@@ -102,9 +103,6 @@ class Caller:
     def job(self) -> Job:
         """Return the CI job of the caller's run, which must be closed after the run."""
         from holodeck_action.github.job import Job
-        from holodeck_action.run.options.action_inputs import accepts_forks, github_token
+        from holodeck_action.run.options.input_values import github_token
 
-        environ = self.environ
-        return Job(
-            environ, github_token(environ), lambda: accepts_forks(environ), self.pause, lambda: datetime.now(UTC)
-        )
+        return Job(self.environ, github_token(self.environ), self.pause, lambda: datetime.now(UTC))

@@ -52,6 +52,11 @@ _MIGRATED_KEYS = {
     "tool_filtering": "it was removed from the format",
 }
 
+_LOOSENING = frozenset(
+    ("allow_empty", "allow_path", "allow_plain_http", "allow_unsafe_forks", "cluster_insecure", "env_file")
+)
+"""Options that loosen a refusal, as keys: a file of the checkout must not have them."""
+
 _TRAJECTORY = (
     'did you mean "expected_trajectory"? It belongs in holodeck-action.yaml, under cases.NAME; '
     "the target reports the calls that an agent makes"
@@ -179,6 +184,9 @@ def _unknown_key(finding: Finding) -> str:
     key = str(finding.path[-1])
     allowed = sorted(finding.schema["fields"])
     options = f"(allowed: {', '.join(allowed)})"
+    if (option := key.replace("-", "_")) in _LOOSENING:
+        line = f"--{option.replace('_', '-')}"
+        return f"unknown key: what loosens a refusal is an option: give {line}, in a step as a line of args {options}"
     if key in _MIGRATED_KEYS:
         return f"unknown key: {_MIGRATED_KEYS[key]} {options}"
     if (told := _foreign_option_hint(key, allowed)) is not None:

@@ -42,7 +42,7 @@ class CodeAllowed:
 
     Attributes:
         origin: the origin of the code.
-        accepted: whether the workflow's author has accepted the risk (input `allow-unsafe-forks`).
+        accepted: whether the workflow's author has accepted the risk (option `allow-unsafe-forks`).
 
     Raises:
         CodeRefusedError: the code may be from a fork, the job has secrets, and the risk is not accepted.
@@ -59,12 +59,12 @@ class CodeAllowed:
             raise CodeRefusedError(
                 f"{event} has the secrets and a token that can write, and it is unknown whether the pull request "
                 "is a fork's, so nothing was evaluated: run it again with `permissions: pull-requests: read`, or read "
-                "docs/security.md and set the input `allow-unsafe-forks: true`"
+                "docs/security.md and give `--allow-unsafe-forks`, in a step as a line of args"
             )
         raise CodeRefusedError(
             f"{event} would give a fork's code the secrets and a token that can write, so nothing was evaluated: "
-            f"evaluate on pull_request and publish in a second workflow ({FORKS}), or read docs/security.md and set "
-            "the input `allow-unsafe-forks: true`"
+            f"evaluate on pull_request and publish in a second workflow ({FORKS}), or read docs/security.md and "
+            "give `--allow-unsafe-forks`, in a step as a line of args"
         )
 
 

@@ -82,8 +82,26 @@ def action() -> dict[str, Any]:
     return loaded
 
 
+def inputs_for(settings: Mapping[str, str]) -> dict[str, str]:
+    """The inputs of a step with these settings: those that are options are lines of `args`."""
+    inputs = {name: value for name, value in settings.items() if name in action()["inputs"]}
+    lines = [inputs.get("args", "")]
+    for name, value in settings.items():
+        if name not in inputs:
+            lines += _lines(name, value)
+    return {**inputs, "args": "\n".join(lines)} if any(lines) else inputs
+
+
+def _lines(name: str, value: str) -> list[str]:
+    if value not in ("true", "false"):
+        return [f"--{name} {part}" for part in value.split("\n")]
+    if name in ("html", "summary"):
+        return [f"--{name}" if value == "true" else f"--no-{name}"]
+    return [f"--{name}"] if value == "true" else []
+
+
 class Step:
-    """A step in a workspace; inputs are given by their names with underscores."""
+    """A step in a workspace; settings are given by their names with underscores."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -111,7 +129,8 @@ class Step:
         for name, described in action()["inputs"].items():
             default = "ghs_token-of-the-job" if name == "github-token" else described.get("default", "")
             variables[f"INPUT_{name.upper()}"] = default
-        variables.update({f"INPUT_{name.replace('_', '-').upper()}": value for name, value in inputs.items()})
+        given = inputs_for({name.replace("_", "-"): value for name, value in inputs.items()})
+        variables.update({f"INPUT_{name.upper()}": value for name, value in given.items()})
         variables.update(more)
         return {name: value for name, value in variables.items() if value is not None}
 

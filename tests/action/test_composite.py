@@ -112,7 +112,7 @@ def test_packages_are_installed_for_it(project: Project, workspace: Project) -> 
     suite(workspace, f"installed no token {oldest.partition('.')[2]}")
     job = environ(project, with_program(project, python))
     for installs in (True, False):
-        ended = run(workspace.folder, {"requirements": "packages.txt"}, job, TOKEN)
+        ended = run(workspace.folder, {"args": "--requirements packages.txt"}, job, TOKEN)
         assert ended.code == 0, ended.log
         assert ("note: installing packages.txt" in ended.log) == installs
 

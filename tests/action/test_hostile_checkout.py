@@ -146,7 +146,7 @@ def test_packages_are_installed_with_the_uv_of_the_machine(hostile: Hostile) -> 
     (hostile.workspace.folder / "uv.toml").unlink()
     for name in MODULES:
         (hostile.workspace.folder / f"{name}.py").unlink()
-    inputs = {"requirements": "packages.txt", "target": "python:own:answer"}
+    inputs = {"args": "--requirements packages.txt", "target": "python:own:answer"}
     ended = hostile.job(OWN, f"{hostile.workspace.folder}:{hostile.with_uv}", inputs, UV_OFFLINE="1")
     assert (ended.code, ended.outputs["verdict"]) == (0, "passed"), ended.log
     assert hostile.has_run() == []
@@ -159,9 +159,13 @@ def test_a_forks_event_is_refused_before_anything_is_made(hostile: Hostile, has_
     ended = hostile.job(FORK, f"{hostile.workspace.folder}:{path}", GITHUB_STEP_SUMMARY=str(summary))
     assert hostile.has_run() == [], ended.log
     assert (ended.code, ended.outputs["verdict"], ended.outputs["exit-code"]) == (2, "invalid", "2")
-    for text in (ended.log, summary.read_text()):
+    unseen = {"args": "--no-summary", "github-token": ""}
+    texts = ended.log, summary.read_text()
+    hostile.job(FORK, f"{hostile.workspace.folder}:{path}", unseen, GITHUB_STEP_SUMMARY=str(summary))
+    assert summary.read_text() == texts[1]
+    for text in texts:
         assert REFUSED in text
-        assert "allow-unsafe-forks: true" in text
+        assert "`--allow-unsafe-forks`, in a step" in text
     assert not hostile.seen.exists()
     assert not (hostile.folder / "home").exists()
 
@@ -200,12 +204,20 @@ def test_without_uv_it_is_installed_once(hostile: Hostile) -> None:
         hostile.seen.unlink()
 
 
-@pytest.mark.parametrize("name", ["allow-unsafe-forks", "publish", "merge"])
-def test_what_is_allowed_or_evaluates_nothing_goes_on(hostile: Hostile, name: str) -> None:
-    ended = hostile.job(FORK, hostile.with_uv, {name: "true" if name == "allow-unsafe-forks" else "results"})
+@pytest.mark.parametrize(
+    ("inputs", "code"),
+    [
+        ({"args": "--allow-unsafe-forks"}, 0),
+        ({"publish": "results"}, 2),
+        ({"merge": "results"}, 2),
+        ({"command": "compare", "args": "results"}, 2),
+    ],
+)
+def test_what_is_allowed_or_evaluates_nothing_goes_on(hostile: Hostile, inputs: dict[str, str], code: int) -> None:
+    ended = hostile.job(FORK, hostile.with_uv, inputs)
     assert REFUSED not in ended.log
     assert hostile.seen.exists()
-    assert (ended.code == 0) == (name == "allow-unsafe-forks"), ended.log
+    assert ended.code == code, ended.log
 
 
 @pytest.mark.parametrize("event", ["issue_comment", "pull_request_target"])

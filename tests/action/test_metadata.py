@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from holodeck_action.cli import run
-from holodeck_action.run.options.action_inputs import INPUTS, PUBLISH_INPUTS
+from holodeck_action.run.options.action_inputs import ACTION_INPUTS, INPUTS, PUBLISH_INPUTS
+from holodeck_action.run.options.step_inputs import OPTIONS
 from scripts import build_action
 from tests.action.step import ROOT, action
 from tests.commands.project import Project
@@ -26,28 +27,28 @@ PUBLISHED = {item.name for item in PUBLISH_INPUTS}
 
 def _table(heading: str) -> dict[str, list[str]]:
     section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `([\w-]+)` \| (.*) \|$", section, re.M)
+    rows = re.findall(r"^\| `(?:--(?:no-)?)?([\w-]+)` \| (.*) \|$", section, re.M)
     return {name: [cell.strip().strip("`") for cell in cells.split(" | ")] for name, cells in rows}
 
 
 @pytest.mark.needs
 def test_the_code_reads_what_action_yml_declares() -> None:
     declared = action()["inputs"]
-    assert list(declared) == [item.name for item in INPUTS]
+    assert list(declared) == [item.name for item in ACTION_INPUTS]
     defaults = {name: described.get("default", "") for name, described in declared.items()}
     assert defaults.pop("github-token") == "${{ github.token }}"
-    assert defaults == {item.name: item.default for item in INPUTS if item.name != "github-token"}
+    assert defaults == {item.name: item.default for item in ACTION_INPUTS if item.name != "github-token"}
     assert all(described["description"] for described in (*declared.values(), *action()["outputs"].values()))
 
 
-def test_every_input_is_a_flag_of_run_and_every_flag_an_input(project: Project) -> None:
+def test_every_setting_of_a_step_is_a_flag_and_every_flag_a_setting(project: Project) -> None:
     text = project.run("run", "--help-all").stdout
     flags = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)) - {"help", "help-all"}
     assert flags == {item.name for item in INPUTS} - {"suite"} - PUBLISHED
     text = project.run("publish", "--help").stdout
     flags = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)) - {"help"}
     assert flags - {"repository", "pull-request", "sha"} == (
-        PUBLISHED - {"summary", "github-token", "publish", "merge", "allow-unsafe-forks"} | {"template", "fail-on"}
+        PUBLISHED - {"summary", "github-token", "publish", "merge"} | {"template", "fail-on"}
     )
 
 
@@ -71,12 +72,37 @@ def test_action_yml_and_the_types_are_as_built() -> None:
 
 def test_the_documentation_lists_every_input_with_its_default() -> None:
     rows = _table("Inputs")
-    assert list(rows) == [item.name for item in INPUTS]
+    assert list(rows) == [item.name for item in ACTION_INPUTS]
     documented = {name: cells[0].removeprefix("|").strip() for name, cells in rows.items()}
     assert documented.pop("github-token") == "the job's"
-    for item in INPUTS:
+    for item in ACTION_INPUTS:
         if item.name != "github-token":
             assert documented[item.name].startswith(item.default), item.name
+
+
+@pytest.mark.needs
+def test_the_documentation_lists_every_option() -> None:
+    run, compare = ([item.name for item in OPTIONS[command]] for command in ("run", "compare"))
+    assert list(_table("Options")) == run
+    assert [*_table("Compare two runs")] == [name for name in compare if name not in run]
+    shared = PAGE.partition("The options are ")[2].partition(", and these:")[0]
+    assert re.findall(r"`--(?:no-)?([\w-]+)`", shared) == [name for name in compare if name in run]
+
+
+def test_every_option_of_a_command_is_one_of_args(project: Project) -> None:
+    """`--history` of `compare` is an input."""
+    text = project.run("compare", "--help").stdout
+    flags = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)) - {"help"}
+    assert flags - {"history"} == {item.name for item in OPTIONS["compare"]} - {"summary"}
+    inputs = {item.name for item in ACTION_INPUTS}
+    assert {item.name for item in INPUTS} == {item.name for item in OPTIONS["run"]} | inputs - {"command", "args"}
+
+
+def test_the_runner_hands_no_input_to_the_container_as_an_argument() -> None:
+    """Without `runs.args`, the input `args` is the command line (actions/runner, `ContainerActionHandler.RunAsync`)."""
+    runs, inputs = action()["runs"], {"args": "--min-pass-rate 0.9"}
+    arguments = " ".join(runs["args"]) if runs.get("args") is not None else inputs["args"]
+    assert arguments == ""
 
 
 def test_the_documentation_lists_every_output() -> None:

@@ -11,7 +11,7 @@ import pytest
 from holodeck_action.github.runner import SUMMARY_LIMIT
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.result_files import read_record
-from tests.action.step import ROOT, Step, action
+from tests.action.step import ROOT, Ended, Step, action
 from tests.reports.pages import Page
 from tests.workers.test_tokens import LOOKING
 
@@ -156,7 +156,7 @@ def test_several_suites_are_summed_up(step: Step) -> None:
         ({"target": "ftp://host"}, "--target: must be recorded:PATH"),
         (
             {"concurrency": "x", "max_flaky": "y"},
-            "input max-flaky: 'y' is not allowed (allowed: a whole number, 0 or more)",
+            "args: --max-flaky: 'y' is not allowed (allowed: a whole number, 0 or more)",
         ),
     ],
 )
@@ -172,7 +172,85 @@ def test_a_misspelt_input_is_refused(step: Step) -> None:
     step.project.numbered(1)
     ended = step.run(INPUT_MIN_PASS_RATE="0.5")
     assert ended.code == 2
-    assert "error: input min_pass_rate: there is no such input; did you mean min-pass-rate?" in ended.log.text
+    assert (
+        "error: input min_pass_rate: there is no such input; did you mean `--min-pass-rate 0.5` in args?"
+        in ended.log.text
+    )
+
+
+def compared(step: Step, inputs: dict[str, str], *lines: str) -> Ended:
+    """The step that compares, after a run without and one with a failing case."""
+    step.project.numbered(4)
+    step.project.run("run", "-o", "base")
+    step.project.numbered(4, frozenset({1}))
+    step.project.run("run", "-o", "holodeck-results")
+    return step.run({"command": "compare", "args": "\n".join(lines), **inputs})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "lines", "code", "verdict"),
+    [
+        ({}, ("base", "holodeck-results/results.json"), 1, "failed"),
+        ({}, ("base",), 1, "failed"),
+        ({"output_dir": "base"}, ("base",), 0, "passed"),
+        ({}, ("holodeck-results", "base"), 0, "passed"),
+        ({}, ("base", "--max-regressions 1"), 0, "passed"),
+        ({"fail_on": "never"}, ("base",), 0, "failed"),
+    ],
+)
+def test_two_runs_are_compared(
+    step: Step, inputs: dict[str, str], lines: tuple[str, ...], code: int, verdict: str
+) -> None:
+    ended = compared(step, inputs, *lines)
+    assert (ended.code, ended.outputs["verdict"]) == (code, verdict), ended.text
+    assert ended.outputs["exit-code"] == {"failed": "1", "passed": "0"}[verdict]
+    assert {name: value for name, value in ended.outputs.items() if value}.keys() == {"verdict", "exit-code"}
+    if verdict == "failed":
+        command = step.project.run("compare", "base", "holodeck-results")
+        assert command.stdout.splitlines()[0] in ended.log.text
+        assert "case 1" in ended.summary
+        assert [found.name for found in ended.meant if found.name == "error"] == ["error"] * (code == 1)
+    # The records are those of before, and nothing else is published.
+    assert (step.project.folder / "holodeck-results/results.json").is_file()
+    assert "### Published" not in ended.summary
+
+
+@pytest.mark.parametrize(("form", "output"), [("html", "html-path"), ("markdown", "report-path")])
+def test_the_report_of_a_comparison_is_written(step: Step, form: str, output: str) -> None:
+    ended = compared(step, {}, "base", f"--format {form}", f"--output out.{form}", "--no-summary")
+    assert (ended.code, ended.outputs[output], ended.summary) == (1, f"out.{form}", "")
+    step.project.run("compare", "base", "holodeck-results", "--format", form, "-o", f"again.{form}")
+    written, again = (step.project.folder / f"{name}.{form}" for name in ("out", "again"))
+    assert written.read_bytes() == again.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("inputs", "lines", "sentence"),
+    [
+        ({}, (), "args: command compare takes the lines BASE and HEAD, each a results.json or its folder; there are 0"),
+        ({}, ("a", "b", "c"), "there are 3 such lines"),
+        ({}, ("absent",), "absent: cannot be read"),
+        ({"history": "branch:runs"}, ("base",), "input history: command compare takes a folder"),
+        ({"target": "model"}, ("base",), "input target: cannot be combined with command compare"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    step: Step, inputs: dict[str, str], lines: tuple[str, ...], sentence: str
+) -> None:
+    ended = compared(step, inputs, *lines)
+    assert (ended.code, ended.outputs["verdict"]) == (2, "invalid")
+    assert sentence in ended.text
+    assert (step.project.folder / "holodeck-results/results.json").is_file()
+
+
+@pytest.mark.parametrize("secret", ["hT5kQ9vB2xW8mN3c", "ghs_token-of-the-job"])
+def test_a_secret_in_args_is_shown_nowhere(step: Step, secret: str) -> None:
+    step.project.numbered(1)
+    ended = step.run({"args": f"--check-name {secret}"}, API_KEY="hT5kQ9vB2xW8mN3c")
+    assert ended.code == 2
+    assert "args: --check-name ***: holds a secret" in ended.text
+    assert secret not in ended.text + ended.summary
+    assert [command for command in ended.meant if command.name == "error" and secret in command.data] == []
 
 
 @pytest.mark.timeout(30)
@@ -247,7 +325,7 @@ def test_a_workspace_that_is_not_there_is_named(step: Step) -> None:
     assert "nowhere' cannot be entered: No such file or directory" in ended.text
 
 
-def test_inputs_are_between_flags_and_the_policy_file(step: Step) -> None:
+def test_inputs_and_args_are_between_flags_and_the_policy_file(step: Step) -> None:
     step.project.numbered(4, frozenset({0, 1}))
     step.project.policy(target="recorded:answers.jsonl", gates={"min_pass_rate": 1.0})
     assert step.run().code == 1
@@ -258,8 +336,9 @@ def test_inputs_are_between_flags_and_the_policy_file(step: Step) -> None:
     assert step.run().code == 0
     step.output_file.unlink()
     assert step.run({"min_pass_rate": "1"}).code == 1
-    assert step.run({"min_pass_rate": "1"}, arguments=("run",)).code == 1
-    assert step.run({"min_pass_rate": "1"}, arguments=("run", "--min-pass-rate", "0.1")).code == 0
+    # A command has no `args`, and refuses an option as an input, as the step does.
+    assert step.run({"min_pass_rate": "1"}, arguments=("run",)).code == 0
+    assert step.run(None, None, ("run",), **{"INPUT_MIN-PASS-RATE": "1"}).code == 2
     assert step.run({"case": "case 2\ncase 3\n"}, arguments=("run", "--min-pass-rate", "1")).code == 0
 
 

@@ -45,7 +45,7 @@ def job(hub: FakeGitHub, repo: Repository) -> Iterator[Job]:
 
 def job_of(hub: FakeGitHub, pause: Callable[[float], None] = lambda _: None) -> Job:
     environ = {"GITHUB_TOKEN": TOKEN, "GITHUB_API_URL": hub.url, "GITHUB_REPOSITORY": REPOSITORY}
-    return Job(environ, TOKEN, lambda: False, pause, lambda: START)
+    return Job(environ, TOKEN, pause, lambda: START)
 
 
 def entry(number: int, suite: str = SUITE, **changes: Any) -> HistoryEntry:

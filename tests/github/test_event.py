@@ -414,8 +414,8 @@ def test_a_forks_code_beside_secrets_is_refused(name: str) -> None:
     assert refusal(target, None, allowed=False) == (
         f"{events.event_of(name)} would give a fork's code the secrets and a token that can write, so nothing was "
         "evaluated: evaluate on pull_request and publish in a second workflow "
-        "(docs/github.md#pull-requests-from-forks), or read docs/security.md and set the input "
-        "`allow-unsafe-forks: true`"
+        "(docs/github.md#pull-requests-from-forks), or read docs/security.md and "
+        "give `--allow-unsafe-forks`, in a step as a line of args"
     )
     assert refusal(target, None, allowed=True) is None
 

@@ -199,7 +199,7 @@ def test_a_pull_request_that_may_be_a_forks_is_refused(found: FoundPulls | None)
     assert refusal(chosen, found, allowed=False) == (
         "issue_comment has the secrets and a token that can write, and it is unknown whether the pull request is a "
         "fork's, so nothing was evaluated: run it again with `permissions: pull-requests: read`, or read "
-        "docs/security.md and set the input `allow-unsafe-forks: true`"
+        "docs/security.md and give `--allow-unsafe-forks`, in a step as a line of args"
     )
     assert refusal(chosen, found, allowed=True) is None
 

@@ -22,7 +22,7 @@ from holodeck_action.extensions.history.history_lines import MetricPoint, dump_l
 from holodeck_action.record.result_files import read_record
 from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError, StoredCases
 from tests.action.runner import read_pairs
-from tests.action.step import Ended
+from tests.action.step import Ended, action
 from tests.commands.project import Finished, Project
 from tests.github.events import BASE, HEAD, event_environ
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
@@ -362,7 +362,8 @@ def test_an_input_that_only_a_run_has_a_use_for_is_refused(
     stage.bring("results.json", resealed(_record(finished, "good")))
     ended = stage.run({name: value})
     assert ended.code == 2
-    assert f"input {name}: cannot be combined with publish" in ended.text
+    kind = "input " if name in action()["inputs"] else "args: --"
+    assert f"{kind}{name}: cannot be combined with publish" in ended.text
     assert stage.repository.comments(7) == []
 
 

@@ -63,7 +63,7 @@ def _refused(ended: Ended, project: Project, repository: Repository, said: str) 
     assert not (project.folder / "holodeck-results").exists()
     (error,) = [command for command in ended.meant if command.name == "error"]
     assert said in error.data
-    assert "allow-unsafe-forks: true" in error.data
+    assert "`--allow-unsafe-forks`, in a step" in error.data
     # Code blocks are wrapped.
     assert said in " ".join(ended.summary.split())
     assert [run for run in repository.check_runs(HEAD) if run["conclusion"] == "success"] == []

@@ -15,7 +15,7 @@ import pytest
 from holodeck_action.cli import cli
 from holodeck_action.workers.permission import STARTERS
 from tests.action import composite
-from tests.action.step import ROOT
+from tests.action.step import ROOT, inputs_for
 from tests.commands.project import Finished, Project
 from tests.github.events import HEAD, event_environ
 from tests.github.fake import FakeGitHub, Token
@@ -285,7 +285,7 @@ def test_it_does_not_start_where_secrets_are(job: Job, plant: Plant) -> None:
         assert not job.trace.exists(), name
         if starts or name in SUITES:
             assert (finished.code, REFUSED in finished.stderr) == (2, True), (name, finished.stderr)
-            assert "allow-unsafe-forks: true" in finished.stderr
+            assert "`--allow-unsafe-forks`, in a step" in finished.stderr
         else:
             assert "so nothing was evaluated" not in finished.stderr, name
 
@@ -308,7 +308,7 @@ def test_the_action_does_not_start_it(hub: FakeGitHub, job: Job, plant: Plant) -
         "HOME": str(job.workspace.folder.with_name("home")),
         **job.variables,
     }
-    composed = composite.run(job.workspace.folder, inputs, environ, TOKEN)
+    composed = composite.run(job.workspace.folder, inputs_for(inputs), environ, TOKEN)
     assert (composed.code, REFUSED in composed.log) == (2, True), composed.log
     assert not job.trace.exists()
 
@@ -340,10 +340,25 @@ def test_whoever_has_read_about_it_can_let_it_start(job: Job, event: str) -> Non
     python_target(job)
     assert job.run(event, "run").code == 2
     assert not job.trace.exists()
-    allowed = job.run(event, "run", **{"INPUT_ALLOW-UNSAFE-FORKS": "true"})
+    allowed = job.run(event, "run", "--allow-unsafe-forks")
     assert (allowed.code, job.trace.exists()) == (0, True), allowed.stderr
-    wrong = job.run(event, "validate", **{"INPUT_ALLOW-UNSAFE-FORKS": "perhaps"})
-    assert (wrong.code, "input allow-unsafe-forks: 'perhaps' is not allowed" in wrong.stderr) == (2, True)
+    former = job.run(event, "run", **{"INPUT_ALLOW-UNSAFE-FORKS": "true"})
+    assert (former.code, "add `--allow-unsafe-forks` to the command" in former.stderr) == (2, True)
+
+
+@each_plant
+def test_whoever_has_read_about_it_can_let_each_start(job: Job, plant: Plant) -> None:
+    plant(job)
+    finished = job.run(FORK, job.command, *job.arguments, "--allow-unsafe-forks")
+    assert job.trace.exists(), finished.stderr
+
+
+@pytest.mark.proves(*(f"{name}: --allow-unsafe-forks" for name in (*SUITES, "import")))
+@pytest.mark.parametrize("name", [*SUITES, "import"])
+def test_each_command_that_starts_code_takes_the_option(job: Job, name: str) -> None:
+    arguments = ("promptfoo", "promptfooconfig.yaml", "--prove") if name == "import" else COMMANDS[name]
+    found = [job.run(FORK, name, *arguments, *flags).stderr for flags in ((), ("--allow-unsafe-forks",))]
+    assert [REFUSED in text for text in found] == [True, False], found
 
 
 @pytest.mark.parametrize(("repository", "code"), [(REPOSITORY, 0), ("mallory/shop", 2), (None, 2)])

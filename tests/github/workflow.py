@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.action.runner import read_log, read_pairs
-from tests.action.step import Ended, action, run_here, run_process
+from tests.action.step import Ended, action, inputs_for, run_here, run_process
 from tests.commands.project import Project
 from tests.github.events import MERGE, event_environ
 from tests.github.fake import FakeGitHub, Token
@@ -93,7 +93,7 @@ class Workflow:
         )
         given = {f"INPUT_{key.upper()}": described.get("default", "") for key, described in action()["inputs"].items()}
         given["INPUT_GITHUB-TOKEN"] = TOKEN
-        given.update({f"INPUT_{key.upper()}": value for key, value in (inputs or {}).items()})
+        given.update({f"INPUT_{key.upper()}": value for key, value in inputs_for(inputs or {}).items()})
         environ = {
             **event_environ(name, files, overrides=payload or {}),
             "GITHUB_ACTIONS": "true",

@@ -19,7 +19,7 @@ from lxml import etree
 from msgspec.structs import replace
 
 from holodeck_action.commands.output import FinishedRun, FinishedSuite
-from holodeck_action.commands.step import StepEnd, job_summary
+from holodeck_action.commands.step_end import StepEnd, job_summary
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.verdict import SuiteVerdict
 from holodeck_action.extensions.history.history_lines import history_line

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.metrics.registry import built_in
+from holodeck_action.run.options.action_inputs import INPUTS
 from holodeck_action.suite.checks import Z, unreachable_lower_bound
 from holodeck_action.suite.model.policy import Gates, Policy
 from holodeck_action.suite.model.targets import (
@@ -22,6 +23,7 @@ from holodeck_action.suite.model.targets import (
 )
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, Suite
 from holodeck_action.suite.yaml.document import Document, MarkedMap
+from scripts.build_field_reference import models_below
 from tests.suite.folders import EQUALITY, HEAD, complaints, load, load_policy_of
 
 CASES = """\
@@ -44,6 +46,20 @@ def policy_complaints(folder: Path, policy: str, agent: str = AGENT) -> list[str
 
 def policy_of(folder: Path, policy: str) -> Suite:
     return load_policy_of(folder, AGENT, policy)
+
+
+@pytest.mark.needs
+def test_what_loosens_a_refusal_is_no_key(tmp_path: Path) -> None:
+    """A pull request can change the file."""
+    names = [item.name for item in INPUTS if item.name.startswith("allow-")]
+    assert len(names) > 3
+    for name in (*names, "env-file", "cluster-insecure"):
+        key = name.replace("-", "_")
+        assert key not in {each for model in models_below(Policy) for each in model.model_fields}
+        [line] = policy_complaints(tmp_path, f"{key}: true")
+        assert line.startswith(
+            f"1:1: {key}: unknown key: what loosens a refusal is an option: give --{name}, in a step as a line of args"
+        )
 
 
 def test_without_a_policy_file_everything_is_at_its_default(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holodeck_action.run.options.action_inputs import read_inputs
+from holodeck_action.run.options.step_inputs import read_step_inputs
+from holodeck_action.text.redaction import Redactor
 from tests.workflows.files import ACTION, EXAMPLES, OWN, ROOT, jobs, load, steps
 
 ALL = [*OWN, *EXAMPLES]
@@ -166,7 +167,7 @@ def test_the_action_takes_the_inputs_it_is_given(file: Path) -> None:
             assert all(isinstance(value, str) for value in step["with"].values()), step
             assert not step["with"].keys() - declared.keys()
             given = {name: value.replace("${{ matrix.shard }}", "1") for name, value in step["with"].items()}
-            read_inputs({f"INPUT_{name.upper()}": value for name, value in given.items()})
+            read_step_inputs({f"INPUT_{name.upper()}": value for name, value in given.items()}, Redactor(()))
 
 
 def test_the_second_stage_reads_what_the_first_one_uploads() -> None:

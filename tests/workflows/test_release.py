@@ -64,7 +64,7 @@ def test_a_fix_of_an_older_version_moves_nobody_back(version: str, tags: list[st
 
 def test_action_yml_runs_the_image_of_its_release() -> None:
     text = pin_image("1.2.3", DIGEST, ACTION_YML)
-    assert yaml.safe_load(text)["runs"] == {"using": "docker", "image": f"docker://{IMAGE}@{DIGEST}"}
+    assert yaml.safe_load(text)["runs"] == {"using": "docker", "image": f"docker://{IMAGE}@{DIGEST}", "args": []}
     assert text.replace(f"docker://{IMAGE}@{DIGEST} # v1.2.3", "Dockerfile") == ACTION_YML
     with pytest.raises(ReleaseError, match="does not have one line `image: Dockerfile`"):
         pin_image("1.2.4", DIGEST, text)

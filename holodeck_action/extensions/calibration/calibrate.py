@@ -23,7 +23,7 @@ from holodeck_action.record.result_files import read_results
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import ensure_writable, load_one_suite
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.options.request import Allowed, request_from
+from holodeck_action.run.options.request import allowed_by, request_from
 from holodeck_action.run.trial import Clock
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -34,7 +34,7 @@ LIVE = "live"
 
 _CALL_OPTIONS = ("suite", "concurrency", "max_cost_usd", "max_tokens", "record", "replay", "cache", "dry_run")
 """Options that apply only if a judge is called."""
-_SUITE_OPTIONS = ("env_file", "requirements", "allow_paths", "allow_plain_http")
+_SUITE_OPTIONS = ("env_file", "requirements", "allow_paths", "allow_plain_http", "allow_unsafe_forks")
 
 
 class Calibration(Struct, frozen=True):
@@ -77,7 +77,7 @@ def calibrate_judge(given: Mapping[str, Any], caller: Caller) -> int:
             no model can grade.
     """
     options = Calibration(**{field.name: given[field.name] for field in fields(Calibration)})
-    allowed = Allowed(given["allow_paths"], given["allow_plain_http"])
+    allowed = allowed_by(given)
     results = given["results"]
     if results is None:
         return _calibrate_live(options, given, caller)
@@ -90,6 +90,7 @@ def calibrate_judge(given: Mapping[str, Any], caller: Caller) -> int:
             ("--requirements", given["requirements"]),
             ("--allow-path", allowed.paths),
             ("--allow-plain-http", allowed.plain_http),
+            ("--allow-unsafe-forks", allowed.unsafe_forks),
         )
         if value
     ]

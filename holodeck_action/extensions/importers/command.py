@@ -8,7 +8,7 @@ import click
 
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.command_help import HelpfulCommand
-from holodeck_action.run.options.flags import EPILOG, PATH
+from holodeck_action.run.options.flags import EPILOG, PATH, settings
 
 if TYPE_CHECKING:
     from holodeck_action.text.given_paths import GivenPath
@@ -31,8 +31,14 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="With --prove: a file of further answers to grade, one JSON value on each line.",
 )
+@settings(
+    "allow-unsafe-forks",
+    helps={"allow-unsafe-forks": "With --prove: run a fork's code although the job has secrets (docs/security.md)."},
+)
 @click.pass_obj
-def import_(caller: Caller, /, *, prove: bool, answers: GivenPath | None, **given: Any) -> int:
+def import_(
+    caller: Caller, /, *, prove: bool, answers: GivenPath | None, allow_unsafe_forks: bool, **given: Any
+) -> int:
     """Write the suite in FILE, of another PROGRAM, as agent.yaml with its policy file and graders.
 
     Prints the outcome of every assertion. No code of FILE is run, and no existing file is changed.
@@ -48,9 +54,12 @@ def import_(caller: Caller, /, *, prove: bool, answers: GivenPath | None, **give
     """
     from holodeck_action.extensions.importers.import_suite import ImportOptions, import_suite
     from holodeck_action.extensions.importers.prove import ProofOptions, prove_import
+    from holodeck_action.run.options.request import Allowed
 
     if prove or answers:
-        return prove_import(
-            ProofOptions(prove=prove, answers=answers, program=given["program"], file=given["file"]), caller
+        allowed = Allowed(unsafe_forks=allow_unsafe_forks)
+        options = ProofOptions(
+            prove=prove, answers=answers, program=given["program"], file=given["file"], allowed=allowed
         )
+        return prove_import(options, caller)
     return import_suite(ImportOptions(**given), caller)

@@ -17,6 +17,7 @@ from holodeck_action.extensions.importers.conversion import Conversion, prove_in
 from holodeck_action.extensions.importers.proof import equality_table
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.run.caller import Caller
+from holodeck_action.run.options.request import Allowed
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.given_paths import GivenPath
@@ -46,6 +47,7 @@ class ProofOptions(Struct, frozen=True):
     program: str
     file: GivenPath
     answers: GivenPath | None
+    allowed: Allowed
 
 
 def prove_import(asked: ProofOptions, caller: Caller) -> int:
@@ -62,7 +64,7 @@ def prove_import(asked: ProofOptions, caller: Caller) -> int:
         raise ConfigurationError(["--answers needs --prove"])
     if asked.program != "promptfoo":
         raise ConfigurationError([f"--prove compares only with promptfoo, not with {asked.program}; leave out --prove"])
-    code = _code_permission(caller)
+    code = _code_permission(asked.allowed, caller)
     program = _find_promptfoo(asked.file.path, caller)
     answers = [] if asked.answers is None else _read_answers(asked.answers)
     with tempfile.TemporaryDirectory() as name:
@@ -93,9 +95,9 @@ def prove_import(asked: ProofOptions, caller: Caller) -> int:
     return ExitCode.VIOLATED if differing else ExitCode.PASSED
 
 
-def _code_permission(caller: Caller) -> CodeAllowed:
+def _code_permission(allowed: Allowed, caller: Caller) -> CodeAllowed:
     try:
-        return caller.surroundings(None).permission()
+        return caller.surroundings(None, allowed).permission()
     except CodeRefusedError as refused:
         raise ConfigurationError([str(refused)]) from None
 

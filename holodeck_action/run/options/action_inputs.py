@@ -1,6 +1,6 @@
-"""The settings of a run and of publishing: each is declared once, as an input of the Action and an option.
+"""The settings of a run and of publishing: each is declared once, as an option and, if marked, an input of the Action.
 
-Inputs come as `INPUT_*` variables, which are read strictly (docs/action.md).
+Inputs come as `INPUT_*` variables, which `input_values` reads.
 
 The runner upper-cases an input's name, replaces spaces by `_`, keeps hyphens, and sets missing inputs to an empty
 string (runner source, `Handler.cs`).
@@ -8,8 +8,7 @@ string (runner source, `Handler.cs`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from holodeck_action.run.options.input_kinds import (
@@ -24,6 +23,7 @@ from holodeck_action.run.options.input_kinds import (
     GLOBS,
     HISTORY,
     MARGIN,
+    OPTION_LINES,
     PACKAGES,
     PUBLISHED,
     RATE,
@@ -42,15 +42,6 @@ from holodeck_action.run.options.input_kinds import (
     one_of,
 )
 from holodeck_action.seam import registry
-from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.text.given_paths import GivenPath
-
-_SHOWN = 100
-
-
-class InputError(ConfigurationError):
-    """Inputs have invalid values; `lines` name each such input, its value and the allowed values."""
-
 
 Group = Literal[
     "Cases",
@@ -68,12 +59,12 @@ Group = Literal[
 
 
 class Input(NamedTuple):
-    """One setting: an input of the Action and, if it has a help text, an option of the command line.
+    """One setting: an option of the command line or of the Action's `args`, or an input of the Action, or both.
 
     Attributes:
-        name: name of the input under `with:`, and of the option after `--`.
+        name: name of the option after `--`, and of the input under `with:`.
         kind: kind of the setting's values.
-        help: help text of the option; empty if the setting is an input only.
+        help: help text of the option; empty if the command line does not have the option.
         key: the policy file's key that the setting overrides, such as `baseline.source`, or only its section if the key
             has the setting's name; empty if the setting overrides no key.
         default: text that is used if the input is empty; empty if the setting has no default.
@@ -83,6 +74,7 @@ class Input(NamedTuple):
         secret: whether the value must not be shown.
         group: title of the group in the help that lists the option.
         everyday: whether `--help` of a command with many options lists the option; `--help-all` lists all.
+        action: whether the setting is an input of the Action; if not, a step gets it as a line of `args`.
     """
 
     name: str
@@ -96,6 +88,7 @@ class Input(NamedTuple):
     secret: bool = False
     group: Group = "Other"
     everyday: bool = False
+    action: bool = False
 
     @property
     def setting(self) -> str:
@@ -117,107 +110,9 @@ class Input(NamedTuple):
         return environ.get(self.variable, "").strip()
 
 
-def read_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of inputs by setting name, without blank inputs.
-
-    Raises:
-        InputError: inputs have values that are not allowed.
-    """
-    given: dict[str, Any] = {}
-    problems: list[str] = []
-    for item in INPUTS:
-        text = item.text_in(environ)
-        if not text:
-            continue
-        try:
-            given[item.setting] = item.kind.read(text)
-        except ValueError:
-            shown = "its value" if item.secret else repr(text[:_SHOWN])
-            problems.append(f"input {item.name}: {shown} is not allowed (allowed: {item.kind.allowed})")
-    if problems:
-        raise InputError(tuple(problems))
-    return given
-
-
-def anchor_paths(settings: Mapping[str, Any], start: Path) -> dict[str, Any]:
-    """Return settings in which relative paths are resolved against the folder `start`."""
-
-    def anchor(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(anchor, value))
-        return GivenPath(value, start) if isinstance(value, Path) else value
-
-    return {setting: anchor(value) for setting, value in settings.items()}
-
-
-def output_dir_of(environ: Mapping[str, str], start: Path, *, default: bool = False) -> GivenPath | None:
-    """Return the input `output-dir`, or its default if `default` is true, even if other inputs are invalid."""
-    item = _find_input("output_dir")
-    text = item.text_in(environ) or (item.default if default else "")
-    return GivenPath(item.kind.read(text), start) if text else None
-
-
-def github_token(environ: Mapping[str, str]) -> str:
-    """Return the GitHub token from the input, or else from `GITHUB_TOKEN`; empty if there is no token."""
-    return _find_input("github_token").text_in(environ) or environ.get("GITHUB_TOKEN", "").strip()
-
-
-def accepts_forks(environ: Mapping[str, str]) -> bool:
-    """Return whether the workflow's author accepts the risk of running code of forks (input `allow-unsafe-forks`)."""
-    item = _find_input("allow_unsafe_forks")
-    return read_inputs({item.variable: item.text_in(environ)}).get(item.setting, False) is True
-
-
-def _find_input(setting: str) -> Input:
-    return next(item for item in INPUTS if item.setting == setting)
-
-
 def policy_values(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given values that override the policy file, by its key, such as `gates.max_errors`."""
     return {item.policy_key: value for item in INPUTS if item.key and (value := given.get(item.setting)) is not None}
-
-
-def read_action_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of a step's inputs by setting name, with the defaults of action.yml.
-
-    Misspelt names are refused: the runner only warns about them, and the step could pass without the intended gate.
-    Variables whose names are not similar to an input's are ignored, since the job may define its own.
-
-    Raises:
-        InputError: inputs have misspelt names or values that are not allowed.
-    """
-    problems = (*_misspelt_inputs(environ), *_inputs_without_effect(environ))
-    given = {name: value for name, value in environ.items() if value.strip()}
-    try:
-        settings = read_inputs({**{item.variable: item.default for item in INPUTS}, **given})
-    except InputError as error:
-        raise InputError((*problems, *error.lines)) from None
-    if problems:
-        raise InputError(problems)
-    return settings
-
-
-def _misspelt_inputs(environ: Mapping[str, str]) -> Iterator[str]:
-    from difflib import get_close_matches
-
-    names = [item.name for item in INPUTS]
-    given = {variable for variable in environ if variable.startswith("INPUT_")}
-    for variable in sorted(given - {item.variable for item in INPUTS}):
-        name = variable.removeprefix("INPUT_").lower()
-        close = get_close_matches(name.replace("_", "-"), names, n=1, cutoff=0.8)
-        if close:
-            yield f"input {name}: there is no such input; did you mean {close[0]}?"
-
-
-def _inputs_without_effect(environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield an error sentence for each set input that only a run uses, if the step runs nothing."""
-    for instead, names in _INSTEAD_OF_RUN.items():
-        if not environ.get(f"INPUT_{instead.upper()}", "").strip():
-            continue
-        for item in INPUTS:
-            if item.name not in names and item.text_in(environ) not in ("", item.default):
-                yield f"input {item.name}: cannot be combined with {instead}, which runs nothing; leave out one of them"
-        return
 
 
 def _switch(name: str, help: str = "", *, on: bool = False) -> Input:
@@ -231,15 +126,22 @@ def _in_group(group: Group, *items: Input, everyday: tuple[str, ...] = ()) -> tu
 
 
 RUN_INPUTS: tuple[Input, ...] = (
-    Input("suite", SUITES, default="agent.yaml", called="suites"),
+    Input("suite", SUITES, default="agent.yaml", called="suites", action=True),
     *_in_group(
         "Agent and limits",
         Input(
             "target",
             TARGET,
             "The target: recorded:PATH, python:MODULE:CALLABLE, command:CMD, http:URL, or model (the suite's own).",
+            action=True,
         ),
-        Input("concurrency", AT_LEAST_ONE, "Maximum number of concurrent conversations [default: 10].", "limits"),
+        Input(
+            "concurrency",
+            AT_LEAST_ONE,
+            "Maximum number of concurrent conversations [default: 10].",
+            "limits",
+            action=True,
+        ),
         Input(
             "turn-timeout",
             SECONDS,
@@ -259,21 +161,24 @@ RUN_INPUTS: tuple[Input, ...] = (
             called="run_timeout_s",
         ),
         Input("max-response-bytes", AT_LEAST_ONE, "Size limit of one answer, in bytes [default: 1000000].", "limits"),
-        Input("max-cost-usd", DOLLARS, "Maximum cost of the model calls, in US dollars [default: no limit]."),
+        Input(
+            "max-cost-usd", DOLLARS, "Maximum cost of the model calls, in US dollars [default: no limit].", action=True
+        ),
         Input("max-tokens", COUNT, "Maximum number of tokens that the model calls use [default: no limit]."),
         everyday=("target", "concurrency", "max-cost-usd"),
     ),
     *_in_group(
         "Cases",
-        Input("repeat", AT_LEAST_ONE, "Trials of each case."),
+        Input("repeat", AT_LEAST_ONE, "Trials of each case.", action=True),
         Input("min-pass", AT_LEAST_ONE, "Trials of each case that must pass [default: all]."),
-        Input("case", GLOBS, "Run only cases whose id or name matches.", called="case_globs"),
-        Input("tag", TAGS, "Run only cases with this tag.", called="tags"),
+        Input("case", GLOBS, "Run only cases whose id or name matches.", called="case_globs", action=True),
+        Input("tag", TAGS, "Run only cases with this tag.", called="tags", action=True),
         Input("limit", AT_LEAST_ONE, "Run only the first N of the selected cases."),
         Input(
             "shard",
             SHARD,
             "Run part I of N of the selected cases, or the part of this parallel job (auto); merge joins all parts.",
+            action=True,
         ),
         Input(
             "failed-from",
@@ -298,6 +203,7 @@ RUN_INPUTS: tuple[Input, ...] = (
             one_of("violation", "never"),
             "When to end with an exit code: violation, for every verdict except passed [default], or never.",
             default="violation",
+            action=True,
         ),
         everyday=("min-pass-rate", "fail-on"),
     ),
@@ -314,6 +220,7 @@ RUN_INPUTS: tuple[Input, ...] = (
             BASE,
             "The base that results are compared with: file:PATH, artifact, branch:NAME, or merge-base.",
             "baseline.source",
+            action=True,
         ),
         Input(
             "on-missing-baseline",
@@ -356,6 +263,7 @@ RUN_INPUTS: tuple[Input, ...] = (
             "history",
             HISTORY,
             "Add the run to the history in this folder or branch:NAME, and report the trend of its runs.",
+            action=True,
         ),
         Input("against", SUITE, "Also run this suite, and compare with it."),
         Input("against-target", TARGET, "Also run this target, and compare with its answers.", metavar="TARGET"),
@@ -388,9 +296,15 @@ RUN_INPUTS: tuple[Input, ...] = (
     ),
     *_in_group(
         "Model calls",
-        Input("record", FOLDER, "Record every model call in this folder.", metavar="DIR"),
-        Input("replay", FOLDER, "Answer model calls from recordings in this folder; no key is needed.", metavar="DIR"),
-        Input("cache", FOLDER, "Cache model answers in this folder between runs.", metavar="DIR"),
+        Input("record", FOLDER, "Record every model call in this folder.", metavar="DIR", action=True),
+        Input(
+            "replay",
+            FOLDER,
+            "Answer model calls from recordings in this folder; no key is needed.",
+            metavar="DIR",
+            action=True,
+        ),
+        Input("cache", FOLDER, "Cache model answers in this folder between runs.", metavar="DIR", action=True),
         _switch("dry-run", "Only print the planned calls and their price."),
         everyday=("record", "replay", "cache", "dry-run"),
     ),
@@ -404,6 +318,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         ),
         Input("allow-path", FOLDERS, "Also let suites read files below this folder.", called="allow_paths"),
         _switch("allow-plain-http", "Allow keys to be sent to other machines over http://, unencrypted."),
+        _switch("allow-unsafe-forks", "Run a fork's code although the job has secrets: read docs/security.md first."),
         everyday=("env-file",),
     ),
     *_in_group(
@@ -414,6 +329,7 @@ RUN_INPUTS: tuple[Input, ...] = (
             "Write results.json, verdict.json, report.md, report.html and junit.xml here.",
             default="holodeck-results",
             short="o",
+            action=True,
         ),
         Input("template", FILE, "Render report.md with this Jinja template."),
         _switch(
@@ -422,7 +338,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         everyday=("output-dir",),
     ),
 )
-"""Inputs of a run: each with a help text is an option of `run`."""
+"""Settings of a run: each with a help text is an option of `run`."""
 
 PUBLISH_INPUTS: tuple[Input, ...] = _in_group(
     "Publishing",
@@ -432,9 +348,10 @@ PUBLISH_INPUTS: tuple[Input, ...] = _in_group(
         one_of("always", "changes", "failures", "off"),
         "When to write the comment [default: always].",
         default="always",
+        action=True,
     ),
-    Input("comment-id", TEXT, "Distinguishes this comment from others on the same pull request."),
-    _switch("check", "Write a check run [default: yes]; a personal token cannot.", on=True),
+    Input("comment-id", TEXT, "Distinguishes this comment from others on the same pull request.", action=True),
+    _switch("check", "Write a check run [default: yes]; a personal token cannot.", on=True)._replace(action=True),
     Input("check-name", TEXT, "Name of the check run."),
     Input(
         "check-fail-on",
@@ -442,23 +359,47 @@ PUBLISH_INPUTS: tuple[Input, ...] = _in_group(
         "When the check run fails: violation, for every verdict except passed [default], or never.",
         default="violation",
     ),
-    Input("review", one_of("off", "failures"), "Review comments on changed lines [default: off].", default="off"),
+    Input(
+        "review",
+        one_of("off", "failures"),
+        "Review comments on changed lines [default: off].",
+        default="off",
+        action=True,
+    ),
     _switch("require-publish", "End with exit code 5 when something could not be published."),
-    _switch("allow-unsafe-forks"),
-    Input("publish", PUBLISHED),
-    Input("merge", FOLDERS),
-    Input("github-token", TOKEN, secret=True),
+    Input("publish", PUBLISHED, action=True),
+    Input("merge", FOLDERS, action=True),
+    Input("github-token", TOKEN, secret=True, action=True),
 )
-"""Inputs of publishing: each with a help text is an option of `publish`."""
+"""Settings of publishing: each with a help text is an option of `publish`."""
 
 INPUTS = (*RUN_INPUTS, *PUBLISH_INPUTS)
-"""All settings that an input or an option gives, in the order of action.yml."""
+"""All settings of a run and of publishing, in the order of the documentation."""
+
+COMPARE_INPUTS: tuple[Input, ...] = _in_group(
+    "Output",
+    Input("policy", FILE, "Take the settings from this policy file."),
+    Input(
+        "format",
+        one_of("console", "markdown", "html", "json"),
+        "Format of the report [default: console].",
+        default="console",
+    ),
+    Input("output", FILE, "Write the report here.", called="file", metavar="FILE", short="o"),
+)
+"""Settings of `compare` alone."""
+
+CHANGES = tuple(
+    item.name
+    for item in INPUTS
+    if item.group == "Comparison and history" and item.key and item.name not in ("baseline", "on-missing-baseline")
+)
+"""Settings of the comparison with the base, which `compare` takes, too."""
+
+COMMAND = Input("command", one_of("run", "compare"), default="run", action=True)
+ARGS = Input("args", OPTION_LINES, action=True)
+ACTION_INPUTS = (*(item for item in INPUTS if item.action), COMMAND, ARGS)
+"""The inputs of the Action, in the order of action.yml."""
 
 BOTH = ("template", "fail-on")
-"""Inputs of a run that `publish` also takes."""
-_SHOWING = {*BOTH, *(item.name for item in PUBLISH_INPUTS)} - {"allow-unsafe-forks"}
-_INSTEAD_OF_RUN = {
-    "publish": _SHOWING - {"merge"},
-    "merge": _SHOWING | {"output-dir", "html"} - {"publish"},
-}
-"""Inputs with which a step runs nothing, each with the inputs that can be combined with it."""
+"""Settings of a run that `publish` also takes."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holodeck_action import __version__
-from holodeck_action.run.options.action_inputs import BOTH, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, Input
+from holodeck_action.run.options.action_inputs import BOTH, COMPARE_INPUTS, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, Input
 from holodeck_action.run.options.command_help import complete_file
 from holodeck_action.run.options.input_kinds import FILE, FLAG, FOLDER, FOLDERS, HISTORY, RESULTS, Kind
 from holodeck_action.text.given_paths import GivenPath
@@ -134,19 +134,13 @@ def type_of(kind: Kind) -> click.ParamType | None:
     return KindText(kind) if kind.word and not kind.many else None
 
 
-_SETTINGS = {item.name: item for item in INPUTS}
+_SETTINGS = {item.name: item for item in (*INPUTS, *COMPARE_INPUTS)}
 
 RUN = ("output-dir", *(item.name for item in RUN_INPUTS if item.help and item.name != "output-dir"))
 PUBLISH = (*(item.name for item in PUBLISH_INPUTS if item.help), *BOTH)
 GATES = tuple(item.name for item in INPUTS if item.group == "Gates" and item.key)
 """Gates on one run."""
-CHANGES = tuple(
-    item.name
-    for item in INPUTS
-    if item.group == "Comparison and history" and item.key and item.name not in ("baseline", "on-missing-baseline")
-)
-"""Settings of the comparison with the base."""
-REACH = ("allow-path", "allow-plain-http")
+REACH = ("allow-path", "allow-plain-http", "allow-unsafe-forks")
 """Options that give suites access beyond their checkout."""
 CALLS = ("env-file", "requirements", *REACH, "record", "replay", "cache", "dry-run")
 """Options of commands that call models."""

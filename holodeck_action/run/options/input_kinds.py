@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from holodeck_action.seam.manifest import Option
 from holodeck_action.seam.registry import resolve
 from holodeck_action.suite.model.base_sources import SOURCES
+from holodeck_action.text.option_lines import split_option_lines
 
 _WHOLE = re.compile(r"[0-9]{1,18}")
 _DECIMAL = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
@@ -122,3 +123,4 @@ SUITE = Kind(str, "a file or folder of a suite", word="SUITE")
 SUITES = Kind(_split_lines, "files, folders or globs, one per line", many=True)
 PUBLISHED = Kind(_split_lines, "results.json files or folders of them, one per line", many=True)
 TOKEN = Kind(str, "a token")
+OPTION_LINES = Kind(split_option_lines, "options, one per line", many=True)

@@ -27,11 +27,13 @@ FailOn = Literal["violation", "never"]
 class Allowed(Struct, frozen=True):
     """Permissions beyond their checkout that suites get from the workflow (a suite cannot grant them itself).
 
-    `paths` are further folders whose files they may read; `plain_http` lets keys go to other machines unencrypted.
+    `paths` are further folders whose files they may read; `plain_http` lets keys go to other machines unencrypted;
+    `unsafe_forks` lets a fork's code run although the job has secrets.
     """
 
     paths: tuple[GivenPath, ...] = ()
     plain_http: bool = False
+    unsafe_forks: bool = False
 
     def __post_init__(self) -> None:
         """Check the folders.
@@ -46,6 +48,15 @@ class Allowed(Struct, frozen=True):
 
 
 NOTHING_MORE = Allowed()
+
+
+def allowed_by(given: Mapping[str, Any]) -> Allowed:
+    """Return the permissions of the given settings, by setting name."""
+    return Allowed(
+        tuple(given.get("allow_paths") or ()),
+        bool(given.get("allow_plain_http")),
+        bool(given.get("allow_unsafe_forks")),
+    )
 
 
 class Request(Struct, frozen=True):
@@ -119,7 +130,7 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         flags["failed_from"] = _failed_cases(failed_from)
     # On by default; the highest layer with a value decides.
     html = next((layer["html"] for layer in layers if layer.get("html") is not None), True)
-    allowed = Allowed(tuple(given.get("allow_paths", ())), given.get("allow_plain_http", False))
+    allowed = allowed_by(given)
     request = Request(**{**_settings_of(Request, given), "flags": Flags(**flags), "allowed": allowed, "html": html})
     for stage in stages_of((), request.flags):
         stage.check_request(request)

@@ -1,0 +1,151 @@
+"""The result of a step, and its outputs, job summary and reason to fail."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from holodeck_action.commands.compare import CompareOptions
+from holodeck_action.commands.output import FinishedRun
+from holodeck_action.decide.compare.comparison_report import ComparisonReport
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.github.channels import Channel, channel_lines, channel_table
+from holodeck_action.github.publisher import Publication
+from holodeck_action.github.runner import SuiteResult, step_outputs
+from holodeck_action.record.result_files import VERDICT_FILE, results_path
+from holodeck_action.reports.comment.size_limit import SizeLimit, cut
+from holodeck_action.reports.comparison_page import render_comparison
+from holodeck_action.reports.custom import CustomTemplate
+from holodeck_action.reports.first_lines import first_notices
+from holodeck_action.reports.formats import REPORT_FILE, markdown_report
+from holodeck_action.reports.page.viewer import PAGE_FILE
+from holodeck_action.suite.configuration_errors import Located
+from holodeck_action.text.code_spans import cell, fence
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
+
+TITLE = "holodeck-action"
+_PROBLEMS_SHOWN = 50_000
+"""Characters of configuration errors in the job summary, which take at most four bytes each."""
+_NOT_RUN_BYTES = 8000
+"""Room in the job summary for 1,000 escaped characters that name suites."""
+
+
+class StepEnd(Struct, frozen=True):
+    """The result of the step: the suites that ran, the problems that prevented a run, only the plan, or a comparison.
+
+    `shown` is the text of the problems, for the log.
+    """
+
+    exit_code: int
+    done: FinishedRun | None = None
+    problems: tuple[str, ...] = ()
+    located: tuple[Located, ...] = ()
+    shown: str = ""
+    plan: str = ""
+    compared: ComparisonReport | None = None
+
+
+def outputs(
+    ended: StepEnd, folder: GivenPath | None, channels: Sequence[Channel], *, reports_made: bool, judged: bool
+) -> dict[str, str]:
+    """Return every output of the step.
+
+    Args:
+        ended: the result of the step.
+        folder: the folder with verdict.json; None if there is no such folder.
+        channels: results of publishing, one for each channel.
+        reports_made: whether this step made the reports; reports in another run's artifact are not trusted.
+        judged: whether the run has a verdict; a shard has no verdict.
+    """
+    done = ended.done.suites if ended.done is not None else ()
+    suites = [
+        SuiteResult(
+            counts=suite.report.counts,
+            pass_rate=suite.report.pass_rate,
+            cost_usd=None if suite.report.spend.unpriced else suite.report.spend.cost_usd,
+            results=_results_path(suite.folder),
+            report=path_if_written(suite.folder, REPORT_FILE) if reports_made else None,
+            html=path_if_written(suite.folder, PAGE_FILE) if reports_made else None,
+        )
+        for suite in done
+    ]
+    together = path_if_written(folder, PAGE_FILE) if len(suites) > 1 else None
+    verdict = path_if_written(folder, VERDICT_FILE) if suites else None
+    outputs = step_outputs(ended.exit_code, suites, verdict, channels, together)
+    without = ended.plan or (ended.exit_code == ExitCode.PASSED and not judged)
+    return {**outputs, "verdict": ""} if without else outputs
+
+
+def _results_path(folder: GivenPath | None) -> str | None:
+    """Return the path of this run's record as the workflow sees it; None if it was not written."""
+    found = folder if folder is None else results_path(folder)
+    return None if found is None or found == folder else os.path.relpath(found, found.start)
+
+
+def path_if_written(folder: GivenPath | None, name: str) -> str | None:
+    """Return the path of a file of this run as the workflow sees it; None if it was not written."""
+    path = None if folder is None else folder / name
+    return os.path.relpath(path, path.start) if path is not None and path.path.is_file() else None
+
+
+def comparison_path(options: CompareOptions | None, ended: StepEnd) -> dict[str, str]:
+    """Return the output with the path of the comparison's report, if one was written."""
+    if options is None or options.file is None or ended.compared is None:
+        return {}
+    name = "html-path" if options.format == "html" else "report-path"
+    return {name: os.path.relpath(options.file, options.file.start)}
+
+
+def job_summary(
+    ended: StepEnd, template: CustomTemplate | None, published: Publication, room: int, run: str | None
+) -> str:
+    """Return the job summary, at most `room` bytes: each suite's report, or why it is missing, and the channels.
+
+    It begins with notices about outdated comments and, if there are several suites, about gates less strict than their
+    bases'. `run` is the URL of the run whose artifacts may contain the viewer's page; None if no page was written.
+    """
+    pages = f"\n[All cases]({run}#artifacts): `{PAGE_FILE}`, where the output folder is uploaded\n" if run else ""
+    where = pages + channel_table(published.channels)
+    room -= len((published.first + where).encode())
+    if ended.compared is not None:
+        text, limit = "".join(render_comparison(ended.compared, "markdown")), SizeLimit(room, room)
+        fits = limit.holds(len(text), len(text.encode()))
+        return text if fits else cut(text, limit, "the whole comparison is in the log of the step")
+    if ended.done is None:
+        problems = fence("\n".join(ended.problems) or ended.plan, _PROBLEMS_SHOWN)
+        return f"{published.first}### {TITLE}: nothing was evaluated{problems}{where}"
+    if ended.done.not_run:
+        where = f"\n⏹️ Not run: {cell(', '.join(ended.done.not_run), 1000)}\n{where}"
+        room -= _NOT_RUN_BYTES
+    reports = [suite.report for suite in ended.done.suites]
+    # The report of a single suite begins with them itself.
+    texts = [f"{notice}\n\n" for notice in first_notices(reports)] if len(reports) > 1 else []
+    room -= len("".join(texts).encode())
+    for left, suite in zip(range(len(ended.done.suites), 0, -1), ended.done.suites, strict=True):
+        share = room // left - 1
+        # Problems of the template are in the log already, from rendering report.md.
+        text = markdown_report(suite.report, template, lambda _: None, SizeLimit(share, share))
+        texts.append(text + "\n")
+        room -= len(texts[-1].encode())
+    return "".join([published.first, *texts, where])
+
+
+def failure_reasons(ended: StepEnd, channels: Sequence[Channel]) -> str:
+    """Return the reasons why the step fails, as lines of plain text."""
+    verdicts = [suite.verdict for suite in ended.done.suites] if ended.done is not None else []
+    reasons = [
+        f"{one_line(verdict.suite, 100)}: {verdict.outcome}: {one_line(verdict.reason, 1000)}"
+        for verdict in verdicts
+        if verdict.exit_code
+    ]
+    if ended.done is not None and ended.done.not_run:
+        reasons.append(f"not run: {one_line(', '.join(ended.done.not_run), 1000)}")
+    if ended.compared is not None and ended.compared.exit_code:
+        compared = ended.compared
+        reasons.append(f"{one_line(compared.suite, 100)}: {compared.outcome}: {one_line(compared.reason, 1000)}")
+    said = (*(one_line(problem, 1000) for problem in ended.problems), *reasons)
+    # Only `require-publish` fails a step that passed.
+    return "\n".join(said or channel_lines(channels)) or "see the log"
