@@ -69,7 +69,8 @@ def options_of_step(read: StepInputs, settings: Mapping[str, Any], workspace: Pa
     """Return the options of the comparison of the records that the lines of `args` name, BASE and HEAD.
 
     Raises:
-        ConfigurationError: there is no BASE, or there are more than two records, or the history is a branch.
+        ConfigurationError: there is no BASE, or there are more than two records, or the history is a branch, or a page
+            has no file.
     """
     if not 1 <= len(read.records) <= 2:
         raise ConfigurationError(
@@ -80,6 +81,8 @@ def options_of_step(read: StepInputs, settings: Mapping[str, Any], workspace: Pa
         )
     if isinstance(settings.get("history"), str):
         raise ConfigurationError(["input history: command compare takes a folder"])
+    if settings["format"] == "html" and "file" not in settings:
+        raise ConfigurationError(["args: --format html: the log shows no pages; add --output FILE"])
     base, *rest = (GivenPath(Path(record), workspace) for record in read.records)
     head = rest[0] if rest else settings["output_dir"]
     return CompareOptions.from_values({**settings, "base": base, "head": head})

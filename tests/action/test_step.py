@@ -215,6 +215,16 @@ def test_two_runs_are_compared(
     assert "### Published" not in ended.summary
 
 
+@pytest.mark.needs("history")
+def test_runs_of_a_history_are_compared(step: Step) -> None:
+    for wrong in (frozenset[int](), frozenset({1})):
+        step.project.numbered(4, wrong)
+        step.project.run("run", "-o", "out", "--history", "past")
+    ended = step.run({"command": "compare", "history": "past", "args": "-2\n-1"})
+    assert (ended.code, ended.outputs["verdict"]) == (1, "failed"), ended.text
+    assert "case 1" in ended.summary
+
+
 @pytest.mark.parametrize(("form", "output"), [("html", "html-path"), ("markdown", "report-path")])
 def test_the_report_of_a_comparison_is_written(step: Step, form: str, output: str) -> None:
     ended = compared(step, {}, "base", f"--format {form}", f"--output out.{form}", "--no-summary")
@@ -230,6 +240,7 @@ def test_the_report_of_a_comparison_is_written(step: Step, form: str, output: st
         ({}, (), "args: command compare takes the lines BASE and HEAD, each a results.json or its folder; there are 0"),
         ({}, ("a", "b", "c"), "there are 3 such lines"),
         ({}, ("absent",), "absent: cannot be read"),
+        ({}, ("base", "--format html"), "args: --format html: the log shows no pages; add --output FILE"),
         ({"history": "branch:runs"}, ("base",), "input history: command compare takes a folder"),
         ({"target": "model"}, ("base",), "input target: cannot be combined with command compare"),
     ],

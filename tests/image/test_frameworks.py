@@ -21,7 +21,7 @@ from tests.targets.shop_model import shop_answer
 pytestmark = [pytest.mark.image, pytest.mark.timeout(900)]
 
 STEP = {"HOME": "/github/home", "GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": WORKSPACE}
-QUIET = {"INPUT_OUTPUT-DIR": "out", "INPUT_COMMENT": "off", "INPUT_CHECK": "false", "INPUT_SUMMARY": "false"}
+QUIET = {"INPUT_OUTPUT-DIR": "out", "INPUT_COMMENT": "off", "INPUT_CHECK": "false", "INPUT_ARGS": "--no-summary"}
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

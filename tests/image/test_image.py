@@ -296,7 +296,7 @@ def test_packages_of_a_suite_in_a_workflow(engine: Engine, with_packages: Path, 
     home = tmp_path / "home"
     home.mkdir()
     environ = {"HOME": "/github/home", "GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": WORKSPACE}
-    environ |= {"INPUT_COMMENT": "off", "INPUT_CHECK": "false", "INPUT_SUMMARY": "false"}
+    environ |= {"INPUT_COMMENT": "off", "INPUT_CHECK": "false", "INPUT_ARGS": "--no-summary"}
     for installs in (True, False):
         ended = engine.run(mounts={with_packages: WORKSPACE, home: "/github/home"}, environ=environ)
         assert ended.code == 0, ended
