@@ -147,6 +147,11 @@ def report_suite(
     """
     report = concluded.report
     output.conclude(concluded)
+    if output.request.verbose:
+        from holodeck_action.reports.terminal.every_case import every_case_lines
+
+        lines = every_case_lines(concluded.record, concluded.verdict, report.folder)
+        output.stdout.writelines(f"{line}\n" for line in lines)
     print_report(report, output.stdout, output.terminal)
     with output.progress.phase("writing results"):
         return _write_suite(concluded, folder, output, beside, journaled=journaled)

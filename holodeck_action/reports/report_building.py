@@ -195,13 +195,14 @@ def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
         input=turn.input,
         response=turn.response,
         ground_truth=turn.ground_truth,
-        tool_calls=tuple(_tool_call_view(call) for call in turn.tool_invocations or ()),
+        tool_calls=tuple(tool_call_view(call) for call in turn.tool_invocations or ()),
         problems=turn_problems(turn, verdict),
         faults=tuple(_faults(turn)),
     )
 
 
-def _tool_call_view(call: ToolInvocation) -> ToolCallView:
+def tool_call_view(call: ToolInvocation) -> ToolCallView:
+    """Return the view of a tool call."""
     result = call.result if call.result is None or isinstance(call.result, str) else _json(call.result)
     arguments = ", ".join(f"{name}={_json(value)}" for name, value in call.args.items())
     return ToolCallView(call.name, arguments, result, call.error, call.duration_ms)

@@ -226,6 +226,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "history show": ("past",),
     "history import": ("out", "--into", "past"),
     "schema": ("agent",),
+    "test": ("agent.yaml",),
 }
 """Each command of the program, with arguments that let it do its work."""
 SUITES = ("run", "validate", "rejudge", "calibrate")
@@ -283,7 +284,7 @@ def test_it_does_not_start_where_secrets_are(job: Job, plant: Plant) -> None:
         given = job.arguments if starts and name == "import" else (*arguments, *(job.arguments if starts else ()))
         finished = job.run(FORK, *name.split(), *given)
         assert not job.trace.exists(), name
-        if starts or name in SUITES:
+        if starts or name in (*SUITES, "test"):
             assert (finished.code, REFUSED in finished.stderr) == (2, True), (name, finished.stderr)
             assert "`--allow-unsafe-forks`, in a step" in finished.stderr
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Extension
+from holodeck_action.seam.manifest import Command, Extension
 
 _HERE = "holodeck_action.extensions.holodeck"
 _NAMES = {
@@ -67,6 +67,14 @@ _NAMES = {
 
 EXTENSION = Extension(
     name="holodeck",
-    help="The import names of HoloDeck's documents.",
+    help="The import names and the command of HoloDeck's documents.",
+    commands=(
+        Command(
+            name="test",
+            help="Run, validate or view SUITE (default: agent.yaml) by the command of HoloDeck's documents.",
+            to=f"{_HERE}.command:test",
+            group="Run",
+        ),
+    ),
     names=_NAMES,
 )

@@ -335,7 +335,8 @@ RUN_INPUTS: tuple[Input, ...] = (
         _switch(
             "html", "Also write report.html, a page with everything that results.json holds [default: yes].", on=True
         ),
-        everyday=("output-dir",),
+        _switch("verbose", "Print every case with each metric and its tool calls.")._replace(short="v"),
+        everyday=("output-dir", "verbose"),
     ),
 )
 """Settings of a run: each with a help text is an option of `run`."""

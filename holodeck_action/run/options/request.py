@@ -65,7 +65,7 @@ class Request(Struct, frozen=True):
     Paths and suites are as the user gave them. `html` tells whether the viewer's page is written. `fail_on` is
     `violation` if a failed verdict fails the process, `never` if only a configuration error does. `dry_run` requests
     only the plan. `history` is the folder of the history, or `branch:NAME`. `bless` is the file to write the results of
-    the better of two agents to.
+    the better of two agents to. `verbose` tells whether every case is printed with each metric and its tool calls.
     """
 
     flags: Flags
@@ -82,6 +82,7 @@ class Request(Struct, frozen=True):
     dry_run: bool = False
     bless: GivenPath | None = None
     history: GivenPath | str | None = None
+    verbose: bool = False
 
     def process_exit_code(self, verdict_code: int) -> int:
         """Return the exit code of the process for a verdict's exit code, as `fail_on` requests."""

@@ -1,0 +1,134 @@
+"""The command `test` of HoloDeck's documents: it runs `run`, `validate` or `view` with equal options."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.options.command_help import HelpfulCommand, complete_file
+from holodeck_action.run.options.flags import LAST_RESULTS, PATH
+from holodeck_action.suite.configuration_errors import ConfigurationError
+
+_ACTIONS = ("run", "validate", "view")
+_NUMBERS = {"timeout": "--turn-timeout", "parallel_test_cases": "--concurrency", "limit": "--limit"}
+_OF_VIEW = ("host", "port", "no_browser")
+_OF_RUN = ("file", "form", "verbose", *_NUMBERS)
+_PORT = 8501
+"""The port of HoloDeck's dashboard."""
+_REFUSED = {
+    "quiet": "--quiet is not supported: write holodeck-action run > report.txt, and read the exit code",
+    "force_ingest": "--force-ingest is not supported: leave it out, each run reads the files of tools again",
+    "seed": "--seed is not supported: write holodeck-action run, then holodeck-action view",
+}
+_MARKDOWN = (".md", ".markdown")
+
+
+@click.command(cls=HelpfulCommand)
+@click.argument("words", nargs=-1, metavar="[run|validate|view] [SUITE]", shell_complete=complete_file)
+@click.option("--output", "file", type=PATH, metavar="FILE", help="Also write the report here.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["json", "markdown"]),
+    help="Format of the report [default: by the suffix of FILE, else json].",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Print every case with each metric and its tool calls.")
+@click.option("--timeout", type=click.IntRange(1), help="Time limit for a turn of the agent, in seconds.")
+@click.option("--parallel-test-cases", type=click.IntRange(1), help="Maximum number of concurrent conversations.")
+@click.option("-n", "--limit", type=click.IntRange(1), help="Run only the first N cases.")
+@click.option("--host", help="With view: only 127.0.0.1, which is the default.")
+@click.option("--port", type=click.IntRange(0, 65535), help=f"With view: listen on this port [default: {_PORT}].")
+@click.option("--no-browser", is_flag=True, help="With view: open no browser.")
+@click.option("-q", "--quiet", is_flag=True, help="Refused, with what to write instead.")
+@click.option("-f", "--force-ingest", is_flag=True, help="Refused, with what to write instead.")
+@click.option("--seed", is_flag=True, help="Refused, with what to write instead.")
+@click.pass_context
+def test(context: click.Context, /, words: tuple[str, ...], **given: Any) -> int:
+    """Run, validate or view SUITE (default: agent.yaml) by the command of HoloDeck's documents.
+
+    It prints the command of holodeck-action that does the same, and runs it.
+
+    \b
+    Examples:
+      holodeck-action test agent.yaml --verbose --output report.md --format markdown
+      holodeck-action test validate agent.yaml
+      holodeck-action test view
+    """
+    caller: Caller = context.obj
+    action, *suites = words if words[:1] and words[0] in (*_ACTIONS, "optimize") else ("run", *words)
+    problem = _problem(action, suites, given, caller)
+    if problem is not None:
+        raise click.UsageError(problem, context)
+    arguments = _arguments(action, suites, given)
+    earlier = _kept_run(caller)
+    code = _run_command(context, action, arguments)
+    if given["file"] is None or code == ExitCode.CONFIGURATION:
+        return code
+    if _kept_run(caller) in (None, earlier):
+        caller.stderr.write(f"error: {given['file']}: not written, since the run's results could not be kept\n")
+        return code or ExitCode.INCOMPLETE
+    form = given["form"] or ("markdown" if given["file"].path.suffix in _MARKDOWN else "json")
+    return _run_command(context, "report", ["--format", form, "-o", str(given["file"])]) or code
+
+
+def _kept_run(caller: Caller) -> tuple[int, int] | None:
+    """Return inode and time of change of the last run's results; None if there are no results."""
+    try:
+        found = os.stat(caller.cwd / LAST_RESULTS)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _problem(action: str, suites: list[str], given: Mapping[str, Any], caller: Caller) -> str | None:
+    """Return why the command cannot be run as it is, with what to write instead; None if it can."""
+    if action == "optimize":
+        return (
+            "optimize is not supported: change the suite yourself, and compare with holodeck-action run --against SUITE"
+        )
+    for name, why in _REFUSED.items():
+        if given[name]:
+            return why
+    foreign = _OF_VIEW if action == "run" else _OF_RUN if action == "view" else (*_OF_RUN, *_OF_VIEW)
+    for option in test.params:
+        if option.name in foreign and given[option.name]:
+            return f"{option.opts[-1]} has no effect on {action}; leave it out"
+    if len(suites) > 1:
+        return "test takes one SUITE: write holodeck-action run for several"
+    if given["form"] is not None and given["file"] is None:
+        return "--format is the format of the file that --output names; give both"
+    if given["host"] not in (None, "127.0.0.1", "localhost"):
+        return "--host is not supported: view serves this machine alone, so leave it out"
+    if action == "view" and suites and (caller.cwd / suites[0]).parent != caller.cwd:
+        return f"view shows the runs of the current folder: write cd {shlex.quote(str(Path(suites[0]).parent))} first"
+    return None
+
+
+def _arguments(action: str, suites: list[str], given: Mapping[str, Any]) -> list[str]:
+    """Return the arguments of our command that do what the given ones mean."""
+    if action == "view":
+        port = _PORT if given["port"] is None else given["port"]
+        return ["--port", str(port), *(["--no-browser"] if given["no_browser"] else [])]
+    numbers = [word for name, ours in _NUMBERS.items() if given[name] for word in (ours, str(given[name]))]
+    return [*suites, *numbers, *(["--verbose"] if given["verbose"] else [])]
+
+
+def _run_command(context: click.Context, name: str, arguments: list[str]) -> int:
+    """Print a command of the program as a note, run it, and return its exit code."""
+    caller: Caller = context.obj
+    program = context.find_root()
+    assert isinstance(program.command, click.Group)
+    command = program.command.get_command(program, name)
+    if command is None:
+        raise ConfigurationError([f"the command {name} is not installed; install holodeck-action with all its parts"])
+    caller.stderr.write(f"note: this is holodeck-action {shlex.join([name, *arguments])}\n")
+    path = f"{program.command_path} {name}"
+    code = command.main(arguments, prog_name=path, standalone_mode=False, obj=caller)
+    return code if isinstance(code, int) else ExitCode.PASSED
