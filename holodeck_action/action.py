@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from holodeck_action.commands.installing import RestartError
 from holodeck_action.commands.program import (
     collect_garbage_rarely,
     current_folder,
@@ -21,6 +22,7 @@ from holodeck_action.commands.program import (
 from holodeck_action.commands.step import run_step
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.run.caller import Caller
+from holodeck_action.workers.processes import replace_process
 
 
 def start() -> None:
@@ -39,7 +41,11 @@ def start() -> None:
         log.write(f"note: {note}\n")
     environ = dict(os.environ)
     disable_pydantic_plugins()
-    code = main((), environ, current_folder(), sys.stdin, log, log, signals=signals)
+    try:
+        code = main((), environ, current_folder(), sys.stdin, log, log, signals=signals)
+    except RestartError as restart:
+        log.flush()
+        replace_process((restart.python, *sys.orig_argv[1:]), {**environ, **restart.variables})
     log.flush()
     # An unreadable verdict is never a pass.
     exit_process(code or (ExitCode.INCOMPLETE if log.failure is not None else ExitCode.PASSED))
@@ -67,6 +73,9 @@ def main(
         stderr: not used, since the runner shows lines of two streams in no fixed order.
         pause: function that waits for a number of seconds, between requests to GitHub.
         signals: signals that end a run in an orderly way, and are ignored while publishing.
+
+    Raises:
+        RestartError: packages were installed, and the program must start again with them.
 
     Returns:
         The run's exit code, adjusted by `fail-on` and `require-publish`.

@@ -6,6 +6,7 @@ the checkout: it checks the event first, and drops entries of PATH and variables
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,10 @@ from holodeck_action.workers.programs import folders_outside, leads_into, progra
 
 INPUTS = "HOLODECK_ACTION_INPUTS"
 OF_THE_JOB = "HOLODECK_ACTION_PYTHON"
+INSTALLER = "HOLODECK_ACTION_INSTALLER"
+INSTALLED = "HOLODECK_ACTION_EXTRAS"
+BASE = ("github",)
+"""The extras that every step needs: it publishes. The program asks for others when it has read the suites."""
 _FOREIGN = (
     "UV_PROJECT",
     "UV_PROJECT_ENVIRONMENT",
@@ -43,11 +48,17 @@ _PAYLOAD_LIMIT = 25 * 1024 * 1024
 
 
 def main() -> None:
-    """Replace this process with the program.
+    """Replace this process with the program; given extras as arguments, install them and print the Python with them.
 
     Raises:
         OSError, subprocess.CalledProcessError: the program's environment cannot be created.
     """
+    if sys.argv[1:]:
+        # The program reads one stream.
+        os.dup2(1, 2)
+        _, python = _install(dict(os.environ), sys.argv[1:])
+        print(python)
+        return
     inputs: dict[str, str] = json.loads(os.environ[INPUTS])
     note = hide_variables((*WITHHELD, INPUTS))
     if note is not None:
@@ -55,21 +66,28 @@ def main() -> None:
     environ = {name: value for name, value in os.environ.items() if name != INPUTS}
     _check_event(inputs, environ)
     workspace = Path(environ["GITHUB_WORKSPACE"])
+    uv, python = _install(environ, BASE)
+    environ.setdefault(OF_THE_JOB, _python_of_the_job(environ["PATH"], workspace))
+    # Packages of suites are installed with the same uv.
+    environ["PATH"] = os.pathsep.join((environ["PATH"], str(Path(uv).parent)))
+    environ.update({f"INPUT_{name.replace(' ', '_').upper()}": value for name, value in inputs.items()})
+    environ.update({INSTALLER: f"{sys.executable}\n{Path(__file__).resolve()}", INSTALLED: ",".join(BASE)})
+    sys.stdout.flush()
+    # -I ignores the job's PYTHON… variables, which are for the code of suites.
+    os.execve(python, [python, "-Iu", str(ROOT / "entrypoint.py")], environ)  # noqa: S606 - no shell is needed
+
+
+def _install(environ: Mapping[str, str], extras: Sequence[str]) -> tuple[str, str]:
+    """Install the program's packages with extras; return the paths of uv, and of the Python that has the packages."""
+    workspace = Path(environ["GITHUB_WORKSPACE"])
     own = Path(tempfile.mkdtemp(prefix="holodeck-action-", dir=environ.get("RUNNER_TEMP") or "/tmp"))  # noqa: S108
     os.chdir(own)
     seen = _installer_variables(environ, workspace)
     cache = _cache_folder(seen, own)
     uv = program_outside("uv", environ["PATH"], workspace) or _install_uv(cache, seen)
-    folder = _environment_folder(cache)
-    _sync(uv, folder, seen)
-    environ.setdefault(OF_THE_JOB, _python_of_the_job(environ["PATH"], workspace))
-    # Packages of suites are installed with the same uv.
-    environ["PATH"] = os.pathsep.join((environ["PATH"], str(Path(uv).parent)))
-    environ.update({f"INPUT_{name.replace(' ', '_').upper()}": value for name, value in inputs.items()})
-    python = str(folder / "bin" / "python")
-    sys.stdout.flush()
-    # -I ignores the job's PYTHON… variables, which are for the code of suites.
-    os.execve(python, [python, "-Iu", str(ROOT / "entrypoint.py")], environ)  # noqa: S606 - no shell is needed
+    folder = _environment_folder(cache, extras)
+    _sync(uv, folder, extras, seen)
+    return uv, str(folder / "bin" / "python")
 
 
 def _check_event(inputs: Mapping[str, str], environ: Mapping[str, str]) -> None:
@@ -146,23 +164,27 @@ def _cache_folder(seen: Mapping[str, str], own: Path) -> Path:
     return Path(seen["HOME"]).joinpath(*default, "holodeck-action")
 
 
-def _environment_folder(cache: Path) -> Path:
-    """Return the folder of the program's environment."""
-    digest = hashlib.sha256((ROOT / "uv.lock").read_bytes() + str(ROOT).encode()).hexdigest()[:16]
+def _environment_folder(cache: Path, extras: Sequence[str]) -> Path:
+    """Return the folder of the program's environment: each lock, Python and set of extras has its own."""
+    content = (str(ROOT), sys.version, sys.base_prefix, *sorted(extras))
+    digest = hashlib.sha256((ROOT / "uv.lock").read_bytes() + "\0".join(content).encode()).hexdigest()[:16]
     return cache / "program" / digest
 
 
-def _sync(uv: str, folder: Path, seen: Mapping[str, str]) -> None:
+def _sync(uv: str, folder: Path, extras: Sequence[str], seen: Mapping[str, str]) -> None:
     """Install the program's packages with the versions and hashes of uv.lock; installed ones stay."""
-    # rouge-score is of use to `verify` alone, and would have to be built.
-    packages = ["--no-dev", "--all-extras", "--no-install-project", "--no-install-package", "rouge-score"]
+    packages = ["--no-dev", "--no-install-project", *(f"--extra={extra}" for extra in extras)]
     # Before 3.13 Python cannot wait for processes on macOS as the program does.
     python = ["--python", ">=3.13"] if sys.platform == "darwin" else []
-    subprocess.run(
-        [uv, "sync", "--quiet", "--frozen", "--compile-bytecode", "--project", str(ROOT), *packages, *python],
-        env={**seen, "UV_PROJECT_ENVIRONMENT": str(folder), "UV_NO_BUILD": "1"},
-        check=True,
-    )
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Another job of this machine may install the same environment.
+    with open(f"{folder}.lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run(
+            [uv, "sync", "--quiet", "--frozen", "--project", str(ROOT), *packages, *python],
+            env={**seen, "UV_PROJECT_ENVIRONMENT": str(folder), "UV_NO_BUILD": "1"},
+            check=True,
+        )
 
 
 def _install_uv(cache: Path, seen: Mapping[str, str]) -> str:
@@ -188,7 +210,13 @@ def _install_uv(cache: Path, seen: Mapping[str, str]) -> str:
 
 
 def fail(reason: str, *, summary: bool = False) -> None:
-    """End the step as one that could not be evaluated; with `summary`, also say so in the job summary."""
+    """End the step as one that could not be evaluated; with `summary`, also say so in the job summary.
+
+    If the program asked for extras, it says so itself.
+    """
+    if sys.argv[1:]:
+        print(reason)
+        sys.exit(2)
     texts = {"GITHUB_OUTPUT": "verdict=invalid\nexit-code=2\n"}
     if summary:
         texts["GITHUB_STEP_SUMMARY"] = f"### holodeck-action: nothing was evaluated\n\n```\n{reason}\n```\n"

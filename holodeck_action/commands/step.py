@@ -14,6 +14,7 @@ from typing import TextIO, TypeVar
 from msgspec import Struct, structs
 
 from holodeck_action.commands.compare import CompareOptions, compare_runs, options_of_step
+from holodeck_action.commands.installing import RestartError, RunnerExtras
 from holodeck_action.commands.merge import merge_folders
 from holodeck_action.commands.output import FinishedRun, Output, clear_suite_folders
 from holodeck_action.commands.publish import read_runs
@@ -31,7 +32,7 @@ from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.annotations import annotate_problems, unannotated_reasons
 from holodeck_action.github.channels import channel_lines
 from holodeck_action.github.job import page_links
-from holodeck_action.github.publisher import Findings, Publication, Publisher, empty_publication, open_publisher
+from holodeck_action.github.publisher import BEGUN, Findings, Publication, Publisher, empty_publication, open_publisher
 from holodeck_action.github.runner import (
     ChannelError,
     annotation_commands,
@@ -48,6 +49,7 @@ from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.page.viewer import PAGE_FILE
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.error_reports import explain_error
+from holodeck_action.run.extras import needed_extras
 from holodeck_action.run.loading import LoadedSuite, Surroundings, load_suites, require_permission
 from holodeck_action.run.options.action_inputs import COMMAND
 from holodeck_action.run.options.input_values import anchor_paths, github_token, output_dir_of
@@ -107,6 +109,7 @@ class _Step:
     def __init__(self, caller: Caller, claims: Claims) -> None:
         self._caller, self._claims = caller, claims
         self._environ, self._log = caller.environ, caller.stdout
+        self._runner = RunnerExtras(caller.environ, caller.stdout)
         # A comparison publishes and clears nothing, even if an input cannot be read.
         self._compares = COMMAND.text_in(caller.environ) == "compare"
         self._permission: Callable[[], CodeAllowed] | None = None
@@ -154,6 +157,8 @@ class _Step:
         """Return the result of a call, or the step's end if the call fails."""
         try:
             return call()
+        except RestartError:
+            raise
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last resort: one sentence, no traceback
             found = explain_error(error, self._environ)
             located = error.located if isinstance(error, ConfigurationError) else ()
@@ -206,21 +211,35 @@ class _Step:
         code = require_permission(publisher.permission)
         self._permission = lambda: code
         there: list[Path] = []
+        begun = False
 
-        def begin_publishing(suites: Sequence[Path]) -> None:
-            there.extend(suites)
-            publisher.begin([head_commit(suite.parent) for suite in suites])
+        def begin_publishing() -> None:
+            nonlocal begun
+            if begun:
+                return
+            begun = True
+            # A required check that never appears would hold up the merge without a reason.
+            publisher.begin([head_commit(suite.parent) for suite in there] or [head_commit(asked.workspace)])
+            self._runner.variables[BEGUN] = publisher.begun
             if not request.dry_run:
-                clear_suite_folders(self._claims, request.output_dir, suites, asked.workspace)
+                clear_suite_folders(self._claims, request.output_dir, there, asked.workspace)
+
+        def note_suites(suites: Sequence[Path]) -> None:
+            there.extend(suites)
+            if not self._runner.installs:
+                begin_publishing()
 
         around = self._surroundings(asked)
         try:
-            loaded = load_suites(request.suites, around, allow_empty=request.allow_empty, on_found=begin_publishing)
+            loaded = load_suites(request.suites, around, allow_empty=request.allow_empty, on_found=note_suites)
+            # Before the check run begins: the program starts again with what it installs.
+            self._runner.install(
+                [need for item in loaded for need in needed_extras(item.suite, item.environ, request.flags)]
+            )
         except ConfigurationError:
-            if not there:
-                # A required check that never appears would hold up the merge without a reason.
-                publisher.begin([head_commit(asked.workspace)])
+            begin_publishing()
             raise
+        begin_publishing()
         _mask({secret for item in loaded for secret in item.suite.secrets}, self._log)
         return loaded
 
@@ -244,7 +263,10 @@ class _Step:
         """Return the surroundings of the suites."""
         request = asked.request
         caller = asked.in_workspace(self._caller)
-        return caller.surroundings(request.env_file, request.allowed, request.requirements, permission=self._permission)
+        around = caller.surroundings(
+            request.env_file, request.allowed, request.requirements, permission=self._permission
+        )
+        return structs.replace(around, install=self._runner.install)
 
     def _evaluate(self, asked: _StepRequest, loaded: tuple[LoadedSuite, ...]) -> FinishedRun:
         caller, request = asked.in_workspace(self._caller), asked.request

@@ -61,6 +61,10 @@ class Findings(Struct, frozen=True):
     pages: bool = False
 
 
+BEGUN = "HOLODECK_ACTION_CHECK"
+"""Variable with `Publisher.begun` if the program starts again within a step."""
+
+
 class Publication(Struct, frozen=True):
     """The result of publishing: the channels, and the annotations that the step itself must show.
 
@@ -90,10 +94,13 @@ class Connection(Struct, frozen=True):
 class Publisher:
     """Publishes the results of one run: `begin` is called before the run, `finish` after it, also after errors."""
 
-    def __init__(self, target: Target, connection: Connection, surfaces: Surfaces, place: Place, run: str) -> None:
+    def __init__(
+        self, target: Target, connection: Connection, surfaces: Surfaces, place: Place, run: str, earlier: str = ""
+    ) -> None:
         """Store the arguments, without calling GitHub.
 
-        `run` is `ID/ATTEMPT` of the workflow run; empty outside of a workflow.
+        `run` is `ID/ATTEMPT` of the workflow run; empty outside of a workflow. `earlier` is `begun` of this step before
+        the program started again; empty if it did not.
         """
         self._target = target
         self._connection = connection
@@ -108,6 +115,9 @@ class Publisher:
             else _skipped_by_input("check")
         )
         self._starting: tuple[str, str] | None = None
+        self._earlier = earlier
+        self.begun = ""
+        """External id of the check run that `begin` created; empty if there is none."""
 
     def permission(self) -> CodeAllowed:
         """Return the permission to run the code that the event is about.
@@ -164,7 +174,10 @@ class Publisher:
         sha = self._target.sha or self._find_pulls(github).sha
         if sha is None:
             return Skipped(self._find_pulls(github).reason, asked=False)
-        external_id = f"{self._run}/{secrets.token_hex(8)}"
+        if self._earlier:
+            self.begun = self._earlier
+            return check_run.find_started(github, sha, self._surfaces.check_name, self._earlier)
+        self.begun = external_id = f"{self._run}/{secrets.token_hex(8)}"
         self._starting = sha, external_id
         begun = check_run.start_check(github, sha, self._surfaces.check_name, external_id, self._place.run_url)
         self._starting = None
@@ -370,7 +383,7 @@ def open_publisher(
     else:
         connection = _connect(surfaces, known, environ, pause)
     at = replace(_place(known, environ, evaluates=evaluates), comment_id=surfaces.subject)
-    return Publisher(known, connection, surfaces, at, _run_attempt(environ))
+    return Publisher(known, connection, surfaces, at, _run_attempt(environ), environ.get(BEGUN, ""))
 
 
 def empty_publication(environ: Mapping[str, str]) -> Publication:

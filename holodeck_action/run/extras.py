@@ -10,7 +10,7 @@ from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.stages import stages_of
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
-from holodeck_action.suite.model.targets import OWN_MODEL
+from holodeck_action.suite.model.targets import OWN_MODEL, AnyTarget, ModelTarget
 from holodeck_action.suite.values import Suite
 
 _REASONS = 3
@@ -42,6 +42,11 @@ def needed_extras(suite: Suite, environ: Mapping[str, str], flags: Flags | None 
     for stages in stages_of([suite], flags):
         found += tuple(Need(*need) for need in stages.extras(suite, flags, environ))
     return tuple(dict.fromkeys(found))
+
+
+def agent_extras(suite: Suite, target: AnyTarget) -> tuple[Need, ...]:
+    """Return the extras that a target of a suite needs to answer; its metrics and tables are not counted."""
+    return tuple(dict.fromkeys(_tool_needs(suite))) if isinstance(target, ModelTarget) else ()
 
 
 def describe_needs(needs: Iterable[Need]) -> str:

@@ -24,6 +24,7 @@ from holodeck_action.run.environments.environments import (
     project_python,
 )
 from holodeck_action.run.environments.packages import PackagesError
+from holodeck_action.run.extras import Need
 from holodeck_action.run.metrics import installed_metrics
 from holodeck_action.run.options.request import NOTHING_MORE, Allowed
 from holodeck_action.seam import registry
@@ -56,7 +57,8 @@ class Surroundings(Struct, frozen=True):
     value of `--env-file`, `allowed` the permissions of suites beyond their checkout. `requirements` are the lines of
     `--requirements`. `permission` returns the permission to run code of the checkout, or raises CodeRefusedError; no
     suite is opened without it. `tell` is called with a sentence about each slow operation. `copy_of` is set if the
-    suite is in a temporary copy of its repository: the copy's folder and the original's.
+    suite is in a temporary copy of its repository: the copy's folder and the original's. `install` is called with the
+    extras that a suite turns out to need; it installs them if this program can, and returns if it cannot.
     """
 
     environ: Mapping[str, str]
@@ -68,6 +70,7 @@ class Surroundings(Struct, frozen=True):
     requirements: tuple[str, ...] = ()
     tell: Callable[[str], None] = lambda sentence: None
     copy_of: tuple[Path, Path] | None = None
+    install: Callable[[Sequence[Need]], None] = lambda needs: None
 
     def package_setup(self, code: CodeAllowed) -> PackageSetup:
         """Return the setup of packages for a suite."""
@@ -247,7 +250,7 @@ def _load_all(
                 checkout=place,
                 plain_http=around.allowed.plain_http,
                 allow_empty=allow_empty,
-                rows=CaseRows(place, found.variables, around.package_setup(code)),
+                rows=CaseRows(place, found.variables, around.package_setup(code), around.install),
                 notices=found.notices,
             )
             cards = _read_cards(suite)

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NoReturn
 
 from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.plain import MARGIN
@@ -33,6 +34,19 @@ _LONGEST_PAUSE_S = 0.05
 
 _KERNEL_THREAD = 0x0020_0000
 """Flag of processes that have no program."""
+
+
+def replace_process(arguments: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
+    """Continue as another program in this process.
+
+    Args:
+        arguments: the program's absolute path and its arguments.
+        environ: the whole environment.
+
+    Raises:
+        OSError: the program cannot be started.
+    """
+    os.execve(arguments[0], [*arguments], environ)  # noqa: S606 - no shell is needed
 
 
 class KillableProcess:

@@ -24,6 +24,8 @@ UV = """#!/bin/sh
 if [ "$1" != sync ]; then exec {uv} "$@"; fi
 env > "{seen}"
 for argument; do echo "$argument"; done > "{seen}.arguments"
+echo "$UV_PROJECT_ENVIRONMENT" "$@" >> "{seen}.syncs"
+test -z "$FAIL_EXTRAS" || case "$*" in *=judges*) echo "no such index" >&2; exit 7;; esac
 mkdir -p "$(dirname "$UV_PROJECT_ENVIRONMENT")"
 test -e "$UV_PROJECT_ENVIRONMENT" || ln -s "{environment}" "$UV_PROJECT_ENVIRONMENT"
 """
@@ -186,3 +188,40 @@ def test_inputs_reach_it_as_they_are(project: Project, workspace: Project) -> No
     assert (ended.code, ended.outputs["total"]) == (0, "1"), ended.log
     assert json.loads((workspace.folder / ended.outputs["results-path"]).read_text())["cases"][0]["name"] == name
     assert not [*workspace.folder.rglob("gone")]
+
+
+def syncs(project: Project) -> list[tuple[str, list[str]]]:
+    """The environments that were installed, in order, and their extras."""
+    lines = (project.folder / "seen.syncs").read_text().splitlines()
+    return [
+        (line.split()[0], sorted(each.removeprefix("--extra=") for each in line.split() if each.startswith("--extra=")))
+        for line in lines
+    ]
+
+
+@pytest.mark.needs("deepeval")
+def test_only_what_the_suite_needs_is_installed(project: Project, workspace: Project) -> None:
+    """Each set of extras has its own environment; an environment that another job has is left alone."""
+    python = bare_python(project.folder / "job")
+    workspace.numbered(1)
+    job = environ(project, with_program(project, python))
+    ended = run(workspace.folder, {}, job, TOKEN)
+    assert (ended.code, ended.outputs["passed"]) == (0, "1"), ended.log
+    ((base, extras),) = syncs(project)
+    assert extras == ["github"]
+    assert "needs the extra" not in ended.log
+
+    geval = {"type": "geval", "name": "Polite", "criteria": "The answer is polite.", "threshold": 0.5}
+    case = {"name": "case 0", "input": "?", "ground_truth": "0"}
+    workspace.suite([case], [{"type": "standard", "metric": "equality"}, geval])
+    ended = run(workspace.folder, {"args": "--dry-run"}, job | {"OPENAI_API_KEY": "k"}, TOKEN)
+    assert ended.code == 0, ended.log
+    assert ended.log.count("note: needs the extra: judges (metric Polite)\n") == 1
+    (_, (again, extras), (other, more)) = syncs(project)
+    assert (again, extras, more) == (base, ["github"], ["github", "judges"])
+    assert other != base
+    assert "planned" in ended.log or "calls" in ended.log
+
+    failed = run(workspace.folder, {"args": "--dry-run"}, job | {"OPENAI_API_KEY": "k", "FAIL_EXTRAS": "1"}, TOKEN)
+    assert (failed.code, failed.outputs["verdict"]) == (2, "invalid")
+    assert "the extras github, judges cannot be installed: no such index" in failed.log, failed.log

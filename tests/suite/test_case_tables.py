@@ -46,7 +46,7 @@ def loaded(folder: Path, file: str, files: Mapping[str, str | bytes], policy: st
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
     checkout = Checkout.of(folder, folder)
-    rows = CaseRows(checkout, dict(os.environ), PackageSetup((), None, folder, CODE), seconds)
+    rows = CaseRows(checkout, dict(os.environ), PackageSetup((), None, folder, CODE), seconds=seconds)
     return load_suite(path, environ={}, home=None, metrics=built_in(), checkout=checkout, rows=rows)
 
 

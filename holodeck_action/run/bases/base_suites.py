@@ -16,6 +16,7 @@ from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.own_terms import OwnPlan
 from holodeck_action.record.record import BaseRun
 from holodeck_action.run.case_choice import filters_of, with_trials
+from holodeck_action.run.extras import agent_extras
 from holodeck_action.run.loading import Surroundings, display_folder, load_one_suite, with_lines, with_python
 from holodeck_action.run.options.settings import Flags, SettingsError, merge_baseline
 from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of
@@ -88,6 +89,7 @@ def _load_base_suite(item: PreparedSuite, flags: Flags, around: Surroundings) ->
         target, files = target_of(suite, found, around)
         equipped = with_python(structs.replace(loaded, suite=suite), around, target)
         check_python_target(equipped, target)
+        around.install(agent_extras(suite, target))
     except TargetError as error:
         flag = "--target" if flags.against_target is None else "--against-target"
         message = str(error).replace("--target", flag, 1) if str(error).startswith("--target") else str(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 from holodeck_action.run.environments.environments import PackageSetup, environment_python
 from holodeck_action.run.environments.packages import PackagesError
+from holodeck_action.run.extras import Need
 from holodeck_action.seam.manifest import Table
 from holodeck_action.suite.cases.case_files import RowsError
 from holodeck_action.suite.checkout import MOST_YAML, Checkout
@@ -33,7 +34,12 @@ class CaseRows:
     """Reads rows of cases for one suite through a temporary file, so that few rows are in memory at once."""
 
     def __init__(
-        self, checkout: Checkout, environ: Mapping[str, str], installing: PackageSetup, seconds: float = SECONDS
+        self,
+        checkout: Checkout,
+        environ: Mapping[str, str],
+        installing: PackageSetup,
+        install: Callable[[Sequence[Need]], None] = lambda needs: None,
+        seconds: float = SECONDS,
     ) -> None:
         """Create the reader.
 
@@ -41,11 +47,13 @@ class CaseRows:
             checkout: the suite's checkout.
             environ: the job's environment; functions get it without the job's tokens.
             installing: how to install the packages that the functions need, with the permission to start code.
+            install: called with an extra that is missing, before an error says so; see `Surroundings`.
             seconds: time limit for all rows.
         """
         self._checkout = checkout
         self._environ = environ
         self._installing = installing
+        self._install = install
         self._seconds = seconds
         # The suite is not read yet, so its other secrets are unknown.
         self._redact = Redactor(environment_secrets(environ)).text
@@ -53,6 +61,7 @@ class CaseRows:
     def table(self, kind: Table, file: BinaryIO, sheet: str | None) -> Iterator[bytes]:
         """Yield the rows of a file; see `RowSource.table`."""
         if kind.package and find_spec(kind.package) is None:
+            self._install((Need(kind.extra, f"cases in a file {kind.suffix}"),))
             raise RowsError(
                 f"{kind.suffix.removeprefix('.').capitalize()} needs the package {kind.package}, which is not "
                 f"installed; install it with: pip install 'holodeck-action[{kind.extra}]'"

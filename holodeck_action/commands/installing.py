@@ -1,0 +1,85 @@
+"""Installs the extras that suites need, where a step runs on the runner itself, and has the program start again.
+
+`runner/start.py` starts the program with the base alone, and names itself in `INSTALLER`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from holodeck_action.run.extras import Need, describe_needs
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.credentials import credentials_in
+from holodeck_action.text.plain import cut_start, one_line
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
+from holodeck_action.workers.bounded_programs import ProgramError, run_program
+from holodeck_action.workers.environment import job_environment
+from holodeck_action.workers.permission import NO_CODE
+
+INSTALLER = "HOLODECK_ACTION_INSTALLER"
+"""Variable with two lines: a Python, and the installer, a script that takes extras and prints the Python with them."""
+INSTALLED = "HOLODECK_ACTION_EXTRAS"
+"""Variable with the extras that the program's Python has, separated by commas."""
+_LONGEST_S = 1800.0
+_MOST = 1 << 20
+"""Most bytes of the installer's output."""
+_WORDS = 1000
+
+
+class RestartError(Exception):
+    """The program must start again, under `python` and with `variables` added to its environment."""
+
+    def __init__(self, python: str, variables: Mapping[str, str]) -> None:
+        super().__init__(python)
+        self.python = python
+        self.variables = variables
+
+
+class RunnerExtras:
+    """The extras of a program on the runner; elsewhere nothing is installed."""
+
+    def __init__(self, environ: Mapping[str, str], log: TextIO) -> None:
+        self._environ = environ
+        self._log = log
+        self._command = environ.get(INSTALLER, "").splitlines()
+        self._installed = {*environ.get(INSTALLED, "").split(",")} - {""}
+        self.variables: dict[str, str] = {}
+        """Further variables for the program when it starts again."""
+
+    @property
+    def installs(self) -> bool:
+        """Whether extras can be installed."""
+        return bool(self._command)
+
+    def install(self, needs: Sequence[Need]) -> None:
+        """Install extras that are missing.
+
+        Raises:
+            RestartError: they are installed.
+            ConfigurationError: they cannot be installed.
+        """
+        missing = [need for need in needs if need.extra not in self._installed]
+        if not missing or not self._command:
+            return
+        redactor = Redactor(environment_secrets(self._environ))
+        self._log.write(f"note: {one_line(redactor.text(describe_needs(missing)), 1000)}\n")
+        self._log.flush()
+        extras = sorted({*self._installed, *(need.extra for need in missing)})
+        try:
+            ended = run_program(
+                (self._command[0], "-I", *self._command[1:], *extras),
+                job_environment(self._environ),
+                code=NO_CODE,
+                seconds=_LONGEST_S,
+                most=_MOST,
+            )
+            code, said = ended.code, ended.output.text().strip()
+        except ProgramError as error:
+            code, said = 1, f"the installer {error}"
+        if code:
+            hidden = Redactor({*environment_secrets(self._environ), *credentials_in(said)})
+            words = cut_start(hidden.text(" ".join(said.split())), _WORDS)
+            raise ConfigurationError([f"the extras {', '.join(extras)} cannot be installed: {words}"])
+        raise RestartError(said.splitlines()[-1], {INSTALLED: ",".join(extras), **self.variables})
