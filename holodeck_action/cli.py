@@ -262,8 +262,15 @@ def publish(caller: Caller, /, results: tuple[str, ...], **given: Any) -> int:
 
 @cli.command(cls=InitCommand)
 @click.argument("folder", type=PATH, default=".", metavar="[DIR]")
+@click.option(
+    "--ci",
+    type=click.Choice(["github", "gitlab"]),
+    default="github",
+    show_default=True,
+    help="Whose workflow to write.",
+)
 @click.pass_obj
-def init(caller: Caller, folder: GivenPath, framework: str | None = None) -> int:
+def init(caller: Caller, folder: GivenPath, ci: str, framework: str | None = None) -> int:
     """Write the files that DIR (default: here) lacks: a suite with a small agent, its policy file, a workflow.
 
     Existing files stay, except that agent.yaml and the policy file get a comment that tells editors their schema. An
@@ -273,10 +280,11 @@ def init(caller: Caller, folder: GivenPath, framework: str | None = None) -> int
     Examples:
       holodeck-action init
       holodeck-action init --framework langgraph
+      holodeck-action init --ci gitlab
     """
     from holodeck_action.commands.init import start_suite
 
-    return start_suite(folder, framework, caller)
+    return start_suite(folder, framework, caller, ci=ci)
 
 
 @cli.command(cls=SchemaCommand)

@@ -27,6 +27,9 @@ POLICY = POLICY_NAMES[0]
 AGENT = "my_agent.py"
 CREW = "ask_crew.py"
 WORKFLOW = ".github/workflows/evaluate.yml"
+PIPELINE = ".gitlab-ci.yml"
+CI = {"github": (WORKFLOW, "evaluate.yml"), "gitlab": (PIPELINE, "gitlab-ci.yml")}
+"""Services that can evaluate a suite: the file that each reads, and the shipped file that it is made from."""
 DOCUMENTS: Mapping[str, Literal["agent", "policy"]] = {SUITE: "agent", POLICY: "policy"}
 """Files whose JSON Schema an editor can use."""
 _USES = "uses: holodeck-action/holodeck-action@"
@@ -34,7 +37,7 @@ _KEYS = ("        # env:\n", "        #   OPENAI_API_KEY:")
 """Lines of the workflow that give the agent its keys."""
 
 
-def start_suite(folder: GivenPath, framework: str | None, caller: Caller) -> int:
+def start_suite(folder: GivenPath, framework: str | None, caller: Caller, *, ci: str = "github") -> int:
     """Write the missing files, and print a list of them and the next steps.
 
     Existing files stay, except that agent.yaml and the policy file get a comment line that names their schema.
@@ -43,12 +46,13 @@ def start_suite(folder: GivenPath, framework: str | None, caller: Caller) -> int
         folder: root of the repository; created if it does not exist.
         framework: name of the framework of the repository's agent; None if it uses none that is supported.
         caller: the report goes to its standard output; at a terminal the user is prompted for the target.
+        ci: name in `CI` of the service that evaluates the suite.
 
     Raises:
         ConfigurationError: a file cannot be written, or a question was not answered.
     """
     kept = _existing_parts(folder.path)
-    wanted = {name: _read_starter(source) for name, source in _missing_parts(kept, framework).items()}
+    wanted = {name: _read_starter(source) for name, source in _missing_parts(kept, framework, ci).items()}
     notes: list[str] = []
     if framework is not None:
         asked, notes = _framework_files(framework, folder.path, wanted, caller)
@@ -71,7 +75,9 @@ def start_suite(folder: GivenPath, framework: str | None, caller: Caller) -> int
             _write(folder / name, content)
             lines.append(f"{done} {folder / name}")
     root = _repository_root(folder.path)
-    if root is not None and WORKFLOW not in kept:
+    if ci == "gitlab" and PIPELINE in kept:
+        notes.append(f"{PIPELINE} already existed; add the job of docs/ci.md#gitlab to it")
+    if root is not None and WORKFLOW in wanted:
         notes.append(f"GitHub reads workflows only in {root / '.github/workflows'}: move evaluate.yml there")
     lines += [f"note: {note}" for note in notes]
     place = "" if folder.given == Path() else f" {shlex.quote(str(folder))}"
@@ -169,7 +175,9 @@ def _write(path: GivenPath, content: bytes) -> None:
 def _existing_parts(folder: Path) -> Mapping[str, str]:
     """Return the path of each part (suite, policy file, workflow) that exists; a dangling link counts as existing."""
     kept = {
-        name: name for name in (SUITE, POLICY, AGENT, CREW, WORKFLOW, IGNORE_FILE) if os.path.lexists(folder / name)
+        name: name
+        for name in (SUITE, POLICY, AGENT, CREW, WORKFLOW, PIPELINE, IGNORE_FILE)
+        if os.path.lexists(folder / name)
     }
     policy = next((name for name in POLICY_NAMES if os.path.lexists(folder / name)), None)
     if policy is not None:
@@ -181,11 +189,11 @@ def _existing_parts(folder: Path) -> Mapping[str, str]:
     return kept
 
 
-def _missing_parts(kept: Mapping[str, str], framework: str | None) -> Mapping[str, str]:
+def _missing_parts(kept: Mapping[str, str], framework: str | None, ci: str) -> Mapping[str, str]:
     """Return the names of the files to write, each with the name of the shipped file that it is made from."""
     # The sample agent answers only the suite that is shipped with it.
     fresh = SUITE not in kept and POLICY not in kept
-    wanted = {SUITE: "agent.yaml", POLICY: "holodeck-action.yaml" if fresh else "gates.yaml", WORKFLOW: "evaluate.yml"}
+    wanted = {SUITE: "agent.yaml", POLICY: "holodeck-action.yaml" if fresh else "gates.yaml", CI[ci][0]: CI[ci][1]}
     if framework is not None:
         wanted |= {SUITE: "framework_agent.yaml", POLICY: "framework.yaml"}
         if not registry.frameworks()[framework].adapter:
@@ -193,7 +201,9 @@ def _missing_parts(kept: Mapping[str, str], framework: str | None) -> Mapping[st
     elif fresh:
         wanted[AGENT] = "my_agent.py"
     return {
-        name: wanted[name] for name in (SUITE, POLICY, AGENT, CREW, WORKFLOW) if name in wanted and name not in kept
+        name: wanted[name]
+        for name in (SUITE, POLICY, AGENT, CREW, WORKFLOW, PIPELINE)
+        if name in wanted and name not in kept
     }
 
 

@@ -206,7 +206,8 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[
             cwd / match for match in glob.glob(pattern, root_dir=cwd, recursive=True) if (cwd / match).is_file()
         )
         if not matches:
-            problems.append(f"{pattern}: no such suite; give the path of an agent.yaml, its folder, or a glob")
+            problem = f"{pattern}: no such suite; give the path of an agent.yaml, its folder, or a glob"
+            problems.append(f"{problem}; `holodeck-action init` writes one" if pattern == "agent.yaml" else problem)
         found.extend(matches)
     problems += [
         f"{path!s}: the name of this file is not UTF-8 text; rename it" for path in found if is_not_utf8(path.name)

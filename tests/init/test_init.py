@@ -238,7 +238,7 @@ def test_the_written_workflow_is_what_the_step_can_do(project: Project) -> None:
     workflow = yaml.safe_load((step.project.folder / WORKFLOW).read_text())
     job = workflow["jobs"]["evaluate"]
     assert workflow["permissions"] == {}
-    assert job["permissions"] == {"contents": "read", "pull-requests": "write", "checks": "write"}
+    assert job["permissions"] == {"contents": "read", "actions": "read", "pull-requests": "write", "checks": "write"}
     [used] = [part for part in job["steps"] if "holodeck-action" in part.get("uses", "")]
     ended = step.run(used["with"])
     assert ended.code == 0, ended.text
@@ -286,3 +286,37 @@ def test_the_written_workflow_fits_githubs_schema() -> None:
 def test_the_written_workflow_is_safe() -> None:
     """As it is: in the repository that it is written to nobody has set zizmor up for it."""
     _check("zizmor", "--offline", "--no-config", "holodeck_action/starter/evaluate.yml")
+
+
+def test_run_in_an_empty_folder_names_init(project: Project) -> None:
+    for command in ("run", "validate"):
+        finished = project.run(command)
+        assert (finished.code, "agent.yaml: no such suite" in finished.stderr) == (2, True)
+        assert "`holodeck-action init` writes one" in finished.stderr
+    assert "init" not in project.run("run", "elsewhere.yaml").stderr
+
+
+def test_the_workflow_is_that_of_the_readme_and_compares_with_main() -> None:
+    written = (ROOT / "holodeck_action/starter/evaluate.yml").read_text(encoding="utf-8")
+    assert f"```yaml\n{written}```\n" in (ROOT / "README.md").read_text(encoding="utf-8"), "copy it into README.md"
+    [job], [example] = (
+        yaml.safe_load(text)["jobs"].values()
+        for text in (written, (ROOT / "examples/workflows/baseline-artifact.yml").read_text(encoding="utf-8"))
+    )
+    assert job == example
+    # A run of main, with whose results pull requests are compared, is never cancelled.
+    concurrency = yaml.safe_load(written)["concurrency"]
+    assert concurrency["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
+    assert concurrency["group"] == "evaluate-${{ github.event.pull_request.number || github.sha }}"
+
+
+@pytest.mark.proves("init: --ci")
+def test_the_pipeline_of_gitlab_is_the_recipe(project: Project) -> None:
+    finished = project.run("init", "--ci", "gitlab")
+    assert "wrote .gitlab-ci.yml\n" in finished.stdout
+    assert not (project.folder / ".github").exists()
+    recipe = (ROOT / "examples/ci/gitlab-ci.yml").read_bytes()
+    assert (project.folder / ".gitlab-ci.yml").read_bytes() == recipe
+    project.write(".gitlab-ci.yml", "mine")
+    assert "note: .gitlab-ci.yml already existed; add the job" in project.run("init", "--ci", "gitlab").stdout
+    assert (project.folder / ".gitlab-ci.yml").read_text() == "mine"
