@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck.lib.evaluators.base import EvaluationResult
-from holodeck.lib.evaluators.nlp_metrics import BLEUEvaluator
 from holodeck.lib.test_runner.code_grader import GraderContext, GraderResult
-from holodeck.models.evaluation import EvaluationMetric
-from holodeck.models.test_case import Turn
 
 from holodeck_action import (
     Case,
@@ -29,11 +25,6 @@ def subtracted(ctx: GraderContext) -> GraderResult:
         if call.name == "subtract" and {"a": call.args.get("a"), "b": call.args.get("b")} == wanted:
             return GraderResult(score=1.0, passed=True, reason="the call is there")
     return GraderResult(score=0.0, reason="it is missing")
-
-
-async def scored(metric: EvaluationMetric, turn: Turn) -> EvaluationResult:
-    evaluator = BLEUEvaluator(threshold=metric.threshold)
-    return await evaluator.evaluate(response=turn.input, ground_truth=turn.ground_truth or "")
 
 
 def judged(messages: list[dict[str, str]]) -> MetricVerdict:
