@@ -196,6 +196,13 @@ def test_a_failed_case_is_shown_with_its_row_and_annotated_at_the_file(project: 
     assert made.message.startswith("sheet Cases, row 3\n")
 
 
+def test_a_sheet_needs_the_extra_that_reads_it(project: Project) -> None:
+    project.write("c.xlsx", excel({"Cases": [["input", "ground_truth"], ["a", "b"]]}))
+    project.suite([], test_cases=None, test_cases_file="c.xlsx#Cases")
+    found = project.run("validate", OPENAI_API_KEY="k")
+    assert "agent.yaml: needs the extra: files (file c.xlsx)\n" in found.stdout, found.stderr
+
+
 def test_a_problem_shows_no_bytes_of_the_file(project: Project) -> None:
     project.write("c.xlsx", excel({"Cases": [["input", "inptu"], ["a", "b"]]}))
     project.suite([], test_cases=None, test_cases_file="c.xlsx")
