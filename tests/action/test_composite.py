@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import uuid
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.result_files import read_record
 from scripts.build_action import runner_action_text
 from tests.action.composite import FOLDER, composite, path_with, run
 from tests.action.step import ROOT, action
@@ -225,3 +228,20 @@ def test_only_what_the_suite_needs_is_installed(project: Project, workspace: Pro
     failed = run(workspace.folder, {"args": "--dry-run"}, job | {"OPENAI_API_KEY": "k", "FAIL_EXTRAS": "1"}, TOKEN)
     assert (failed.code, failed.outputs["verdict"]) == (2, "invalid")
     assert "the extras github, judges cannot be installed: no such index" in failed.log, failed.log
+
+
+@pytest.mark.needs("deepeval", "mcp")
+@pytest.mark.parametrize("example", ["support", "financial", "retrieval"])
+def test_an_example_gives_the_record_of_the_command_line(project: Project, workspace: Project, example: str) -> None:
+    python = bare_python(project.folder / "job")
+    shutil.copytree(ROOT / "examples" / example, workspace.folder, dirs_exist_ok=True)
+    here = Project(project.folder / "here")
+    shutil.copytree(ROOT / "examples" / example, here.folder)
+    calls = {"replay": "cassette"} if (here.folder / "cassette").is_dir() else {}
+    ran = here.run("run", "-o", "out", *(each for name in calls for each in (f"--{name}", calls[name])))
+    ended = run(
+        workspace.folder, {"output-dir": "out", **calls}, environ(project, with_program(project, python)), TOKEN
+    )
+    assert ended.code == ran.code, ended.log
+    mine, theirs = (canonical_json(read_record(each.folder / "out" / "results.json")) for each in (workspace, here))
+    assert mine == theirs
