@@ -402,6 +402,8 @@ MADE_IN = {
     "CodeAllowed": {"github/job.py", "github/lookup.py"},
     # Git has options under which it starts nothing that the repository names.
     "NO_CODE": {
+        # The installer of the Action without a container: our own script, and packages of uv.lock.
+        "commands/installing.py",
         "github/bases/local_git.py",
         "metrics/judging/libraries.py",
         "reports/custom.py",
