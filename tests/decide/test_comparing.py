@@ -183,6 +183,12 @@ def test_scores_of_another_judge_show_no_change(changes: dict[str, Any], reason:
     assert (found.regressed, found.pass_rate) == ((), None)
     unsaid = compared(of_letters("PP"), head)
     assert metric(unsaid).incomparable == "only one of the runs records which models grade it"
+    embedded = replace(evaluation(0.9), criteria=replace(evaluation(0.9).criteria, settings={"embedding_model": "x"}))
+    both = (replace(record(case_of(turn(embedded))), configurations=each.configurations) for each in (base, head))
+    word = reason.replace("its judge is", "its embedding model is").replace(
+        "its judges have", "its embedding model has"
+    )
+    assert metric(compared(*both)).incomparable == word.replace("its judges are", "its embedding model is")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,11 @@ _DIGESTS = {
     "panel": "the verdicts of its panel are combined in another way",
     "metric": "it has other settings",
 }
+_EMBEDDING_DIGESTS = {
+    **_DIGESTS,
+    "addresses": "its embedding model is called at another address",
+    "model_settings": "its embedding model has other settings",
+}
 
 
 class ComparableMetrics(Struct, frozen=True):
@@ -79,6 +84,15 @@ class MetricsTally:
                 if any(isinstance(each.metadata.get("passed"), bool) and _is_graded(each) for each in (before, now)):
                     self._own_verdicts.add(name)
 
+    def _configuration_differences(self, name: str) -> Iterator[str]:
+        """Yield at most one sentence: the first difference in the configuration of a metric that calls a model."""
+        then, now = self._base.configurations.get(name), self._head.configurations.get(name)
+        if (then is None) != (now is None):
+            yield "only one of the runs records which models grade it"
+        elif then is not None and now is not None and then != now:
+            embeds = "embedding_model" in self._of_head[name][1].settings
+            yield _configuration_difference(then, now, embeds=embeds)
+
     @property
     def result(self) -> ComparableMetrics:
         """The metrics that can be compared."""
@@ -89,7 +103,7 @@ class MetricsTally:
             **self._measured,
             **{name: self._changed.get(name, "only the base has it") for name in of_base.keys() - both},
             **{name: self._changed.get(name, "the base does not have it") for name in of_head.keys() - both},
-            **{name: reason for name in both for reason in _configuration_differences(name, self._base, self._head)},
+            **{name: reason for name in both for reason in self._configuration_differences(name)},
         }
         lonely = {name: count for name, count in self._lonely.items() if name in both}
         own_verdicts = self._own_verdicts
@@ -127,21 +141,14 @@ def _changed_checks(same: SameCase) -> Iterator[tuple[str, str]]:
         )
 
 
-def _configuration_differences(name: str, base: Record, head: Record) -> Iterator[str]:
-    """Yield at most one sentence: the first difference in the configuration of a metric with a judge."""
-    then, now = base.configurations.get(name), head.configurations.get(name)
-    if (then is None) != (now is None):
-        yield "only one of the runs records which models grade it"
-    elif then is not None and now is not None and then != now:
-        yield _configuration_difference(then, now)
-
-
-def _configuration_difference(then: Configuration, now: Configuration) -> str:
+def _configuration_difference(then: Configuration, now: Configuration, *, embeds: bool) -> str:
     if then.judges != now.judges:
-        return f"its judge is {', '.join(now.judges)} now, but was {', '.join(then.judges)} on the base"
+        model = "embedding model" if embeds else "judge"
+        return f"its {model} is {', '.join(now.judges)} now, but was {', '.join(then.judges)} on the base"
     if then.version != now.version:
         return f"its version is {now.version} now, but was {then.version} on the base"
-    return next(what for name, what in _DIGESTS.items() if getattr(then, name) != getattr(now, name))
+    reasons = _EMBEDDING_DIGESTS if embeds else _DIGESTS
+    return next(what for name, what in reasons.items() if getattr(then, name) != getattr(now, name))
 
 
 def _measure_difference(before: Evaluation, now: Evaluation) -> str:

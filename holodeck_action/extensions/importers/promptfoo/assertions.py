@@ -167,8 +167,8 @@ def _is_ground_truth(value: Any) -> bool:
 
 
 def _convert_graded(read: Assertion) -> AssertionCounterpart:
-    question = judged.Question(read.kind, read.value, read.threshold, read.negated, read.test, read.written)
-    metric, turn, note = judged.graded_metric(question)
+    graded = judged.GradedAssertion(read.kind, read.value, read.threshold, read.negated, read.test, read.written)
+    metric, turn, note = judged.graded_metric(graded)
     name = str(metric.get("metric_type") or metric.get("metric") or metric["type"])
     return AssertionCounterpart(Outcome.SIMILAR, name, metric, note=note, turn=turn)
 

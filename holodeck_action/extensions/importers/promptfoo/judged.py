@@ -36,7 +36,7 @@ _CRITERIA = {
 TYPES = (*_RAG, *_TEXT, *_CRITERIA, "is-refusal")
 
 
-class Question(Struct, frozen=True):
+class GradedAssertion(Struct, frozen=True):
     """An assertion that needs a judge or a text score; its `value` is rendered."""
 
     kind: str
@@ -47,60 +47,60 @@ class Question(Struct, frozen=True):
     written: WrittenAssertion
 
 
-def graded_metric(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
+def graded_metric(read: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Return the metric's entry in `evaluations`, the fields to add to the turn, and a note about differences.
 
     Raises:
         UnfitError: there is no similar metric.
     """
-    if asked.kind == "is-refusal":
-        expect = "answer" if asked.negated else "refusal"
+    if read.kind == "is-refusal":
+        expect = "answer" if read.negated else "refusal"
         return {"type": "refusal", "expect": expect}, {}, "a judge decides instead of a list of phrases"
-    if asked.negated:
+    if read.negated:
         raise UnfitError("a negated judgement; word it as what the answer must be")
-    if asked.threshold is not None and not 0 <= asked.threshold <= 1:
+    if read.threshold is not None and not 0 <= read.threshold <= 1:
         raise UnfitError("its threshold is not from 0 to 1")
-    if asked.kind in _TEXT:
-        settings, default = _TEXT[asked.kind]
-        turn = {"ground_truth": _required_text(asked)}
-        threshold = default if asked.threshold is None else asked.threshold
+    if read.kind in _TEXT:
+        settings, default = _TEXT[read.kind]
+        turn = {"ground_truth": _required_text(read)}
+        threshold = default if read.threshold is None else read.threshold
         note = "splits texts into words in another way, so scores differ slightly"
         return {"type": "standard", **settings, "threshold": threshold}, turn, note
-    if asked.kind in _RAG:
-        return _rag_metric(asked)
-    return _geval_metric(asked)
+    if read.kind in _RAG:
+        return _rag_metric(read)
+    return _geval_metric(read)
 
 
-def _rag_metric(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
-    made = {"type": "rag", "metric_type": _RAG[asked.kind], "threshold": _threshold(asked, 0.5), **_judge(asked)}
+def _rag_metric(read: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any], str]:
+    made = {"type": "rag", "metric_type": _RAG[read.kind], "threshold": _threshold(read, 0.5), **_judge(read)}
     turn: dict[str, Any] = {}
-    if asked.kind != "answer-relevance":
-        context = asked.test.variables.get("context")
+    if read.kind != "answer-relevance":
+        context = read.test.variables.get("context")
         texts = [context] if isinstance(context, str) else context
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
             raise UnfitError("the case has no variable context; let the agent report what it retrieved")
         turn["retrieval_context"] = texts
-    if asked.kind == "context-recall":
-        turn["ground_truth"] = _required_text(asked)
+    if read.kind == "context-recall":
+        turn["ground_truth"] = _required_text(read)
     return made, turn, _QUESTION
 
 
-def _geval_metric(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]:
-    template, default, params = _CRITERIA[asked.kind]
-    several = asked.value if isinstance(asked.value, list) and asked.kind == "g-eval" else []
+def _geval_metric(read: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any], str]:
+    template, default, params = _CRITERIA[read.kind]
+    several = read.value if isinstance(read.value, list) and read.kind == "g-eval" else []
     texts = [script_text(text) for text in several]
-    rubric = asked.test.options.get("rubricPrompt") or asked.written.data.get("rubricPrompt")
-    if asked.value is None and rubric:
+    rubric = read.test.options.get("rubricPrompt") or read.written.data.get("rubricPrompt")
+    if read.value is None and rubric:
         raise UnfitError("its rubricPrompt has the criteria; write them as those of a geval metric")
-    criteria = template.replace("{}", "\n".join(texts) if texts else _required_text(asked, objects=True))
-    line = asked.written.place.line
+    criteria = template.replace("{}", "\n".join(texts) if texts else _required_text(read, objects=True))
+    line = read.written.place.line
     made = {
         "type": "geval",
-        "name": str(asked.written.data.get("metric") or f"{asked.kind} (line {line})"),
+        "name": str(read.written.data.get("metric") or f"{read.kind} (line {line})"),
         "criteria": criteria,
         "evaluation_params": params,
-        "threshold": _threshold(asked, default),
-        **_judge(asked),
+        "threshold": _threshold(read, default),
+        **_judge(read),
     }
     note = "its criteria are graded together" if texts[1:] else ""
     if rubric:
@@ -108,19 +108,19 @@ def _geval_metric(asked: Question) -> tuple[dict[str, Any], dict[str, Any], str]
     return made, {}, "; ".join(part for part in (_QUESTION, note) if part)
 
 
-def _judge(asked: Question) -> dict[str, Any]:
+def _judge(read: GradedAssertion) -> dict[str, Any]:
     """Return the metric's `model` setting for the assertion's judge; empty if no judge is named that can be used."""
-    named = asked.written.data.get("provider")
+    named = read.written.data.get("provider")
     model = model_of(named) if named else None
     return {"model": model} if model else {}
 
 
-def _threshold(asked: Question, default: float) -> float:
-    return default if asked.threshold is None else asked.threshold
+def _threshold(read: GradedAssertion, default: float) -> float:
+    return default if read.threshold is None else read.threshold
 
 
-def _required_text(asked: Question, *, objects: bool = False) -> str:
-    value = asked.value
+def _required_text(read: GradedAssertion, *, objects: bool = False) -> str:
+    value = read.value
     if value is None or (isinstance(value, dict | list) and not objects) or not script_text(value).strip():
         raise UnfitError("it has nothing to compare with")
     return script_text(value)

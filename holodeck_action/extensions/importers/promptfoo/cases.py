@@ -1,0 +1,297 @@
+"""Builds the cases of one suite: their turns, metrics and graders."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from holodeck_action.extensions.importers.accounting import Outcome, Row
+from holodeck_action.extensions.importers.grader_file import Check, GraderFile
+from holodeck_action.extensions.importers.names import Names
+from holodeck_action.extensions.importers.promptfoo.assertions import REFUSED, AssertionCounterpart, convert_assertion
+from holodeck_action.extensions.importers.promptfoo.naming import NAME, slug
+from holodeck_action.extensions.importers.promptfoo.prompts import FilledPrompt, Prompt, fill_prompt
+from holodeck_action.extensions.importers.promptfoo.providers import Provider
+from holodeck_action.extensions.importers.promptfoo.templates import Templates
+from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
+from holodeck_action.extensions.importers.source import Place, Source, UnfitError, place_of
+from holodeck_action.extensions.importers.written import UNASKED
+from holodeck_action.text.plain import one_line
+
+
+class BuiltCase(Struct):
+    """A case, to which assertions are added one by one."""
+
+    name: str
+    test: Test
+    prompt: str
+    turn: dict[str, Any]
+    metrics: list[dict[str, Any]] = field(default_factory=list)
+    comments: list[str] = field(default_factory=list)
+    latencies: list[tuple[WrittenAssertion, float]] = field(default_factory=list)
+
+
+class CaseBuilder:
+    """Builds the cases of one provider, and collects their graders and rows of the account."""
+
+    def __init__(
+        self, source: Source, templates: Templates, provider: Provider, folder: Path, *, allow_missing: bool
+    ) -> None:
+        """Create a builder for a suite in the absolute folder `folder`."""
+        self._source = source
+        self._templates = templates
+        self._provider = provider
+        self._folder = folder
+        self._allow_missing = allow_missing
+        self._names: dict[str, str] = {}
+        self._taken = Names("{} ({})")
+        self.graders = GraderFile(source.name)
+        self.rows: list[Row] = []
+
+    def build(self, test: Test, prompt: Prompt, instructions: str | None, name: str) -> BuiltCase:
+        """Return the case of a test and a prompt.
+
+        Args:
+            test: the test.
+            prompt: the prompt.
+            instructions: the suite's system message; None if the suite has none.
+            name: the preferred name of the case.
+        """
+        made = self._taken.add(one_line(name, NAME))
+        problem = test.problem or test.unsupported_setting
+        question = FilledPrompt(None, "", "")
+        try:
+            if not problem:
+                question = fill_prompt(prompt, test.variables, test.options, self._templates)
+                if self._provider.model is not None and question.instructions != instructions:
+                    raise UnfitError("its system message differs between cases; write a suite for each")
+        except UnfitError as error:
+            problem = f"prompt: {error}"
+        whole = question.whole if self._provider.model is None else question.input
+        case = BuiltCase(made, test, whole, {"input": whole if whole.strip() and not problem else UNASKED})
+        if test.variables and (self._provider.model is None and self._provider.target is not None):
+            case.turn["turn_config"] = {"vars": dict(test.variables)}
+        if problem or not whole.strip():
+            place = prompt.place if problem.startswith("prompt: ") or not problem else test.place
+            self._refuse_case(case, place, problem or "prompt: it is empty")
+        self._add_assertions(case)
+        return case
+
+    def _refuse_case(self, case: BuiltCase, place: Place, problem: str) -> None:
+        what, _, reason = problem.partition(": ")
+        self.rows.append(setting_row(place, what, "", Outcome.MISSING, reason or problem, 1))
+        self._add_missing_grader(case, place, what, reason or problem)
+
+    def _add_missing_grader(self, case: BuiltCase, place: Place, what: str, reason: str) -> None:
+        """Add a comment for an assertion without a counterpart; unless that is allowed, also a grader that raises."""
+        case.comments.append(f"Not imported: {what} ({place}): {reason}")
+        if self._allow_missing:
+            return
+        check = Check(f"line_{place.line}_{slug(what).replace('-', '_')}", f"{place}: {what}", "not_imported")
+        name = one_line(f"not imported: {what} (line {place.line})", 100)
+        self._add_check(case, check, {"name": name})
+
+    def _add_assertions(self, case: BuiltCase) -> None:
+        test = case.test
+        written = test.assertions
+        if not written:
+            place = test.place
+            if not case.metrics:
+                self._refuse_case(case, place, "no assertion: give the case a metric")
+            return
+        if test.threshold is not None:
+            self._add_weighted(case, test.place, "threshold", test.threshold, written)
+            return
+        for item in written:
+            if item.data.get("type") == "assert-set":
+                self._add_set(case, item)
+            else:
+                self._add_assertion(case, item)
+
+    def _add_set(self, case: BuiltCase, written: WrittenAssertion) -> None:
+        members = self._set_members(written)
+        if members is None:
+            reason = "it has no list of assertions: promptfoo ends the case with an error"
+            self.add_counterpart(case, written, AssertionCounterpart(Outcome.MISSING, note=reason))
+            return
+        threshold = written.data.get("threshold")
+        if isinstance(threshold, int | float) and not isinstance(threshold, bool):
+            # A set's weight only counts in a mean: a set with weight 0 can fail its case.
+            self._add_weighted(case, written.place, "assert-set", float(threshold), members)
+            return
+        if not members:
+            self.add_counterpart(case, written, AssertionCounterpart(Outcome.MISSING, note="it is empty"))
+        for item in members:
+            self._add_assertion(case, item)
+
+    def _set_members(self, written: WrittenAssertion) -> list[WrittenAssertion] | None:
+        listed = written.data.get("assert")
+        if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
+            return None
+        return [
+            WrittenAssertion(place_of(written.place.file, listed, index), item) for index, item in enumerate(listed)
+        ]
+
+    def _add_assertion(self, case: BuiltCase, written: WrittenAssertion) -> None:
+        reported = _weight_of(written) == 0
+        became = self._convert(case, written, only_check=False)
+        if (
+            became.outcome is Outcome.METRIC
+            and became.metric is not None
+            and (reported or not self._fits_turn(case, became))
+        ):
+            became = self._convert(case, written, only_check=True)
+        if became.latency_ms is not None and not reported:
+            case.latencies.append((written, became.latency_ms))
+            return
+        if not self._fits_turn(case, became):
+            note = "the case has another ground_truth or retrieval_context already; write a separate case"
+            became = AssertionCounterpart(Outcome.MISSING, note=note)
+        if reported:
+            became = _as_reported(became)
+        self.add_counterpart(case, written, became)
+
+    def _convert(self, case: BuiltCase, written: WrittenAssertion, *, only_check: bool) -> AssertionCounterpart:
+        became = convert_assertion(
+            self._source, self._templates, case.test, written, case.prompt, only_check=only_check
+        )
+        is_code = str(written.data.get("type")).removeprefix("not-") in ("javascript", "python")
+        if is_code and became.check is not None and self._provider.response_format:
+            # Code gets an answer that follows a schema as data.
+            return replace(became, check=replace(became.check, value={**became.check.value, "json": True}))
+        return became
+
+    def _fits_turn(self, case: BuiltCase, became: AssertionCounterpart) -> bool:
+        return all(case.turn.get(key, value) == value for key, value in became.turn.items())
+
+    def add_counterpart(self, case: BuiltCase, written: WrittenAssertion, became: AssertionCounterpart) -> None:
+        """Add the counterpart of an assertion to a case, and its row to the account."""
+        kind, place = str(written.data.get("type")), written.place
+        name = became.name
+        case.turn.update(became.turn)
+        if became.outcome is Outcome.MISSING:
+            self._add_missing_grader(case, place, kind, became.note)
+        elif became.metric is not None:
+            metric = self._with_unique_name(case, dict(became.metric))
+            if metric not in case.metrics:
+                case.metrics.append(metric)
+        elif became.check is not None:
+            name = self._add_check(case, became.check, self._metric_label(case, written))
+        row = Row(place.file, place.line, kind, name, became.outcome, became.note, 1, True, place.column)
+        self.rows.append(row)
+
+    def _metric_label(self, case: BuiltCase, written: WrittenAssertion) -> dict[str, Any]:
+        label = written.data.get("metric")
+        if not label:
+            return {}
+        try:
+            return {"name": one_line(self._templates.render(str(label), case.test.variables), 100)}
+        except UnfitError:
+            return {}
+
+    def _add_check(self, case: BuiltCase, check: Check, entry: Mapping[str, Any]) -> str:
+        grader = self.graders.add(_with_relative_file(check, self._folder), case.name)
+        # If the grader raises, the case must not pass.
+        metric: dict[str, Any] = {"type": "code", "grader": grader, **entry, "fail_on_error": True}
+        if "name" in metric and self._names.setdefault(metric["name"], grader) != grader:
+            # Each name belongs to one metric.
+            del metric["name"]
+        if metric not in case.metrics:
+            case.metrics.append(metric)
+        return grader
+
+    def _with_unique_name(self, case: BuiltCase, metric: dict[str, Any]) -> dict[str, Any]:
+        """Return a metric with a unique name, since a criterion that differs between cases needs several metrics."""
+        if "name" in metric:
+            said = json.dumps(metric, sort_keys=True)
+            if self._names.setdefault(metric["name"], said) != said:
+                metric["name"] = f"{metric['name']}: {case.name}"
+                self._names[metric["name"]] = said
+        return metric
+
+    def _add_weighted(
+        self, case: BuiltCase, place: Place, what: str, threshold: float, members: Sequence[WrittenAssertion]
+    ) -> None:
+        """Add one grader for several assertions whose weighted mean score is compared with a threshold.
+
+        If one of them cannot become a check, all are added separately.
+        """
+        try:
+            check = self._mean_check(case, place, what, threshold, members)
+        except UnfitError as error:
+            self.rows.append(setting_row(place, what, "", Outcome.MISSING, str(error), 1))
+            self._add_missing_grader(case, place, what, str(error))
+            for item in members:
+                if item.data.get("type") == "assert-set":
+                    self._add_set(case, item)
+                else:
+                    self._add_assertion(case, item)
+            return
+        grader = self._add_check(case, check, {})
+        note = f"the weighted mean of {len(members)} assertions"
+        self.rows.append(setting_row(place, what, grader, Outcome.GRADER, note, 1))
+
+    def _mean_check(
+        self, case: BuiltCase, place: Place, what: str, threshold: float, members: Sequence[WrittenAssertion]
+    ) -> Check:
+        parts: list[tuple[float, Check]] = []
+        rows: list[Row] = []
+        for item in members:
+            kind = str(item.data.get("type"))
+            if kind == "assert-set":
+                inner = self._set_members(item)
+                if inner is None or what == "assert-set":
+                    raise UnfitError(
+                        f"a set that has no assertions or is nested in another set (line {item.place.line})"
+                    )
+                parts.append((_weight_of(item), self._mean_check(case, item.place, kind, 0.0, inner)))
+                continue
+            became = self._convert(case, item, only_check=True)
+            if became.check is None or became.outcome is Outcome.MISSING:
+                raise UnfitError(f"a weighted mean with {kind} (line {item.place.line}): {became.note}")
+            if became.check.negated and became.check.function in ("bleu", "gleu"):
+                raise UnfitError(f"a weighted mean with {kind} (line {item.place.line}), whose score is inverted")
+            parts.append((_weight_of(item), _with_relative_file(became.check, self._folder)))
+            note = "; ".join(part for part in ("part of a weighted mean", became.note) if part)
+            rows.append(
+                Row(item.place.file, item.place.line, kind, "", became.outcome, note, 1, True, item.place.column)
+            )
+        stem = f"line_{place.line}_{what.replace('-', '_')}"
+        self.rows += [replace(row, becomes=stem) for row in rows]
+        return Check(stem, f"{place}: {what}", threshold=threshold, parts=tuple(parts))
+
+
+def setting_row(place: Place, source: str, becomes: str, outcome: Outcome, note: str, cases: int = 0) -> Row:
+    """Return the account's row for a setting, which is not counted as an assertion."""
+    return Row(place.file, place.line, source, becomes, outcome, note, cases, asserts=False, column=place.column)
+
+
+def _with_relative_file(check: Check, folder: Path) -> Check:
+    """Return a check with the path of its code file, if it has one, relative to the suite's folder."""
+    if check.function in ("python_file", "javascript") and check.value.get("file"):
+        file = os.path.relpath(check.value["file"], folder).replace(os.sep, "/")
+        return replace(check, value={**check.value, "file": file})
+    return check
+
+
+def _as_reported(became: AssertionCounterpart) -> AssertionCounterpart:
+    note = "; ".join(part for part in (became.note, "weight 0: it cannot fail") if part)
+    if became.check is not None and became.check.function == REFUSED:
+        # promptfoo ends the case with an error, whatever the weight is.
+        return became
+    if became.check is not None:
+        return replace(became, check=replace(became.check, reported=True), note=note)
+    if became.metric is not None and "threshold" in became.metric:
+        return replace(became, metric={**became.metric, "threshold": 0.0}, note=note)
+    return became
+
+
+def _weight_of(written: WrittenAssertion) -> float:
+    weight = written.data.get("weight")
+    return 1.0 if isinstance(weight, bool) or not isinstance(weight, int | float) else float(weight)
