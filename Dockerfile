@@ -1,11 +1,12 @@
-# The image of the Action and of `docker run` on a laptop: docs/image.md.
+# The image of the Action and of `docker run` on a laptop, and with `--target slim` the small one: docs/image.md.
 # A release pins the base by its digest: --build-arg BASE=python:3.12-slim@sha256:…
 ARG BASE=python:3.12-slim
 
 # Never built: Dependabot reads names only from here. A test holds this one equal to BASE.
 FROM python:3.12-slim AS watched
 
-FROM ${BASE} AS builder
+# Tools, and all packages that the project needs.
+FROM ${BASE} AS packages
 # Bytecode holds whatever later happens to the times of files (UNCHECKED_HASH); nothing is built from source (no-build)
 # but rouge-score, plain Python that has no wheel: with the setuptools that uv.lock pins.
 ENV PYC_INVALIDATION_MODE=UNCHECKED_HASH \
@@ -35,36 +36,67 @@ RUN --mount=type=cache,target=/root/.cache/uv \
     && UV_NO_BUILD=0 uv sync --frozen --no-dev --all-extras --no-install-project --compile-bytecode \
         --no-build-isolation-package rouge-score \
     && uv pip check --python /opt/holodeck-action
-# Never used: tests, a command of 33 MB, what makes models for ONNX Runtime and its second copy for programs in C, and of
-# Arrow all that is not about files here: its services, and what programs in C and Cython need.
+# Never used: tests, fonts of a banner, a command of 33 MB, what makes models for ONNX Runtime and its second copy for
+# programs in C, symbols for debuggers, and of Arrow all that is not about files here: its services, and
+# what programs in C and Cython need. Libraries that came in a wheel's own folder (*.libs) are patched and stay as they are.
 RUN find /opt/holodeck-action -depth \( \
         -type d \( -name tests -o -name _tests -o -path '*/joblib/test' -o -path '*/nltk/test' -o -path '*/posthog/test' \
             -o -path '*/onnxruntime/quantization' -o -path '*/onnxruntime/tools' -o -path '*/onnxruntime/transformers' \
-            -o -path '*/pyarrow/include' -o -path '*/pyarrow/includes' -o -path '*/pyarrow/src' \) \
-        -o -path '*/pyarrow/*flight*' -o -path '*/pyarrow/libarrow_s3.*' -o -path '*/pyarrow/_s3fs.*' \
+            -o -path '*/pyarrow/include' -o -path '*/pyarrow/includes' -o -path '*/pyarrow/src' \
+            -o -path '*/pyfiglet/fonts-*' \) \
+        -o -path '*/pyarrow/*flight*' -o -path '*/pyarrow/libarrow_s3.*' \
+        -o -path '*/pyarrow/_s3fs.*' -o -path '*/pyarrow/_azurefs.*' -o -path '*/pyarrow/_gcsfs.*' -o -path '*/pyarrow/_hdfs.*' \
         -o -path '*/pyarrow/libarrow_python*.so' -o -path '*/pyarrow/libarrow_python*.so.*.*.*' \
         -o -path '*/pyarrow/*.px[di]' -o -path '*/pyarrow/*.pyx' -o -path '*/pyarrow/*cpp_tests*' \
-        -o -path '*/bin/magika' -o -name 'libonnxruntime.so.*' \) -exec rm -rf {} +
+        -o -path '*/bin/magika' -o -name 'libonnxruntime.so.*' \) -exec rm -rf {} + \
+    && find /opt/holodeck-action \( -name '*.so' -o -name '*.so.*' \) -type f ! -path '*.libs/*' \
+        -exec strip --strip-unneeded {} +
+
+# The wheel, and bytecode of what it imports.
+FROM packages AS builder
 COPY . .
 RUN --mount=type=cache,target=/root/.cache/uv \
     hatchling build -t wheel \
     && uv pip install --no-deps --compile-bytecode --python /opt/holodeck-action dist/*.whl \
-    && /opt/holodeck-action/bin/python -Ic "from holodeck_action.reports import templating as made; \
-        [made.shipped_template(each.name) for each in made.template_folder().glob('*.j2')]"
+    && /opt/holodeck-action/bin/python -I scripts/image_bytecode.py
 
-FROM ${BASE}
-# git: MCP servers that read repositories, `uvx --from git+…`. The checkout belongs to whoever the runner is.
-# The base has no bytecode of the standard library.
+# The same without the packages that only few suites need, and with a mark by which the program knows it.
+FROM packages AS slim-builder
+RUN --mount=type=cache,target=/root/.cache/uv \
+    uv sync --frozen --no-dev --no-install-project --extra agents --extra github \
+    && touch /opt/holodeck-action/slim
+COPY --from=builder /build/dist dist/
+COPY scripts/image_bytecode.py scripts/
+RUN --mount=type=cache,target=/root/.cache/uv \
+    uv pip install --no-deps --compile-bytecode --python /opt/holodeck-action dist/*.whl \
+    && /opt/holodeck-action/bin/python -I scripts/image_bytecode.py
+
+# What both images have.
+FROM ${BASE} AS runtime
+# git: bases of comparisons, MCP servers that read repositories, `uvx --from git+…`. Not its servers, not its second copy,
+# and not the modules of Perl, which only commands such as `git svn` and `git send-email` need. The checkout belongs to
+# whoever the runner is. The base has no bytecode of the standard library.
 # hadolint ignore=DL3008
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends git \
+    && apt-get install -y --no-install-recommends \
+        -o DPkg::Options::=--path-exclude=/usr/share/perl/* \
+        -o DPkg::Options::=--path-exclude=/usr/lib/*/perl/* \
+        -o DPkg::Options::=--path-exclude=/usr/lib/*/libperl.so* \
+        -o DPkg::Options::=--path-exclude=/usr/bin/git-shell \
+        -o DPkg::Options::=--path-exclude=/usr/bin/scalar \
+        -o DPkg::Options::=--path-exclude=/usr/lib/git-core/scalar \
+        -o DPkg::Options::=--path-exclude=/usr/lib/git-core/git-daemon \
+        -o DPkg::Options::=--path-exclude=/usr/lib/git-core/git-http-backend \
+        -o DPkg::Options::=--path-exclude=/usr/lib/git-core/git-http-push \
+        -o DPkg::Options::=--path-exclude=/usr/lib/git-core/git-imap-send \
+        -o DPkg::Options::=--path-exclude=/usr/lib/git-core/git-shell \
+        git \
+    && ln -sf ../../bin/git /usr/lib/git-core/git \
     && rm -rf /var/lib/apt/lists/* \
     && git config --system --add safe.directory '*' \
     && python -m compileall -qq --invalidation-mode unchecked-hash \
         -x '/(ensurepip|idlelib|lib2to3|pydoc_data|site-packages|turtledemo)/' /usr/local/lib/python3*
-COPY --from=builder /usr/local/bin/uv /usr/local/bin/uvx /usr/local/bin/
-COPY --from=builder /node /usr/local
-COPY --from=builder /opt/holodeck-action /opt/holodeck-action
+COPY --from=packages /usr/local/bin/uv /usr/local/bin/uvx /usr/local/bin/
 COPY entrypoint.py /opt/holodeck-action/
 # No caches in the checkout, and nothing that needs a home folder.
 ENV PATH=/opt/holodeck-action/bin:/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin \
@@ -87,3 +119,11 @@ LABEL org.opencontainers.image.title="holodeck-action" \
 WORKDIR /github/workspace
 # Root, as GitHub requires of a Docker action. Absolute paths and -I: the workflow may set any PATH, HOME and PYTHONPATH.
 ENTRYPOINT ["/opt/holodeck-action/bin/python", "-IBu", "/opt/holodeck-action/entrypoint.py"]
+
+FROM runtime AS slim
+COPY --from=slim-builder /opt/holodeck-action /opt/holodeck-action
+
+# The complete image is the last one, which the Action builds.
+FROM runtime
+COPY --from=packages /node /usr/local
+COPY --from=builder /opt/holodeck-action /opt/holodeck-action

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Build the image from the unmodified Dockerfile and print the command that stands for `docker`, for example
+# Build both images from the unmodified Dockerfile and print the command that stands for `docker`, for example
 #
 #     engine=$(scripts/build_image.sh my-tag) && "$engine" run --rm my-tag --version
 #
-# usage: scripts/build_image.sh [TAG]       build; what the builders print goes to a log, shown when they fail
+# usage: scripts/build_image.sh [TAG]       build TAG and TAG-slim; the builders print to a log, shown when they fail
 #        scripts/build_image.sh --check     only say whether this machine can (exit code 0), or why not (77)
 #
 # With a Docker engine that is `docker build`. Without one, root on Debian builds with buildah and runs with podman
@@ -50,7 +50,10 @@ obstacle() {
 }
 
 build_with_docker() {
-  docker build --tag "$1" . >"$log" 2>&1
+  {
+    docker build --tag "$1" .
+    docker build --tag "$1-slim" --target slim .
+  } >"$log" 2>&1
   command -v docker
 }
 
@@ -110,7 +113,7 @@ RUN --mount=type=bind,target=/python apt-get update && apt-get install -y --no-i
  && cp -a /python/bin /python/lib /usr/local/ && ldconfig && cd /usr/local/bin \
  && rm -rf ../lib/python$version/test ../lib/python$version/site-packages/* \
  && find . -type f -exec grep -lI '^#!.*python' {} + | xargs rm -f \
- && find .. \( -name python$version -o -name 'libpython$version.so*' \) -type f -exec strip {} + \
+ && find .. \( -name python$version -o -name '*.so' -o -name '*.so.*' \) -type f -exec strip {} + \
  && python$version -m ensurepip && ln -sf python$version python3 && ln -sf python3 python && ln -sf pip3 pip \
  && find ../lib \( -name '*.pyc' -o -name '*.a' \) -delete \
  && apt-get purge -y --autoremove binutils && rm -rf /var/lib/apt/lists/* \
@@ -128,7 +131,7 @@ build_without_docker() {
     write_engine
     make_base
     ENGINE_PROGRAM=buildah "$work/engine" rm --all # what a build that was interrupted left
-    for stage in builder ""; do # the first stage has a name of its own so that the clean-up keeps it
+    for stage in builder slim-builder slim ""; do # the builders have names of their own so that the clean-up keeps them
       ENGINE_PROGRAM=buildah "$work/engine" bud --isolation chroot --layers --pull-never --format docker \
         --volume "$certificates:$certificates:ro" --volume "$work/pip.conf:/etc/pip.conf:ro" \
         --volume "$work/uv.toml:/etc/uv/uv.toml:ro" ${stage:+--target "$stage"} --tag "$1${stage:+-$stage}" .

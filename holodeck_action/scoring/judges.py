@@ -14,6 +14,7 @@ from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import Keyless, ModelConfigError, ModelPlan
 from holodeck_action.metrics.judging.libraries import begin_import, import_library
 from holodeck_action.seam import registry
+from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.errors import Problem, SourceMark
 from holodeck_action.suite.model.metric_base import Metric
@@ -156,7 +157,7 @@ def missing_packages(config: Metric) -> str | None:
     library = None if config.library is None else registry.libraries()[config.library]
     if library is None or _is_installed(library.imports):
         return None
-    return f"needs packages that are not installed (pip install 'holodeck-action[{library.extra}]')"
+    return f"needs packages that are not installed: {way_to_get(library.extra)}"
 
 
 def settings_problem(suite: Suite, config: Metric, environ: Mapping[str, str]) -> str | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.seam.extras import way_to_get_program
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.protocol import Agent, Conversation, Reply
 from holodeck_action.targets.streams import Pieces
@@ -118,7 +119,8 @@ class CommandAgent(Agent):
             place = "the path, relative to the suite's folder, is not an executable file"
         else:
             found = shutil.which(program, path=self._environ.get("PATH"))
-            place = "it is not on the PATH"
+            way = way_to_get_program(program)
+            place = "it is not on the PATH" + (f"; {way}" if way else "")
         if found is None:
             raise TargetError(f"command not found: {excerpt(program)} ({place})")
 

@@ -1,4 +1,4 @@
-"""Containers of the image that `make image-test` has built."""
+"""Containers of the images that `make image-test` has built."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from tests.image.lock import ROOT
 
 IMAGE = "holodeck-action:tested"
+SLIM = "holodeck-action:tested-slim"
 WORKSPACE = "/github/workspace"
 OTHER_UID = 12345
 
@@ -28,10 +29,10 @@ class Ended:
 
 
 class Engine:
-    """`docker`, or what stands for it."""
+    """`docker`, or what stands for it, with an image."""
 
-    def __init__(self, program: str) -> None:
-        self.program = program
+    def __init__(self, program: str, image: str = IMAGE) -> None:
+        self.program, self.image = program, image
 
     def call(self, *arguments: str, timeout_s: float = 100) -> Ended:
         ended = subprocess.run(
@@ -56,7 +57,7 @@ class Engine:
         """Run a container, without network unless one is named: the image's entry point with the arguments."""
         given = [f"--env={name}={value}" for name, value in (environ or {}).items()]
         mounted = [f"--volume={folder}:{place}" for folder, place in (mounts or {}).items()]
-        command = ("run", "--rm", f"--network={network}", *given, *mounted, *options, IMAGE, *arguments)
+        command = ("run", "--rm", f"--network={network}", *given, *mounted, *options, self.image, *arguments)
         return self.call(*command, timeout_s=timeout_s)
 
     def shell(
@@ -78,6 +79,12 @@ def engine() -> Engine:
     program = os.environ.get("IMAGE_ENGINE")
     assert program, "run: make image-test"
     return Engine(program)
+
+
+@pytest.fixture(scope="session")
+def slim(engine: Engine) -> Engine:
+    """The engine with the slim image."""
+    return Engine(engine.program, SLIM)
 
 
 @pytest.fixture

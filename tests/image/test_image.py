@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import textwrap
 import zipfile
 from pathlib import Path
 
@@ -20,8 +21,8 @@ from holodeck_action.record.result_files import read_record
 from tests.action.runner import read_log, read_pairs
 from tests.action.step import action
 from tests.commands.project import Project
-from tests.image.conftest import IMAGE, OTHER_UID, WORKSPACE, Engine
-from tests.image.lock import PROJECT, everything_installed, locked_packages
+from tests.image.conftest import IMAGE, OTHER_UID, SLIM, WORKSPACE, Engine
+from tests.image.lock import PROJECT, ROOT, everything_installed, locked_packages
 from tests.workers.installing import NO_INDEX, wheel
 
 pytestmark = pytest.mark.image
@@ -235,32 +236,70 @@ def test_it_has_what_the_lock_says_and_nothing_else(engine: Engine) -> None:
     assert {"deepeval", "azure-ai-evaluation", "markitdown", "mcp", "distributed", "pyarrow"} <= set(versions)
 
 
-def test_it_has_bytecode_and_no_tests_and_caches(engine: Engine) -> None:
-    printed = engine.shell(
-        """
-        cd /opt/holodeck-action/lib/python3*/site-packages
-        find . -type d -name tests
-        find /root /var/lib/apt/lists /var/cache/apt /tmp -type f \\( -size +100k -o -name '*.whl' -o -name '*.deb' \\)
-        find holodeck_action pydantic deepeval -name '*.py' | while read -r file; do
-            ls "$(dirname "$file")/__pycache__/$(basename "$file" .py)".cpython-*.pyc >/dev/null
-        done
-        """
+def test_it_has_no_tests_and_caches(engine: Engine, slim: Engine) -> None:
+    for image in (engine, slim):
+        printed = image.shell(
+            """
+            cd /opt/holodeck-action/lib/python3*/site-packages
+            find . -type d -name tests
+            cd /
+            find root var/lib/apt/lists var/cache/apt tmp -type f \\( -size +100k -o -name '*.whl' -o -name '*.deb' \\)
+            """
+        )
+
+        assert printed == ""
+
+
+def test_it_has_the_bytecode_of_all_that_is_imported(engine: Engine, checkout: Path) -> None:
+    program = """
+        import importlib, os, sys
+        os.environ.update(DEEPEVAL_TELEMETRY_OPT_OUT="1", DEEPEVAL_DISABLE_DOTENV="1")
+        from pathlib import Path
+        from holodeck_action.cli import main
+        for arguments in (["run", "-o", "out"], ["report", "out/results.json"], ["run", "--help"]):
+            main(arguments, dict(os.environ), Path.cwd(), sys.stdin, sys.stdout, sys.stdout)
+        libraries = "azure.ai.evaluation deepeval.metrics distributed github markitdown mcp.client.stdio"
+        for name in (*libraries.split(), "pyarrow.parquet", "opentelemetry.exporter.otlp.proto.grpc.trace_exporter"):
+            importlib.import_module(name)
+        files = {getattr(module, "__cached__", None) for module in [*sys.modules.values()]} - {None}
+        print(*sorted(file for file in files if file.startswith("/") and not os.path.exists(file)), file=sys.stderr)
+    """
+    ended = engine.run(
+        *("-Ic", textwrap.dedent(program)),
+        options=("--entrypoint=/opt/holodeck-action/bin/python",),
+        mounts={checkout: WORKSPACE},
     )
 
-    assert printed == ""
+    assert (ended.code, ended.stderr.strip()) == (0, "")
 
 
-def test_it_is_small_labelled_and_holds_no_secret(engine: Engine) -> None:
-    [image] = json.loads(engine.call("image", "inspect", IMAGE).stdout)
+@pytest.mark.parametrize(("name", "megabytes"), [(IMAGE, 800), (SLIM, 310)])
+def test_it_is_small_labelled_and_holds_no_secret(engine: Engine, name: str, megabytes: int) -> None:
+    [image] = json.loads(engine.call("image", "inspect", name).stdout)
     config = image["Config"]
 
-    assert image["Size"] <= 1000 * MEGABYTE
+    assert image["Size"] <= megabytes * MEGABYTE
     assert config["WorkingDir"] == WORKSPACE
     assert config.get("User", "") in ("", "0", "root")
     assert config["Entrypoint"][0] == "/opt/holodeck-action/bin/python"
     assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
     assert config["Labels"]["org.opencontainers.image.base.name"].startswith("python:3.")
     assert not [item for item in config["Env"] if "TOKEN" in item or "KEY=" in item or "SECRET" in item]
+
+
+def test_the_documentation_names_its_largest_parts(engine: Engine) -> None:
+    program = (ROOT / "scripts" / "image_parts.py").read_text(encoding="utf-8")
+    ended = engine.run("-Ic", program, options=("--entrypoint=/opt/holodeck-action/bin/python",))
+    page = (ROOT / "docs" / "image.md").read_text(encoding="utf-8").partition("<!-- parts:")[2]
+    measured, listed = (
+        {name: int(size) for name, size in re.findall(r"^\| ([^|]+) \| (\d+) \|", text, re.M)}
+        for text in (ended.stdout, page)
+    )
+
+    assert listed.keys() == measured.keys()
+    # The base is not always the same.
+    wrong = {name: size for name, size in measured.items() if abs(size - listed[name]) > max(2, 0.15 * size)}
+    assert wrong == {}
 
 
 AGENT = "import goods\n\ndef answer(messages):\n    return goods.WORDS\n"

@@ -232,7 +232,8 @@ def test_without_the_packages_documents_are_refused_and_texts_are_not(project: P
             )
         )
     assert [each.returncode for each in ended] == [2, 0]
-    assert "a.pdf: reading a PDF file needs the `files` extra: pip install 'holodeck-action[files]'" in ended[0].stderr
+    needed = "a.pdf: reading a PDF file needs the `files` extra, which is not installed; run pip install"
+    assert f"{needed} 'holodeck-action[files]'" in ended[0].stderr
     assert len(models.requests) == 1
 
 

@@ -19,7 +19,7 @@ from tests.workflows.files import ROOT
 
 FOLDER = ROOT / "examples" / "ci"
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-IMAGE = "ghcr.io/holodeck-action/holodeck-action:v1"
+IMAGE = "ghcr.io/holodeck-action/holodeck-action:v1-slim"
 SCHEMAS = {
     "gitlab-ci.yml": "vendor.gitlab-ci",
     "azure-pipelines.yml": "vendor.azure-pipelines",

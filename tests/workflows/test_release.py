@@ -77,7 +77,8 @@ def test_nothing_has_a_name_before_everything_is_built_and_tried() -> None:
     assert list(workflow["on"]) == ["workflow_dispatch"]
     assert workflow["env"]["IMAGE"] == IMAGE
     found = workflow["jobs"]
-    [build] = [step["with"] for step in found["image"]["steps"] if step.get("id") == "build"]
+    build, slim = (step["with"] for step in found["image"]["steps"] if step.get("id") in ("build", "slim"))
+    assert build | {"target": "slim"} == slim | {"no-cache": True, "context": build["context"]}
     assert set(build["platforms"].split(",")) == {"linux/amd64", "linux/arm64"}
     assert "tags" not in build
     assert "push-by-digest=true" in build["outputs"].split(",")
@@ -248,10 +249,21 @@ def test_the_release_has_the_notes_of_the_changelog_and_the_package(
     assert calls == [f"gh release {create if call == 'create' else call}" for call in made]
 
 
-def test_the_image_gets_its_names_from_its_digest(checkout: Path) -> None:
+@pytest.mark.parametrize(
+    ("major", "latest", "names"),
+    [
+        ("v1", "true", ["v1.2.3", "v1.2.3-slim", "v1", "v1-slim", "latest", "slim"]),
+        ("v1", "false", ["v1.2.3", "v1.2.3-slim", "v1", "v1-slim"]),
+        ("", "false", ["v1.2.3", "v1.2.3-slim"]),
+    ],
+)
+def test_the_images_get_their_names_from_their_digests(
+    checkout: Path, major: str, latest: str, names: list[str]
+) -> None:
     _program(checkout.parent, "docker", 'echo "$*" >>"$CALLS"')
-    environ = {"IMAGE": IMAGE, "DIGEST": DIGEST, "MAJOR": "v1", "LATEST": "false"}
-    _run("Name it", checkout, **environ)
+    digests = {"DIGEST": DIGEST, "SLIM": DIGEST[::-1]}
+    _run("Name it", checkout, IMAGE=IMAGE, MAJOR=major, LATEST=latest, **digests)
     assert (checkout.parent / "calls").read_text(encoding="utf-8").splitlines() == [
-        f"buildx imagetools create --tag {IMAGE}:{name} {IMAGE}@{DIGEST}" for name in ("v1.2.3", "v1")
+        f"buildx imagetools create --tag {IMAGE}:{name} {IMAGE}@{digests['SLIM' if 'slim' in name else 'DIGEST']}"
+        for name in names
     ]

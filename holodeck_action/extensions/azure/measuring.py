@@ -13,6 +13,7 @@ from holodeck_action.extensions.azure.prompts import JudgePrompt, library_prompt
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.libraries import LibraryJudge
 from holodeck_action.metrics.judging.verdicts import VerdictError, request_verdict, verdict_object
+from holodeck_action.seam.extras import way_to_get
 
 _UNUSED_CONFIG = {"azure_endpoint": "https://judge.invalid", "api_key": "not-used", "azure_deployment": "not-used"}
 """Settings that the library's evaluators require; they are never used, because the flow is replaced."""
@@ -28,8 +29,7 @@ def _import_package() -> Any:
         return importlib.import_module("azure.ai.evaluation")
     except ImportError as error:
         raise EvaluationError(
-            f"Azure AI metrics need a package that is not installed ({error.name or error}); "
-            "install it with: pip install 'holodeck-action[azure]'",
+            f"Azure AI metrics need a package that is not installed ({error.name or error}); {way_to_get('azure')}",
             code="not_installed",
         ) from error
     # A package that calls `sys.exit` on import would end the process with its own exit code.

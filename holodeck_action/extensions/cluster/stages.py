@@ -14,6 +14,7 @@ from holodeck_action.run.options.settings import AGAINST, Flags
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.schedule import Stop, Trials
 from holodeck_action.run.stages import Executor, Stages, Voice
+from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, suite_problem
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.model.base_sources import MERGE_BASE
@@ -93,7 +94,9 @@ class ClusterStages(Stages):
         """Return the executor that uses the cluster's workers; None if this process runs the suite without them."""
         given = request.flags.extra
         if find_spec("distributed") is None:
-            raise ConfigurationError([f"--cluster needs the package distributed: install holodeck-action[{_EXTRA}]"])
+            raise ConfigurationError(
+                [f"--cluster needs the package distributed, which is not installed; {way_to_get(_EXTRA)}"]
+            )
         from holodeck_action.extensions.cluster.trials import build_shipment
 
         missing = [name for name in given.get("cluster_env", ()) if name not in ready.item.environ]

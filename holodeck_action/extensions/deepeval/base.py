@@ -26,6 +26,7 @@ from holodeck_action.metrics.judging.own_judge import TRANSIENT, provide_judge
 from holodeck_action.metrics.params import OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.record.evaluation import Polarity
+from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.model.metric_base import VALID_EVALUATION_PARAMS
 from holodeck_action.text.foreign import Redact
 from holodeck_action.text.plain import cut
@@ -50,8 +51,7 @@ def start_evaluation_span(name: str, given: Mapping[str, Any], config: Traces) -
         from holodeck_action.extensions.tracing.otel import program_span
     except ImportError as error:
         raise EvaluationError(
-            f"observability_config needs a package that is not installed ({error.name or error}); "
-            "install it with: pip install 'holodeck-action[otel]'",
+            f"observability_config needs a package that is not installed ({error.name or error}); {way_to_get('otel')}",
             code="not_installed",
         ) from error
     span = program_span(

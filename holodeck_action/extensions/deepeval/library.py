@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.seam.extras import way_to_get
 
 
 def load_module(name: str) -> Any:
@@ -19,8 +20,8 @@ def load_module(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise EvaluationError(
-            f"the metrics of DeepEval need a package that is not installed ({error.name or error}); "
-            "install it with: pip install 'holodeck-action[judges]'",
+            "the metrics of DeepEval need a package that is not installed "
+            f"({error.name or error}); {way_to_get('judges')}",
             code="not_installed",
         ) from error
     # A package that calls `sys.exit` on import would end the process with its own exit code.

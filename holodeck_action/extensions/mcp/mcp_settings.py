@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from holodeck_action.llm.headers import check_header
 from holodeck_action.record.agent_errors import TargetError
+from holodeck_action.seam.extras import way_to_get_program
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.tools import MCPTool, ToolModel
 from holodeck_action.text.foreign import ForeignError
@@ -160,8 +161,9 @@ def _stdio_server(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str]
         raise TargetError(f"{where}.args: holds a null character")
     program = shutil.which(entry.command, path=variables.get("PATH"))
     if program is None:
+        install = way_to_get_program(entry.command) or _INSTALL[entry.command]
         raise TargetError(
-            f"{where}.command: {entry.command} is not on the PATH; {_INSTALL[entry.command]}, or start the server "
+            f"{where}.command: {entry.command} is not on the PATH; {install}, or start the server "
             "yourself and give its address (transport: http)"
         )
     return StdioServer((program, *arguments), checkout.folder, variables, code, _encoding(entry))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.extensions.parquet.parquet_tables import NEEDED, is_installed, write_tables
+from holodeck_action.extensions.parquet.parquet_tables import is_installed, write_tables
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.result_files import read_results
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.export_options import ExportOptions
+from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 
@@ -22,7 +23,9 @@ def write_parquet(asked: ExportOptions, caller: Caller) -> int:
     if asked.file is None:
         raise ConfigurationError(["--format parquet writes a folder; name it with --output"])
     if not is_installed():
-        raise ConfigurationError([NEEDED])
+        raise ConfigurationError(
+            [f"Parquet needs the package pyarrow, which is not installed; {way_to_get('parquet')}"]
+        )
     try:
         write_tables(asked.file.path, stored.record, caller.disk or DISK)
     except OSError as error:

@@ -26,7 +26,6 @@ from holodeck_action.record.stored_cases import case_lines
 if TYPE_CHECKING:
     import pyarrow
 
-NEEDED = "Parquet needs the package pyarrow, which is not installed: pip install 'holodeck-action[parquet]'"
 TABLES = ("cases", "trials", "turns", "evaluations")
 _FILE = re.compile(rf"({'|'.join(TABLES)})-[0-9]{{5}}\.parquet")
 _GROUP_CASES, _GROUP_BYTES = 1000, 2 * 1024 * 1024

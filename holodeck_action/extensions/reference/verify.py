@@ -16,6 +16,7 @@ from holodeck_action.record.record import Record, TurnRecord
 from holodeck_action.record.result_files import read_record
 from holodeck_action.record.results_search import results_below
 from holodeck_action.run.caller import Caller
+from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -80,10 +81,7 @@ def _libraries() -> Sequence[str]:
         from holodeck_action.extensions.reference.reference import LIBRARIES
     except ImportError as error:
         raise ConfigurationError(
-            [
-                f"verify: the reference libraries are not installed ({error.name or error}); "
-                "install them with: pip install 'holodeck-action[reference]', or use the image, which has them"
-            ]
+            [f"verify: the reference libraries are not installed ({error.name or error}); {way_to_get('reference')}"]
         ) from error
     return LIBRARIES
 

@@ -14,6 +14,7 @@ from holodeck_action.llm.spans import NO_SPAN, Scope
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.stages import Stages, Voice
+from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.values import Suite
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
@@ -73,7 +74,7 @@ def _open_traces(plan: TracePlan, ready: OpenSuite, voice: Voice) -> OtelTraces 
     except ImportError as error:
         voice.note(
             f"observability: traces need a package that is not installed ({error.name or error}), so none are sent; "
-            f"install it with: pip install 'holodeck-action[{_EXTRA}]'"
+            f"{way_to_get(_EXTRA)}"
         )
     except Exception as error:  # noqa: BLE001 - no suite fails because of its traces
         said = f"observability: traces cannot be sent: {type(error).__name__}: {error}"

@@ -22,6 +22,7 @@ from holodeck_action.github.rest.objects import (
     Pull,
 )
 from holodeck_action.github.rest.stored_objects import Artifact, Commit, TreeEntry, WorkflowRun
+from holodeck_action.seam.extras import way_to_get
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,7 +44,6 @@ _MERGE_BASE, _REFERENCE, _TREE = (
 )
 _REPOSITORY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
 _TOKEN = re.compile(r"[!-~]+")
-_NEEDED = "calls to GitHub need the package PyGithub, which is not installed: pip install 'holodeck-action[github]'"
 
 
 def connect(
@@ -77,7 +77,8 @@ def connect(
     try:
         from holodeck_action.github.rest.client import Client
     except ModuleNotFoundError:
-        raise ApiError(_NEEDED, "invalid", None) from None
+        needed = f"calls to GitHub need the package PyGithub, which is not installed; {way_to_get('github')}"
+        raise ApiError(needed, "invalid", None) from None
     return Api(Client(token, api_url, pause=pause, clock=clock, timeout_s=timeout_s), repository)
 
 

@@ -14,6 +14,7 @@ from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 from holodeck_action.run.environments.environments import PackageSetup, environment_python
 from holodeck_action.run.environments.packages import PackagesError
 from holodeck_action.run.extras import Need
+from holodeck_action.seam.extras import way_to_get
 from holodeck_action.seam.manifest import Table
 from holodeck_action.suite.cases.case_files import RowsError
 from holodeck_action.suite.checkout import MOST_YAML, Checkout
@@ -64,7 +65,7 @@ class CaseRows:
             self._install((Need(kind.extra, f"cases in a file {kind.suffix}"),))
             raise RowsError(
                 f"{kind.suffix.removeprefix('.').capitalize()} needs the package {kind.package}, which is not "
-                f"installed; install it with: pip install 'holodeck-action[{kind.extra}]'"
+                f"installed; {way_to_get(kind.extra)}"
             )
         pool = limited_pool(self._environ, size=1, redact=self._redact)
         with tempfile.TemporaryDirectory() as folder:

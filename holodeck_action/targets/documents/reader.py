@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.checkout import MOST_FILE, Checkout
 from holodeck_action.targets.documents.kinds import SHOWN, Kind, kind_of
 from holodeck_action.text.foreign import Redact, RefusedFileError
@@ -52,7 +53,7 @@ def missing_packages(kind: Kind) -> str | None:
     """Return the package to install to read documents of a kind; None if no package is missing."""
     if kind == "text" or importlib.util.find_spec("markitdown") is not None:
         return None
-    return f"reading a {SHOWN[kind]} needs the `{EXTRA}` extra: pip install 'holodeck-action[{EXTRA}]'"
+    return f"reading a {SHOWN[kind]} needs the `{EXTRA}` extra, which is not installed; {way_to_get(EXTRA)}"
 
 
 class DocumentReader:

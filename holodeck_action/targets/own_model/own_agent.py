@@ -22,6 +22,7 @@ from holodeck_action.llm.usage import list_price
 from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.seam import registry
+from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.model.targets import ModelTarget
 from holodeck_action.suite.model.tools import (
@@ -284,7 +285,7 @@ def _missing_package(suite: Suite) -> str | None:
         if kind is not None and kind.package and importlib.util.find_spec(kind.package) is None:
             return (
                 f"{kind.type}: tools of this type need a package that is not installed ({kind.package}); "
-                f"install it with: pip install 'holodeck-action[{kind.extra}]'"
+                f"{way_to_get(kind.extra)}"
             )
     return None
 

@@ -286,7 +286,7 @@ def test_without_deepeval_the_run_is_refused(recorded: Project, tmp_path_factory
     finished = recorded.run("run", PYTHONPATH=f"{folder}:{ROOT}")
     assert finished.code == 2
     assert (
-        f"{KIND}: needs packages that are not installed (pip install 'holodeck-action[judges]'); "
+        f"{KIND}: needs packages that are not installed: run pip install 'holodeck-action[judges]'; "
         "or set enabled: false to leave it out"
     ) in finished.stderr
     recorded.suite(CASES, [{"type": "composite", "metrics": [{"type": KIND}, {"type": "length", "max_words": 9}]}])

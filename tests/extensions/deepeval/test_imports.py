@@ -126,7 +126,7 @@ def test_a_second_signal_meanwhile_ends_the_process(held: Held, models: FakeMode
             "import nothing_like_it",
             "not_installed",
             "the metrics of DeepEval need a package that is not installed (nothing_like_it); "
-            "install it with: pip install 'holodeck-action[judges]'",
+            "run pip install 'holodeck-action[judges]'",
             1,
         ),
         ("1 / 0", "not_importable", "cannot be imported: ZeroDivisionError: division by zero; reinstall it with", 1),
@@ -285,5 +285,5 @@ def test_metrics_that_are_graded_with_it_are_refused_without_it(
     suite(project, models, metric, **case)
     finished = run(project, without=True)
     assert finished.code == 2, finished.stdout + finished.stderr
-    assert "needs packages that are not installed (pip install 'holodeck-action[judges]')" in finished.stderr
+    assert "needs packages that are not installed: run pip install 'holodeck-action[judges]'" in finished.stderr
     assert models.requests == []

@@ -192,7 +192,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.M
     assert finished.errors == ["--format json writes only the record; leave out --metric, --history"]
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     finished = project.run("export", "out", "--format", "parquet", "-o", "tables")
-    needed = "Parquet needs the package pyarrow, which is not installed: pip install 'holodeck-action[parquet]'"
+    needed = "Parquet needs the package pyarrow, which is not installed; run pip install 'holodeck-action[parquet]'"
     assert (finished.code, finished.errors) == (2, [needed])
 
 

@@ -756,5 +756,5 @@ def test_a_missing_package_is_a_note(project: Project, collector: Collector) -> 
     assert finished.code == 0
     assert (
         "note: observability: traces need a package that is not installed (opentelemetry), so none are sent; "
-        "install it with: pip install 'holodeck-action[otel]'" in finished.stderr
+        "run pip install 'holodeck-action[otel]'" in finished.stderr
     )

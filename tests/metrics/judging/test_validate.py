@@ -88,7 +88,7 @@ def test_packages_that_are_missing_are_a_note(
     ended = _without(package, project.folder, keys, "validate")
     assert ended.returncode == 0, ended.stderr
     (note,) = refused_notes(ended.stderr)
-    assert f"needs packages that are not installed (pip install 'holodeck-action[{extras}]')" in note
+    assert f"needs packages that are not installed: run pip install 'holodeck-action[{extras}]'" in note
     refused = _without(package, project.folder, keys, "run")
     assert refused.returncode == 2
     assert note in refused.stderr
