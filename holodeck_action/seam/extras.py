@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from holodeck_action import __version__
-
 _NODE = ("node", "npm", "npx")
 
 
@@ -27,4 +25,4 @@ def _is_slim() -> bool:
 
 
 def _complete_image() -> str:
-    return f"use the complete image, whose tag has no -slim, such as v{__version__.partition('.')[0]}"
+    return "use the complete image, whose tag has no -slim, such as v1"
