@@ -1,4 +1,8 @@
-"""Comparison of a run's terms with its base's terms: finds terms that are less strict, changed or unknown."""
+"""Compares what a run must meet to pass with what its base had to meet.
+
+Terms are cases, metrics, thresholds and gates. The comparison finds terms that are less strict than the base's,
+changed, or unknown for the base.
+"""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class ChangedPlace(Struct, frozen=True, omit_defaults=True):
 
 
 class TermsChange(Struct, frozen=True):
-    """A change of the terms.
+    """A term that differs from the base's, such as a lower `min_pass_rate`.
 
     Attributes:
         way: `laxer`; `changed` if the direction is unclear; `unknown` if the base does not have the term.

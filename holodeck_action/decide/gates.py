@@ -4,7 +4,8 @@ Each gate is passed, failed, or undetermined while missing evaluations could sti
 evaluations that `min_completeness` tolerates are left out of the numbers. Each function decorated with a gate's key
 judges that gate.
 
-Gates on one metric look at its mean, the end of the mean's interval and its worst tenth. A lower bound requires high
+A gate on one metric checks the mean of its scores, one end of the mean's 95 % confidence interval, or the 10 % quantile
+of the scores, counted from the worst. A lower bound requires high
 scores, an upper bound low ones. They mirror each other: an upper bound of b on scores x is a lower bound of 1 − b on 1
 − x.
 """

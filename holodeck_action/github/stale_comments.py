@@ -29,14 +29,14 @@ def first_lines(
     for number, outcome in ended:
         found = UNREAD if number is None else earlier.get(number, UNREAD)
         if found is not None and any_unpublished([Channel("comment", outcome)]):
-            stale.append(_stale_comment(_number(target) if number is None else number, found))
+            stale.append(_stale_comment(_pull_number(target) if number is None else number, found))
     return stale_lines(stale, at, several=len(ended) > 1)
 
 
 def unpublished_first_lines(target: Target, at: Place) -> str:
     """Return the first lines of the job summary if nothing could be published for the pull request; empty if there is
     none."""
-    number = _number(target)
+    number = _pull_number(target)
     known = number is not None and _may_have_comment(target)
     return stale_lines([_stale_comment(number, UNREAD)], at, several=False) if known else ""
 
@@ -45,7 +45,7 @@ def _may_have_comment(target: Target) -> bool:
     return target.comments and not isinstance(target.lookup, NoPull)
 
 
-def _number(target: Target) -> int | None:
+def _pull_number(target: Target) -> int | None:
     """Return the number of the pull request in the event; None if the event names no pull request."""
     if target.pull is not None:
         return target.pull.number

@@ -76,8 +76,8 @@ def counts_text(counts: Counts) -> str:
 def calls_text(calls: ModelCalls, spend: Spend) -> str:
     """Return the totals of a run's model calls: number, source, tokens and price.
 
-    The price is the record's, as gates count it: a replayed answer has the price of its original call. If this run paid
-    a different amount for new calls, that amount follows.
+    The first price is the one that gates use: a replayed or cached answer costs what its original call cost. If this
+    run paid a different amount, since some answers were not new calls, that amount follows.
     """
     parts = [f"{calls.calls:,} model {'call' if calls.calls == 1 else 'calls'}"]
     if calls.cached:

@@ -36,8 +36,10 @@ class KeptTrials:
             self._trials = {}
 
     def records(self, cases: Iterable[CaseRecord], counted: Sequence[Sequence[int]]) -> Sequence[CaseRecord]:
-        """Return the cases with their trials; the result is a tuple if they are in memory, else it reads the temporary
-        file.
+        """Return the cases with their counted trials.
+
+        The result is a tuple if the trials are in memory, else a sequence that reads them on demand from the temporary
+        file to which they were moved.
 
         Args:
             cases: the cases without trials, in order.

@@ -17,7 +17,8 @@ def raise_on_signals(signals: Sequence[Signals]) -> Iterator[None]:
     """Raise KeyboardInterrupt on a signal within the block, so that open resources are closed.
 
     Args:
-        signals: the signals to catch while `stop_on_signals` is not active.
+        signals: the signals to catch, except SIGINT, for which Python raises KeyboardInterrupt itself. Handlers that
+            `stop_on_signals` sets within the block take precedence.
     """
 
     def interrupt(number: int, frame: FrameType | None) -> None:

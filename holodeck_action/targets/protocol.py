@@ -59,8 +59,9 @@ class Reply(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """Tool calls, usage and time of a turn that ended without an answer. A value is None if it is unknown, and not if
-    it is empty or zero.
+    """The known tool calls and usage of a turn that ended without an answer.
+
+    None means that a value is unknown; an empty list and zero are known values.
     """
 
     tool_invocations: tuple[ToolInvocation, ...] | None = None

@@ -35,7 +35,7 @@ class EarlierLines(HistoryLines, frozen=True):
         """The lines of the newest runs, encoded for the file next to the results."""
         return tuple(map(dump_line, self.lines[-_MOST_RUNS:]))
 
-    def with_run(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
+    def trend_with(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
         """Return the trend of the suite over its earlier runs and this run; see `EarlierRuns`.
 
         Returns:

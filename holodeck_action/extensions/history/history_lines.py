@@ -404,7 +404,7 @@ def sort_lines(lines: Iterable[HistoryLine]) -> tuple[HistoryLine, ...]:
 
 
 def outdated_folders(lines: Iterable[HistoryLine]) -> frozenset[str]:
-    """Return the folders of results that the history no longer keeps; only folders that its lines name are included."""
+    """Return the folders, among those that the lines name, whose results the history no longer keeps."""
     times: dict[str, datetime] = {}
     for line in lines:
         times[line.place] = max(line.moment, times.get(line.place, line.moment))

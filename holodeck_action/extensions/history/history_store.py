@@ -76,7 +76,7 @@ class HistoryStore(Protocol):
 
 
 class OpenHistory(Struct, frozen=True):
-    """A history in a folder whose runs a new run can be compared with."""
+    """A history that was read from its folder; a new run can be compared with the runs in it."""
 
     store: HistoryFolder
     found: HistoryLines

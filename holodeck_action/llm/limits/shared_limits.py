@@ -187,7 +187,7 @@ class SharedLimit:
             coming += 1
 
     def state_for(self, worker: str, now: float) -> dict[str, Any]:
-        """Return the message for a worker (`leases.Lease.apply_update`) as JSON values."""
+        """Return a worker's current share of the limit as JSON values; `leases.Lease.apply_update` takes them."""
         holder = self._holders.setdefault(worker, _Holder())
         refused_for = self._gate.refused_for(now) if self._gate.is_given_up(now) else None
         paced = self._pace.rate is not None

@@ -237,7 +237,7 @@ async def _evaluate_by(juror: Juror, limit: float | None, given: dict[str, Any])
                 return await juror.evaluator.evaluate(**given)
     except TimeoutError:
         # No number, because the share of the time differs from run to run.
-        raise TimeoutError(f"{juror.label} gave no verdict within its share of the time") from None
+        raise TimeoutError(f"{juror.label} gave no verdict before its share of the timeout ended") from None
     finally:
         CALL.reset(token)
 

@@ -57,18 +57,18 @@ class JudgeVerdict(Struct, frozen=True):
 def combine(aggregation: Aggregation, verdicts: Sequence[JudgeVerdict]) -> tuple[float | None, bool | None]:
     """Return score and verdict of a panel.
 
-    In a majority vote the answer passes if more than half of the verdicts are that it passes, and the score is the mean
-    score of the judges in the majority. If no judge has a verdict, the score is the median. The other aggregations
-    compute the score from all scores; the verdicts are still counted.
+    In a majority vote, the answer passes if more than half of the verdicts are passes, and the score is the mean score
+    of the judges in the majority. Without any verdict, the score is the median. The other aggregations compute the
+    score from all scores and still count the votes.
 
     Args:
         aggregation: how to combine the verdicts.
         verdicts: the available verdicts, at least one.
 
     Returns:
-        The score from 0 to 1, or None if no judge gave a score; and the outcome of the vote, or None if there are no
-        verdicts. If verdicts follow from a threshold, the caller derives the verdict for a median, mean, min or max
-        from the score instead of the vote.
+        The score from 0 to 1 (None if no judge gave a score), and whether the vote passed (None if no judge gave a
+        verdict). For median, mean, min and max, a caller whose metric has a threshold applies it to the score and
+        ignores the vote.
     """
     votes = [verdict.passed for verdict in verdicts if verdict.passed is not None]
     passed = 2 * sum(votes) > len(votes) if votes else None

@@ -234,9 +234,9 @@ def merge_files(suite: Suite, environ: Mapping[str, str]) -> FileSettings:
 
 
 def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
-    """Return the settings of model calls from flags (folders relative to the current one), else from the policy file.
+    """Return whether and where model calls are recorded, replayed or cached: from the flags, else from the policy file.
 
-    Folders of the policy file are relative to the suite's folder.
+    Folders in flags are relative to the working folder, folders in the policy file to the suite's folder.
     """
     policy = suite.policy.cache
     ttl_s = policy.ttl_days * 86_400.0

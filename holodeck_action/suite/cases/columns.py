@@ -35,10 +35,10 @@ _UNKNOWN: FieldPath = ()
 
 
 class ColumnMap:
-    """The columns of one file.
+    """Maps the columns of one file to fields of cases.
 
     Attributes:
-        file: name of the file in positions.
+        file: name of the file, as source positions show it.
         sheet: sheet of a spreadsheet; empty for other files.
         problems: problems of the columns and rows.
         seen: columns that the file has.

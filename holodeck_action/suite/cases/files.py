@@ -153,7 +153,7 @@ def _schema_problem(written: Any) -> str | None:
 
 
 def source_path(source: str) -> str | None:
-    """Return the path in the source of a tool; None if the source is on another machine."""
+    """Return the local path that a tool's `source` names (a path or a `file:` URL); None for another machine's URL."""
     if source.lower().startswith("file:"):
         parts = urlsplit(source)
         return unquote(parts.path) if parts.netloc in ("", "localhost") else None

@@ -135,7 +135,7 @@ class Metric(FormatModel):
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> builtins.type[Metric]:
-        """Return the class that validates an entry of this type, which may be a subclass."""
+        """Return the class that validates the entry `value`: this class, or the subclass that the entry selects."""
         return cls
 
     def evaluator(self, building: Any) -> Any:

@@ -116,7 +116,7 @@ def answer_format(agent: AgentConfig, checkout: Checkout) -> AnswerFormat | None
     except ForeignError as error:
         raise TargetError(f"response_format: {written} {error}") from None
     if not isinstance(schema, Mapping):
-        raise TargetError(f"response_format: {written} must hold a JSON schema, an object")
+        raise TargetError(f"response_format: {written} must contain a JSON schema that is an object")
     return AnswerFormat(schema)
 
 

@@ -195,7 +195,7 @@ CODES = {
     "texts": (
         f"a = 'abcdefghij'\nb = f'{'{a}' * 1000}'\nc = f'{'{b}' * 1000}'\nd = f'{'{c}' * 1000}'\n"
         f"assert_test(LLMTestCase(input=d, actual_output='y'), {METRICS})",
-        "a text of more than 1,000,000 characters",
+        "a text has more than 1,000,000 characters",
     ),
     "sets": (f"assert_test(LLMTestCase(input='x', actual_output={{1, 2}}), {METRICS})", "holds a value of type set"),
     "surrogates": (

@@ -208,7 +208,7 @@ class PythonFile:
         try:
             return found[index]
         except IndexError:
-            raise UnfitError(f"its list has no item {index}") from None
+            raise UnfitError(f"the list has no item at index {index}") from None
 
     def _values_of_name(self, name: str, bound: Bound, depth: int) -> list[Bound]:
         if name in bound.names:
@@ -325,7 +325,7 @@ class PythonFile:
             for part in node.values:
                 text += self._formatted_part(bound, part, depth)
                 if len(text) > _TEXT:
-                    raise UnfitError(f"line {node.lineno}: a text of more than {_TEXT:,} characters")
+                    raise UnfitError(f"line {node.lineno}: a text has more than {_TEXT:,} characters")
             return text
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             left, right = (self.literal(bound.with_node(side), depth + 1) for side in (node.left, node.right))

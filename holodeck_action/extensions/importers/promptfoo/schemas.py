@@ -45,14 +45,14 @@ def python_schema(schema: Any) -> dict[str, Any]:
         Draft7Validator.check_schema(plain(schema))
     except SchemaError as error:
         raise NeverPassesError(f"its schema is not valid ({error.json_path})") from None
-    return _convert_object(plain(schema))
+    return _convert_keywords(plain(schema))
 
 
 def _convert_schema(schema: Any) -> Any:
-    return _convert_object(schema) if isinstance(schema, dict) else schema
+    return _convert_keywords(schema) if isinstance(schema, dict) else schema
 
 
-def _convert_object(schema: dict[str, Any]) -> dict[str, Any]:
+def _convert_keywords(schema: dict[str, Any]) -> dict[str, Any]:
     _check_keywords(schema)
     made: dict[str, Any] = {}
     for key, value in schema.items():
