@@ -220,6 +220,7 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "require_publish": False,
         "allow_unsafe_forks": False,
         "dry_run": False,
+        "verbose": False,
         "command": "run",
     }
     assert read({}) == read({"INPUT_ARGS": " \n", "INPUT_COMMAND": ""}) == ("run", defaults, ())
