@@ -47,6 +47,9 @@ def _problems(error: BaseException) -> tuple[int, tuple[str | Located, ...]]:
         return ExitCode.CONFIGURATION, error.problems
     if isinstance(error, KeyboardInterrupt):
         return ExitCode.STOPPED, ("interrupted",)
+    # A group of tasks wraps the error of one of them.
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -199,15 +199,24 @@ class Cluster:
                 await future.cancel()
             raise
         except Exception as error:
-            if isinstance(error, KilledWorker) or self._client.status == "running":
+            if isinstance(error, KilledWorker) or await self._is_connected():
                 raise
-            # While a client closes, its futures fail with various errors.
+            # While a client loses its scheduler or closes, its futures fail with various errors.
             raise ClosedClientError(str(error)) from error
         finally:
             future.release()
             del self._submitted[key]
             self._stranded.discard(key)
         return data
+
+    async def _is_connected(self) -> bool:
+        """Return whether the scheduler answers."""
+        assert self._client is not None
+        try:
+            await self._client.nthreads()
+        except (OSError, ValueError, ClosedClientError):
+            return False
+        return True
 
     async def _resubmit_stranded(self) -> None:
         """Cancel the trials that Dask holds for lost workers; `run_trial` submits them again.
