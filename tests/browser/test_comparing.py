@@ -33,7 +33,7 @@ def test_changes_come_first_and_both_answers_stand_side_by_side(reader: Reader, 
     assert scores[:4] == ["bleu", "0.95", "0.2", "−0.75"]
     page.keyboard.press("b")
     until(page, lambda page: page.locator(".sides h5").all_inner_texts()[:2], ["Expected", "Answer"])
-    page.click("text=RelatedFiles the base")
+    page.click("text=Beside the base")
     until(page, lambda page: page.locator(".sides h5").all_inner_texts()[:2], ["Base", "This run"])
 
 
