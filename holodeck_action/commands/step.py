@@ -48,8 +48,8 @@ from holodeck_action.record.folder import Claims
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.page.viewer import PAGE_FILE
 from holodeck_action.run.caller import Caller
+from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.error_reports import explain_error
-from holodeck_action.run.extras import needed_extras
 from holodeck_action.run.loading import LoadedSuite, Surroundings, load_suites, require_permission
 from holodeck_action.run.options.action_inputs import COMMAND
 from holodeck_action.run.options.input_values import anchor_paths, github_token, output_dir_of

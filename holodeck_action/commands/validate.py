@@ -7,7 +7,7 @@ from typing import Any
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.extras import describe_needs, needed_extras
+from holodeck_action.run.environments.extras import describe_needs, needed_extras
 from holodeck_action.run.loading import display_path, load_suites
 from holodeck_action.run.options.request import allowed_by
 from holodeck_action.run.preflight import check_targets

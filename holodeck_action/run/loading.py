@@ -23,8 +23,8 @@ from holodeck_action.run.environments.environments import (
     needs_python,
     project_python,
 )
+from holodeck_action.run.environments.extras import Need
 from holodeck_action.run.environments.packages import PackagesError
-from holodeck_action.run.extras import Need
 from holodeck_action.run.metrics import installed_metrics
 from holodeck_action.run.options.request import NOTHING_MORE, Allowed
 from holodeck_action.seam import registry

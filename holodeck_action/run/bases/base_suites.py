@@ -16,7 +16,7 @@ from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.own_terms import OwnPlan
 from holodeck_action.record.record import BaseRun
 from holodeck_action.run.case_choice import filters_of, with_trials
-from holodeck_action.run.extras import agent_extras
+from holodeck_action.run.environments.extras import agent_extras
 from holodeck_action.run.loading import Surroundings, display_folder, load_one_suite, with_lines, with_python
 from holodeck_action.run.options.settings import Flags, SettingsError, merge_baseline
 from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of

@@ -15,7 +15,7 @@ from holodeck_action.record.record import BaseRun
 from holodeck_action.run.bases.base_suites import BaseSuite, pair_suites
 from holodeck_action.run.bases.baselines import MissingBase, evaluated_commit, folder_of
 from holodeck_action.run.bases.commit_trees import CommitTree, CommitTrees, TreeError
-from holodeck_action.run.extras import agent_extras
+from holodeck_action.run.environments.extras import agent_extras
 from holodeck_action.run.loading import LoadedSuite, Surroundings, load_suite_at, with_python
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 from holodeck_action.run.environments.environments import PackageSetup, environment_python
+from holodeck_action.run.environments.extras import Need
 from holodeck_action.run.environments.packages import PackagesError
-from holodeck_action.run.extras import Need
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.seam.manifest import Table
 from holodeck_action.suite.cases.case_files import RowsError
