@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint core core-all audit bench image-test frameworks-test viewer browser-test fields models statistics scale requirements setup clean
+.PHONY: demo check test lint core core-all audit bench image-test frameworks-test viewer browser-test docs fields models statistics scale requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -83,6 +83,14 @@ $(VENV)/.browser: $(VENV)/.synced
 	@$(UV) --all-extras --group browser
 	@touch $@
 
+# Builds the documentation site into site/, and checks its links; in an environment of its own, which is small.
+docs: $(TOOLS)/docs/.installed
+	$(TOOLS)/docs/bin/python -m scripts.build_site
+
+$(TOOLS)/docs/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
+	@$(subst $(VENV),$(TOOLS)/docs,$(UV)) --only-group docs
+	@touch $@
+
 # Renews docs/fields.md and schemas/ from the descriptions of the models and flags; the inputs of action.yml and their types
 # from their declarations and docs/action.md; and runner/action.yml.
 fields: setup
@@ -128,4 +136,4 @@ $(TOOLS)/bin/uv:
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check "uv>=0.8,<1"
 
 clean:
-	rm -rf $(VENV) $(TOOLS) viewer/node_modules holodeck-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TOOLS) viewer/node_modules holodeck-results build site .pytest_cache .mypy_cache .ruff_cache .hypothesis

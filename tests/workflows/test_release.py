@@ -106,6 +106,15 @@ def test_the_index_gets_what_was_tried_and_trusts_the_workflow() -> None:
     assert found["publish"]["environment"]["name"] == "pypi"
 
 
+def test_the_documentation_is_published_after_the_tag_of_the_newest_version() -> None:
+    found = load(RELEASE)["jobs"]
+    assert "make docs" in [step.get("run") for step in found["docs"]["steps"]]
+    assert found["docs"]["permissions"] == {"contents": "read"}
+    assert found["pages"]["needs"] == ["check", "docs", "tag"]
+    assert found["pages"]["if"] == "needs.check.outputs.latest == 'true'"
+    assert found["pages"]["permissions"] == {"pages": "write", "id-token": "write"}
+
+
 @pytest.mark.skipif(shutil.which("jq") is None, reason="needs jq, as the runner has it")
 def test_the_base_is_named_with_its_digest(tmp_path: Path) -> None:
     shutil.copy(ROOT / "Dockerfile", tmp_path)
