@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 COPY = ROOT / "build" / "site"
 SITE = ROOT / "site"
 REPOSITORY = "https://github.com/holodeck-action/holodeck-action/blob/main/"
+OURS = ROOT / "scripts" / "site"
 SHIM = "https://unpkg.com/iframe-worker/shim"
 _FENCE = re.compile(r"^( *)```(\w+) (\S+)$", re.MULTILINE)
 _LOADED = {"link": "href", "script": "src", "img": "src", "iframe": "src", "source": "src"}
@@ -83,17 +84,19 @@ def main() -> int:
     """Build the site; return the exit code."""
     shutil.rmtree(COPY, ignore_errors=True)
     shutil.copytree(ROOT / "docs", COPY)
+    (COPY / "assets").mkdir()
+    shutil.copy(OURS / "site.css", COPY / "assets")
+    shutil.copy(OURS / "iframe-worker.js", COPY / "assets")
     for page in COPY.glob("*.md"):
         page.write_text(convert(page.read_text(encoding="utf-8")), encoding="utf-8")
     zensical = Path(sys.executable).with_name("zensical")
     code = subprocess.run([zensical, "build", "--strict", "--clean"], cwd=ROOT, check=False).returncode
     if code:
         return code
-    shutil.copy(ROOT / "scripts" / "site" / "iframe-worker.js", SITE / "assets" / "javascripts")
     for built in SITE.rglob("*.html"):
         root = "../" * (len(built.relative_to(SITE).parts) - 1)
         text = built.read_text(encoding="utf-8")
-        built.write_text(text.replace(SHIM, f"{root}assets/javascripts/iframe-worker.js"), encoding="utf-8")
+        built.write_text(text.replace(SHIM, f"{root}assets/iframe-worker.js"), encoding="utf-8")
     foreign = list(foreign_addresses(SITE))
     for line in foreign:
         print(f"{line}: the site must work offline", file=sys.stderr)
