@@ -99,6 +99,28 @@ def test_every_row_of_the_compatibility_table_names_tests_that_exist() -> None:
             assert name in _tests_of(ROOT / "tests" / file), f"{file}::{name}"
 
 
+def test_every_fact_of_the_readme_names_a_test_or_a_measurement() -> None:
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("| fact | proof |\n|---|---|\n")[2]
+    rows = [line.strip("| ").split(" | ") for line in table.partition("\n\n")[0].splitlines()]
+    measured = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8").partition("## Other programs")[2]
+    columns = ("cases", "at once", "ours", "promptfoo", "inspect", "deepeval")
+    assert "| " + " | ".join(columns) in measured
+    assert len(rows) > 10
+    for fact, proof in rows:
+        if found := re.fullmatch(r"`bench/peers\.py`: ([\d,]+) cases, (\d+) at once", proof):
+            assert (ROOT / "bench" / "peers.py").exists()
+            [row] = re.findall(rf"^\| {found[1]} \| {found[2]} \| (.*)$", measured, re.MULTILINE)
+            took = dict(zip(columns[2:], row.split(" | "), strict=False))
+            for name, times in re.findall(r"(promptfoo|Inspect|DeepEval)(?: takes)? ([\d.]+ ×)", fact):
+                assert took[name.lower()] == times, fact
+            assert all(seconds == took["ours"] for seconds in re.findall(r"take ([\d.]+ s)", fact)), fact
+            assert len(re.findall(r"[\d.]+ ×", fact)) == 3, fact
+        else:
+            named = re.findall(r"`([\w/]+\.py)::(\w+)`", proof)
+            assert named, fact
+            assert [f"{file}::{name}" for file, name in named if name not in _tests_of(ROOT / "tests" / file)] == []
+
+
 def test_the_failing_case_of_the_readme_is_what_the_support_example_prints() -> None:
     [shown] = [block.text for block in blocks(ROOT / "README.md") if block.language == "text"]
     printed = Project(ROOT).run("run", "examples/support/agent.yaml").stdout
