@@ -91,10 +91,11 @@ $(TOOLS)/docs/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
 	@$(subst $(VENV),$(TOOLS)/docs,$(UV)) --only-group docs
 	@touch $@
 
-# Renews docs/fields.md and schemas/ from the descriptions of the models and flags; the inputs of action.yml and their types
+# Renews docs/fields.md, docs/api.md and schemas/ from the descriptions of the models and flags; the inputs of action.yml and their types
 # from their declarations and docs/action.md; and runner/action.yml.
 fields: setup
 	$(BIN)/python -m scripts.build_field_reference
+	$(BIN)/python -m scripts.build_api_reference
 	$(BIN)/python -m scripts.build_schemas
 	$(BIN)/python -m scripts.build_stubs
 	$(BIN)/python -m scripts.build_action

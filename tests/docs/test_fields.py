@@ -1,4 +1,4 @@
-"""docs/fields.md is as it is built, and what it says of a field is true."""
+"""docs/fields.md and docs/api.md are as they are built, and what they say of a field is true."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from scripts import build_api_reference
 from scripts.build_field_reference import PAGE, POLICY_PAGE, build_page, with_gate_table
 from tests.commands.project import Project
 
@@ -19,6 +20,10 @@ def test_the_page_is_as_it_is_built() -> None:
     assert PAGE.read_text(encoding="utf-8") == build_page(), "run make fields"
     policy = POLICY_PAGE.read_text(encoding="utf-8")
     assert policy == with_gate_table(policy), "run make fields"
+
+
+def test_the_page_of_the_python_api_is_as_it_is_built() -> None:
+    assert build_api_reference.PAGE.read_text(encoding="utf-8") == build_api_reference.build_page(), "run make fields"
 
 
 def _examples(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

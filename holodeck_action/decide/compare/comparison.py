@@ -290,7 +290,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
 
     @property
     def complete(self) -> bool:
-        """Whether the comparison finds every case that got worse: all failing cases are compared, no case was left out
+        """Whether the comparison finds every case that got worse: all failing cases are compared, no case was skipped
         because it was not evaluated, and all compared results are known in both runs."""
         unknown = self.unknown_now.cases or self.unknown_base.cases
         return not unknown and not any(case.failing or case.why == "not evaluated" for case in self.left_out)
