@@ -347,7 +347,7 @@ def main(
         signals: signals that end a run in an orderly way.
 
     Returns:
-        The exit code (docs/results.md).
+        The exit code (docs/verdict.md).
     """
     try:
         caller = Caller(environ, cwd, stdin, stdout, stderr, disk, pause, signals)

@@ -155,7 +155,7 @@ def _combine(turns: tuple[TurnVerdict, ...], *, multi_turn: bool) -> tuple[Outco
 def judge_case(case: CaseRecord, *, stop_when_decided: bool, quarantine_reason: str | None = None) -> CaseVerdict:
     """Judge one case: it passes if at least `min_pass` of `repeat` trials pass, and fails once that is impossible.
 
-    With `stop_when_decided`, only the shortest sequence of first trials that decides the case counts (docs/results.md).
+    With `stop_when_decided`, only the shortest sequence of first trials that decides the case counts (docs/verdict.md).
     """
     trials = tuple(map(judge_trial, sorted(case.trials, key=lambda trial: trial.index)))
     if stop_when_decided:

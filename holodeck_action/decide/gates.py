@@ -1,4 +1,4 @@
-"""Gates of the suite: requirements on the whole run (docs/results.md).
+"""Gates of the suite: requirements on the whole run (docs/verdict.md).
 
 Each gate is passed, failed, or undetermined while missing evaluations could still change the result. Missing
 evaluations that `min_completeness` tolerates are left out of the numbers. Each function decorated with a gate's key

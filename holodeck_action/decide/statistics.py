@@ -1,4 +1,4 @@
-"""Statistics over cases: means, intervals and quantiles (docs/results.md)."""
+"""Statistics over cases: means, intervals and quantiles (docs/verdict.md)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import overload
 Z_95 = 1.959963984540054
 """97.5 % quantile of the normal distribution, for two-sided 95 % intervals."""
 MANY_ENOUGH = 10
-"""Minimum number of cases for an interval of a mean (docs/results.md)."""
+"""Minimum number of cases for an interval of a mean (docs/verdict.md)."""
 _ROUNDING = 1e-14
 _SUM_ROUNDING = 1e-12
 _MOST_STEPS = 10_000

@@ -192,7 +192,7 @@ class MetricTally:
     """The totals of every metric over the cases that are not quarantined, added up case by case.
 
     The score of a case is its mean over counted trials and turns, so that trials are never pooled as cases. The suite's
-    score is the mean over cases, weighted by case weight. Zeros count. docs/results.md has the formulas.
+    score is the mean over cases, weighted by case weight. Zeros count. docs/verdict.md has the formulas.
     """
 
     def __init__(self) -> None:

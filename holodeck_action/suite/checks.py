@@ -89,7 +89,7 @@ def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Doc
     """Return the problem of a `min_pass_rate_lower_bound` that the suite has too few cases to reach, in a list.
 
     If all n cases pass, the bound (Wilson) is n / (n + z²). Cases that assert nothing or are quarantined do not count.
-    docs/results.md says how rates are computed.
+    docs/verdict.md says how rates are computed.
     """
     bound = policy.gates.min_pass_rate_lower_bound
     if bound is None:

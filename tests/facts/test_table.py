@@ -1,4 +1,4 @@
-"""The tables of unknown facts in docs/results.md: a row for each gate and metric, and what the program does."""
+"""The tables of unknown facts in docs/verdict.md: a row for each gate and metric, and what the program does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holodeck_action.targets.reply import REPLY
 from tests.commands.project import Project
 from tests.facts.declared import NO_FACTS
 
-PAGE = Path(__file__).parents[2] / "docs" / "results.md"
+PAGE = Path(__file__).parents[2] / "docs" / "verdict.md"
 SMALLEST: dict[str, dict[str, Any]] = {
     "standard": {"metric": "equality"},
     "geval": {"name": "g", "criteria": "c", "evaluation_params": ["actual_output", "retrieval_context"]},
@@ -101,7 +101,7 @@ def test_every_fact_gate_and_metric_has_its_row() -> None:
 
 
 def test_every_gate_is_in_the_table_of_gates() -> None:
-    table = PAGE.read_text(encoding="utf-8").partition("### Gates")[2].partition("### Unknown facts")[0]
+    table = PAGE.read_text(encoding="utf-8").partition("## Gates")[2].partition("## Unknown facts")[0]
     named = {name.partition(".")[0] for name in re.findall(r"^\| `([\w.]+)`", table, re.MULTILINE)}
     assert named == Gates.model_fields.keys() | {"baseline"}
 

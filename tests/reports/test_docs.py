@@ -24,7 +24,8 @@ from holodeck_action.reports.report_views import (
 )
 from holodeck_action.reports.templating import markdown_environment, template_folder
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "\n".join((DOCS / name).read_text(encoding="utf-8") for name in ("reports.md", "templates.md"))
 
 
 def names_after(title: str) -> list[str]:

@@ -20,7 +20,7 @@ WRITTEN = ROOT / "holodeck_action" / "starter" / "evaluate.yml"
 CONFIG = ROOT / ".github" / "zizmor.yml"
 DEPENDABOT = ROOT / ".github" / "dependabot.yml"
 PINS = yaml.safe_load((ROOT / "tests" / "workflows" / "pins.yaml").read_text(encoding="utf-8"))
-PAGE = (ROOT / "docs" / "github.md").read_text(encoding="utf-8")
+PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("github.md", "baseline.md"))
 EVALUATES = {"contents": "read", "pull-requests": "write", "checks": "write"}
 
 each = pytest.mark.parametrize("file", ALL, ids=lambda file: str(file.relative_to(ROOT)))
