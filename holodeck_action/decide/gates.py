@@ -221,15 +221,16 @@ def _judge_lower_bound(required: float, inputs: GateInputs, tolerated: bool) -> 
     found, needed = decisive_percentages(bound, required, holds=reaches(bound, required))
     cases = len(inputs.passed) + len(inputs.failed)
     reason = (
-        f"{found} is the lower end of the pass rate's 95 % interval over {count_phrase(cases, 'case')}, {needed} needed"
+        f"{found} is the lower end of the pass rate's 95 % interval over {count_phrase(cases, 'case')}; "
+        f"at least {needed} is needed"
     )
     return state, bound, reason + _unjudged_clause(inputs)
 
 
 def _judge_count(actual: int, limit: float, found: str) -> Found:
     """Judge a count by its limit; `found` is the count as a phrase."""
-    allowed = "none" if limit == 0 else f"{limit:,}"
-    return "passed" if actual <= limit else "failed", actual, f"{found}, {allowed} allowed"
+    allowed = "none is" if limit == 0 else f"at most {limit:,} {'is' if limit == 1 else 'are'}"
+    return "passed" if actual <= limit else "failed", actual, f"{found}; {allowed} allowed"
 
 
 @_register_judge("max_errors")
@@ -250,12 +251,12 @@ def _judge_flaky(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
 
 @_register_judge("max_cost_usd")
 def _judge_cost(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
-    return _judge_spending(limit, inputs.cost_usd, inputs.unrun, places=4, said="${} spent, ${} allowed")
+    return _judge_spending(limit, inputs.cost_usd, inputs.unrun, places=4, said="${} spent; at most ${} is allowed")
 
 
 @_register_judge("max_total_tokens")
 def _judge_tokens(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
-    return _judge_spending(limit, inputs.tokens, inputs.unrun, places=0, said="{} tokens used, {} allowed")
+    return _judge_spending(limit, inputs.tokens, inputs.unrun, places=0, said="{} tokens used; at most {} are allowed")
 
 
 def _judge_spending(limit: float, total: Total, unrun: int, *, places: int, said: str) -> Found:
@@ -294,7 +295,7 @@ def _judge_time(limit: float, found: Latencies, unrun: int, words: tuple[str, st
     assert fast is not None
     assert slow is not None
     shown, allowed = decisive_numbers(actual, limit, minimize=True, holds=reaches(limit, actual), places=0)
-    reason = f"95 % of {count_phrase(len(answered), 'answer')} {words[1]} within {shown} ms, {allowed} ms allowed"
+    reason = f"95 % of {count_phrase(len(answered), 'answer')} {words[1]} within {shown} ms; at most {allowed} ms is allowed"
     if missing > found.unreported:
         reason += f"; {count_phrase(found.missing, 'turn')} unanswered"
     reason += unreported

@@ -242,7 +242,7 @@ def test_a_cost_that_is_not_known_leaves_the_run_incomplete(project: Project, mo
     finished = project.run("run")
     assert finished.code == 3, finished.stdout + finished.stderr
     told = (
-        "$0 spent, $1,000 allowed; the usage of 12 turns and evaluations is unknown (cannot be decided) (max_cost_usd)"
+        "$0 spent; at most $1,000 is allowed; the usage of 12 turns and evaluations is unknown (cannot be decided) (max_cost_usd)"
     )
     assert told in finished.stdout
 

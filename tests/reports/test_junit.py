@@ -115,7 +115,7 @@ def test_gates_and_verdict_are_properties() -> None:
     properties = {item.get("name"): item.get("value") for item in root.iter("property")}
     assert properties["verdict"] == "FAILED"
     assert properties["exit-code"] == "1"
-    assert properties["gate.max_errors"] == "failed: 1 case in error, none allowed"
+    assert properties["gate.max_errors"] == "failed: 1 case in error; none is allowed"
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_the_whole_report_of_every_outcome() -> None:
     check_inert(text, SENTINEL)
     for part in (
         "**2** passed, **2** failed, **1** in error, **1** not run, **1** informational, **1** quarantined",
-        "| ❌ | `max_errors` | 1 case in error, none allowed |",
+        "| ❌ | `max_errors` | 1 case in error; none is allowed |",
         "| `toxicity` | 0.2000 | ≤ 0.50 | -0.3000 |",
         "#### ❌ `two turns`",
         "Failed · `suites/one/agent.yaml:3`",

@@ -99,9 +99,8 @@ def _gates_without_base(
 
 def _change_gates(comparison: Comparison, max_regressions: int) -> Iterator[GateVerdict]:
     cases = count_gating(comparison.regressed)
-    allowed = "none" if max_regressions == 0 else f"{max_regressions:,}"
     which = "case" if cases or comparison.complete else "compared case"
-    reason = f"{count_phrase(cases, which)} got worse than on the base, {allowed} allowed"
+    reason = f"{count_phrase(cases, which)} got worse than on the base; {permitted_text(max_regressions)}"
     if cases:
         more = f" and {cases - _NAMED} more" if cases > _NAMED else ""
         named = comparison.regressed[: min(cases, _NAMED)]
@@ -117,6 +116,11 @@ def _change_gates(comparison: Comparison, max_regressions: int) -> Iterator[Gate
     if open_ones:
         reason = f"too few cases to rule out a loss of more than {points} in {', '.join(open_ones)}"
     yield _limit_gate(INCONCLUSIVE, len(open_ones), 0, reason)
+
+
+def permitted_text(most: int) -> str:
+    """Return a clause with the number of cases that may get worse, such as `none may`."""
+    return "none may" if most == 0 else f"at most {most:,} may"
 
 
 def change_sentence(name: str, change: Difference) -> str:
