@@ -295,7 +295,9 @@ def _judge_time(limit: float, found: Latencies, unrun: int, words: tuple[str, st
     assert fast is not None
     assert slow is not None
     shown, allowed = decisive_numbers(actual, limit, minimize=True, holds=reaches(limit, actual), places=0)
-    reason = f"95 % of {count_phrase(len(answered), 'answer')} {words[1]} within {shown} ms; at most {allowed} ms is allowed"
+    reason = (
+        f"95 % of {count_phrase(len(answered), 'answer')} {words[1]} within {shown} ms; at most {allowed} ms is allowed"
+    )
     if missing > found.unreported:
         reason += f"; {count_phrase(found.missing, 'turn')} unanswered"
     reason += unreported

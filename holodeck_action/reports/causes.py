@@ -21,6 +21,8 @@ Standing = Literal["worse", "failing", "before"]
 
 _STANDINGS: tuple[Standing, ...] = ("worse", "failing", "before")
 _OUTCOMES = ("failed", "error", "skipped")
+MOST_OPEN = 3
+"""Maximum number of failing cases that a report shows without a table of their causes."""
 _LONGEST = 2000
 """Maximum number of characters of a reason that are compared."""
 

@@ -183,12 +183,12 @@ def base_text(comparison: Comparison) -> str:
     return one_line(base_name(run), 80) + (f" ({', '.join(details)})" if details else "")
 
 
-def comparison_lines(comparison: Comparison, folder: str) -> Iterator[str]:
+def comparison_lines(comparison: Comparison, folder: str, *, regressed: bool = True) -> Iterator[str]:
     """Yield the lines for the console: summary, changed cases, measures, and the cases and metrics that are not
-    compared."""
+    compared. Without `regressed`, cases that got worse are left out."""
     rate = "" if comparison.pass_rate is None else f"; {rate_text(comparison)}"
     yield f"Compared with {base_text(comparison)}: {changed_text(comparison)}{rate}"
-    for kind, cases in (("✗", comparison.regressed), ("✓", comparison.fixed)):
+    for kind, cases in (("✗", comparison.regressed if regressed else ()), ("✓", comparison.fixed)):
         for case in cases[:CASES_SHOWN]:
             yield from _case_lines(kind, case, folder)
         if len(cases) > CASES_SHOWN:

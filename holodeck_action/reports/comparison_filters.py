@@ -15,7 +15,7 @@ from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
 T = TypeVar("T")
 
 
-def _value(kind: type[T], fields: Fields) -> T:
+def value_as(kind: type[T], fields: Fields) -> T:
     """Return the value of template fields; in the process of a custom template, it is converted from plain data."""
     found = value_of(fields)
     return found if isinstance(found, kind) else from_plain(found, kind)
@@ -23,37 +23,37 @@ def _value(kind: type[T], fields: Fields) -> T:
 
 def changed(comparison: Fields) -> str:
     """Return the number of cases that got worse and better, as a sentence."""
-    return texts.changed_text(_value(Comparison, comparison))
+    return texts.changed_text(value_as(Comparison, comparison))
 
 
 def rate(comparison: Fields) -> str:
     """Return the change of the pass rate; an empty string if it is not compared."""
-    return texts.rate_text(_value(Comparison, comparison))
+    return texts.rate_text(value_as(Comparison, comparison))
 
 
 def base_name(run: Fields) -> Untrusted:
     """Return the name of the base."""
-    return Untrusted(texts.base_name(_value(ComparedRun, run)))
+    return Untrusted(texts.base_name(value_as(ComparedRun, run)))
 
 
 def age(comparison: Fields) -> str:
     """Return how much older the base's run is; an empty string if unknown."""
-    return texts.age_text(_value(Comparison, comparison))
+    return texts.age_text(value_as(Comparison, comparison))
 
 
 def change(difference: Fields) -> str:
     """Return a difference of means with its interval."""
-    return texts.change_text(_value(Difference, difference))
+    return texts.change_text(value_as(Difference, difference))
 
 
 def change_state(difference: Fields, comparison: Fields) -> str:
     """Return whether a difference is beyond chance, in words."""
-    return texts.state_text(_value(Difference, difference), _value(Comparison, comparison))
+    return texts.state_text(value_as(Difference, difference), value_as(Comparison, comparison))
 
 
 def arrow(difference: Fields) -> str:
     """Return an arrow for a difference beyond chance; an empty string for other differences."""
-    found = _value(Difference, difference)
+    found = value_as(Difference, difference)
     if found.state == "regressed":
         return "▼"
     return "▲" if found.moved and found.difference > 0 else ""
@@ -61,28 +61,28 @@ def arrow(difference: Fields) -> str:
 
 def step(found: Fields, turns: int, trial: int | None) -> Untrusted:
     """Return the change of a metric in a changed case, in words."""
-    return Untrusted(texts.step_text(_value(MetricStep, found), turns, trial))
+    return Untrusted(texts.step_text(value_as(MetricStep, found), turns, trial))
 
 
 def consumed(comparison: Fields) -> list[tuple[str, str, str]]:
     """Return (quantity, base value, new value) for each known kind of usage."""
-    found = _value(Comparison, comparison)
+    found = value_as(Comparison, comparison)
     return list(texts.consumed_lines(found.base_consumed, found.head_consumed))
 
 
 def unpaired(comparison: Fields) -> list[Untrusted]:
     """Return the metrics and cases that are not compared, one line each."""
-    return [Untrusted(line) for line in texts.unpaired_lines(_value(Comparison, comparison))]
+    return [Untrusted(line) for line in texts.unpaired_lines(value_as(Comparison, comparison))]
 
 
 def outlook(comparison: Fields) -> str:
     """Return the limits of a comparison in words; an empty string if nothing is measured."""
-    return texts.outlook_text(_value(Comparison, comparison))
+    return texts.outlook_text(value_as(Comparison, comparison))
 
 
 def first_lines(comparison: Fields) -> list[str]:
     """Return the first lines of a comparison in Markdown."""
-    return comparison_notices(_value(Comparison, comparison))
+    return comparison_notices(value_as(Comparison, comparison))
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

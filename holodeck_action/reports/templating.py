@@ -34,6 +34,7 @@ from holodeck_action.reports.phrases import (
     threshold_text,
     usd_text,
 )
+from holodeck_action.reports.report_filters import REPORT_FILTERS
 from holodeck_action.reports.report_views import MetricView
 from holodeck_action.reports.untrusted import UNKNOWN, Fields, Untrusted, names_of, text_of
 from holodeck_action.suite.errors import SourceMark
@@ -138,7 +139,7 @@ def _environment(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, price=price, sign=sign, word=word,
         place=place, required=required, actual=actual, call=call, calls=calls, agreement=agreement,
         threshold=threshold, noise=noise, estimate=estimate, ends=ends, rates=rates,
-        metric_rows=metric_rows, more_metrics=more_metrics, **FILTERS,
+        metric_rows=metric_rows, more_metrics=more_metrics, **FILTERS, **REPORT_FILTERS,
     )  # fmt: skip
     return environment
 

@@ -47,7 +47,7 @@ def test_a_run_writes_the_reports_beside_its_results(evaluated: Project) -> None
         "verdict.json",
     ]
     report = (evaluated.out / "report.md").read_text()
-    assert report.startswith("## ❌ Failed: `tested`")
+    assert report.startswith("## ❌ tested\n\n**3 of 5 passed, all must pass**")
     assert "`case 1`" in report
     root = etree.parse(evaluated.out / "junit.xml").getroot()
     assert [item.get("name") for item in root.iter("testcase") if item.find("failure") is not None] == [
@@ -110,7 +110,7 @@ def test_a_template_with_an_error_gives_one_sentence_and_the_built_in_report(eva
     finished = evaluated.run("run", "-o", "out", "--template", "own.md.j2")
     assert finished.code == 1
     assert finished.stderr.count("own.md.j2:2: there is no field 'nope' here") == 1
-    assert (evaluated.out / "report.md").read_text().startswith("## ❌ Failed: `tested`")
+    assert (evaluated.out / "report.md").read_text().startswith("## ❌ tested\n\n**3 of 5 passed, all must pass**")
 
 
 def test_a_template_that_is_not_there_is_known_before_anything_runs(evaluated: Project) -> None:

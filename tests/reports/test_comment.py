@@ -514,9 +514,9 @@ def test_two_thousand_hostile_cases() -> None:
     title, summary = render_check((report,), (), AT, None, silent, marks, 1000)
     assert within(summary, CHECK)
     check_inert(summary)
-    assert title == "FAILED: 0 of 2000 passed, all must pass"
+    assert title == "FAILED: support · 0 of 2000 passed, all must pass"
     assert summary.startswith(
-        "- ❌ support: 0 of 2000 passed, all must pass\n\nAnnotations below: 1,000 failures in 50 files.\n"
+        "- ❌ **support · 0 of 2000 passed, all must pass**\n\nAnnotations below: 1,000 failures in 50 files.\n"
     )
     assert "1,000 more annotations are not shown" in summary
 
@@ -564,7 +564,7 @@ def test_a_run_that_ended_worse_than_its_suites_is_not_shown_as_passed() -> None
         title, summary = render_check((good,), (), AT, None, silent, exit_code=code)
         assert title.startswith(verdict)
         assert summary.startswith(f"⚠️ **{verdict}: some suites did not run, or results could not be written")
-    assert render_check((good,), (), AT, None, silent)[0] == "PASSED: 1 of 1 case passed"
+    assert render_check((good,), (), AT, None, silent)[0] == "PASSED: support · 1 of 1 passed"
 
 
 def test_without_suites_there_is_no_verdict() -> None:
@@ -579,7 +579,7 @@ def test_a_title_of_hostile_names_is_one_short_line() -> None:
     title = render_check((report,), (), AT, None, silent)[0]
     assert len(title) <= TITLE_LIMIT
     assert title.splitlines() == [title]
-    assert title.startswith("INCOMPLETE: 0 `````")
+    assert title.startswith("INCOMPLETE: suite · no verdict: a gate cannot be decided: 0 `````")
 
 
 TEMPLATE = CustomTemplate(

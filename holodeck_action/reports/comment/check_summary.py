@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from holodeck_action.decide.exam_gate import LOOSENED
 from holodeck_action.decide.exit_codes import OUTCOMES, ExitCode, worst_exit_code
-from holodeck_action.decide.gates import gate_sentence
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.reports.comment.places import Place
 from holodeck_action.reports.comment.pull_request import no_verdict_text, problem_text, rest_text
@@ -17,7 +16,8 @@ from holodeck_action.reports.comment.size_limit import CHECK, SizeLimit, cut
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, render_custom
 from holodeck_action.reports.exam import exam_notice
 from holodeck_action.reports.first_lines import first_notices, prepend_notices
-from holodeck_action.reports.phrases import SIGNS, VERDICTS, tally_text
+from holodeck_action.reports.headline import MARKDOWN, PLAIN, headline
+from holodeck_action.reports.phrases import SIGNS, VERDICTS
 from holodeck_action.reports.report_views import Report
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.plain import one_line
@@ -103,8 +103,8 @@ def _verdict_lines(reports: Sequence[Report], exit_code: int, at: Place) -> str:
     if worst_exit_code(report.exit_code for report in reports) != exit_code:
         lines += [f"⚠️ **{worse_end_text(exit_code)}** See the log of {at.run}.", ""]
     for report in reports[:_FILES_SHOWN]:
-        why = prose(report.reason, 400) if report.outcome != "passed" else tally_text(report.outcome, report.counts)
-        lines.append(f"- {SIGNS[report.outcome]} {prose(report.suite, 80)}: {why}")
+        said = headline(report, MARKDOWN)
+        lines.append(f"- {SIGNS[report.outcome]} **{prose(report.suite, 80)} · {said.decisive}**{said.rest}")
     if len(reports) > _FILES_SHOWN:
         lines.append(f"- … and {count_phrase(len(reports) - _FILES_SHOWN, 'more suite')}")
     return "\n".join(lines) + "\n"
@@ -142,14 +142,12 @@ def _title(reports: Sequence[Report], exit_code: int) -> str:
         passed = sum(report.outcome == "passed" for report in reports)
         return f"{verdict}: {passed} of {len(reports)} suites passed"
     report = reports[0]
-    violated = [gate for gate in report.gates if gate.state == "failed"]
-    broken = violated or [gate for gate in report.gates if gate.state == "undetermined"]
-    parts = [one_line(gate_sentence(gate), 150) for gate in broken[:_GATES_SHOWN]]
-    parts = parts or [tally_text(report.outcome, report.counts)]
-    if exam_notice(report.comparison) and not any(gate.name == LOOSENED for gate in broken):
+    parts = [headline(report, PLAIN).text]
+    loosened = any(gate.name == LOOSENED and gate.state != "passed" for gate in report.gates)
+    if exam_notice(report.comparison) and not loosened:
         parts.append("under other terms than the base")
     if report.comparison is not None and not report.comparison.complete:
         parts.append(f"compared {report.comparison.part}")
     if report.exit_code != exit_code:
         parts.append("not all suites ran, or results could not be written")
-    return one_line(f"{verdict}: {'; '.join(parts)}", TITLE_LIMIT - 30)
+    return one_line(f"{verdict}: {report.suite} · {'; '.join(parts)}", TITLE_LIMIT - 30)

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from holodeck_action.decide.compare.comparison import Comparison, Difference, changed_ids, count_gating
+from holodeck_action.decide.compare.comparison import Comparison, Difference, changed_ids
 from holodeck_action.decide.number_texts import count_phrase
-from holodeck_action.reports.causes import Cause, causes_of
-from holodeck_action.reports.comparison import cases_text, notable_usage, rate_text, state_text
+from holodeck_action.reports.causes import MOST_OPEN, Cause, causes_of
+from holodeck_action.reports.comparison import age_text, notable_usage, state_text
 from holodeck_action.reports.exam import PULL_REQUEST
 from holodeck_action.reports.first_lines import comparison_notices
+from holodeck_action.reports.headline import MARKDOWN, headline
 from holodeck_action.reports.phrases import call_text, run_command
 from holodeck_action.reports.report_views import CaseView, CaseViews, Report, ToolCallView, TurnView
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.prose import difference, prose
 
-MOST_OPEN = 3
-"""Maximum number of cases that are shown unfolded."""
 _ANSWER = 500
 _CALLS = 3
-_NAMED = 5
-
-ACTIONS: Mapping[str, str] = {
-    "configuration": "**You must act:** change what the message names, in the suite or in the job's secrets.",
-    "budget": "**You must act:** raise the budget, or run fewer cases.",
-    "service": "**The model's provider must act:** run the job again later.",
-    "judge": "**The judge gave no usable verdict:** run the job again, or choose another judge.",
-    "agent": "**The agent must be repaired:** it gave no answer that could be graded.",
-    "metric": "**The metric must be repaired:** its own code failed.",
-}
-"""For each actor of an error, the required action as trusted Markdown."""
 
 
-def comment_variables(report: Report) -> dict[str, Any]:
-    """Return the variables of the comment's template except `report`; strings from the report are `Untrusted`."""
+def comment_variables(report: Report, base_commit: str | None) -> dict[str, Any]:
+    """Return the variables of the comment's template except `report`; strings from the report are `Untrusted`.
+
+    Args:
+        report: the report of a suite.
+        base_commit: a link to the base's commit, as trusted Markdown; None if there is none.
+    """
     causes = causes_of(report)
+    age = "" if report.comparison is None else age_text(report.comparison)
+    details = ", ".join(filter(None, [base_commit, age]))
     chosen = _choose_examples(causes)
     open_cases = {case.position for _, case in chosen}
     return {
@@ -44,7 +39,7 @@ def comment_variables(report: Report) -> dict[str, Any]:
         "examples": [_example_variables(report, cause, case) for cause, case in chosen],
         "others": wrap(_folded_cases(causes, open_cases)),
         "grouped": sum(len(cause.cases) for cause in causes) > MOST_OPEN,
-        "actions": ACTIONS,
+        "headline": headline(report, MARKDOWN, causes=causes, base_details=f" ({details})" if details else ""),
         "said": _sentences(report),
         "differences": wrap(_differences(report)),
         "first": "<br>".join(comparison_notices(report.comparison, PULL_REQUEST)),
@@ -126,38 +121,16 @@ def _call_markdown(call: ToolCallView) -> str:
 
 
 def _sentences(report: Report) -> dict[str, Any]:
-    """Return trusted phrases and numbers about the whole suite, by the names that the template uses."""
-    counts = report.counts
-    judged = counts.passed + counts.failed
-    total = judged + counts.error + counts.skipped
-    unjudged = [(counts.error, "could not be evaluated"), (counts.skipped, "did not run")]
-    broken = [f"{number:,} of {cases_text(total)} {what}" for number, what in unjudged if number]
+    """Return trusted phrases about the whole suite, by the names that the template uses."""
     holding = sum(gate.state == "passed" for gate in report.gates)
     comparison = report.comparison
     moved = [] if comparison is None else list(_moved_texts(comparison))
     steady = "" if comparison is None else f": {'; '.join(moved)}" if moved else ": no change beyond chance"
     return {
-        "passed": f"{counts.passed:,} of {total:,} passed" if total else "no case could pass or fail",
-        "failing": f"{count_phrase(counts.failed, 'case')} failed" if counts.failed else "A gate is violated",
-        "unjudged": " and ".join(broken) or "a gate cannot be decided",
         "checked": f"Gates ({holding} of {len(report.gates)} hold) and metrics{steady}",
         "moved": bool(moved),
-        "lost": "" if comparison is None else _regression_text(comparison),
-        "unchanged": comparison is not None
-        and comparison.complete
-        and not (comparison.regressed or comparison.fixed or comparison.unpaired),
-        "seen": comparison is not None and comparison.paired > 0 and comparison.complete,
         "usage": "" if comparison is None else _usage_text(comparison),
-        "compared": "" if comparison is None else _compared_cases_text(comparison),
-        "worse": 0 if comparison is None else count_gating(comparison.regressed),
-        "better": 0 if comparison is None else count_gating(comparison.fixed),
     }
-
-
-def _compared_cases_text(comparison: Comparison) -> str:
-    return count_phrase(
-        comparison.paired, "case" if comparison.complete and not comparison.unpaired else "compared case"
-    )
 
 
 def _usage_text(comparison: Comparison) -> str:
@@ -176,14 +149,3 @@ def _differences(report: Report) -> list[Difference | None]:
     compared = () if report.comparison is None else report.comparison.metrics
     found = {metric.name: metric.change for metric in compared}
     return [found.get(metric.name) for metric in report.metrics]
-
-
-def _regression_text(comparison: Comparison) -> str:
-    """Return Markdown about regressions beyond chance: the pass rate with its numbers, else the names of the
-    metrics."""
-    rate = comparison.pass_rate
-    if rate is not None and rate.state == "regressed":
-        return rate_text(comparison)
-    names = [prose(name, 60) for name, change in comparison.measures(gating=True) if change.state == "regressed"]
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"worse beyond chance: {', '.join(names[:_NAMED])}{more}"

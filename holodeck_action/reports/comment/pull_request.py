@@ -166,10 +166,9 @@ class _CommentText(Struct, frozen=True):
             "comment_id": self.at.comment_id,
             "change": change,
             "named": _commit_suffix(self.at) if alone else "",
-            "base_commit": self.at.commit(base),
             "run": self.at.more if alone and self.at.run_url else None,
             "linked": lambda source, shown=None: self._linked_place(report, source, shown),
-            **comment_variables(report),
+            **comment_variables(report, self.at.commit(base)),
         }
 
         def render(detail: Detail) -> Iterator[str]:

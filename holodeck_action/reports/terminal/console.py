@@ -1,6 +1,7 @@
-"""The report on standard output: verdict, gates, metrics, and every case that needs attention with its reason.
+"""The report on standard output: every case that needs attention with its reason, metrics, gates, and the verdict.
 
-A log gets plain text; a terminal gets the same content with colours and tables.
+A log gets plain text; a terminal gets the same content with colours and tables. Cases with the same error are one
+block. The verdict is the last line, since the end of the output is what a terminal shows.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TextIO
 
-from holodeck_action.decide.compare.comparison import count_gating
+from holodeck_action.decide.compare.comparison import CaseChange, Comparison, count_gating
+from holodeck_action.decide.number_texts import count_phrase
+from holodeck_action.reports.causes import MOST_OPEN, Cause, causes_of
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
+from holodeck_action.reports.headline import ACTIONS, PLAIN, headline
 from holodeck_action.reports.history import history_lines, runs_text
 from holodeck_action.reports.metric_rows import metric_rows, more_metrics
 from holodeck_action.reports.phrases import (
@@ -42,6 +46,8 @@ _CASE_SIGNS = {"failed": "✗", "error": "!", "skipped": "-", "quarantined": "~"
 _FLAKY_NAMED = 20
 _CASES_SHOWN = 1000
 """Maximum number of cases that need attention to list in a log."""
+_SAME_ERROR_SHOWN = 10
+_CAUSES_SHOWN = 12
 _COLOURS = {
     "passed": "green",
     "failed": "red",
@@ -82,15 +88,13 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _head_lines(report)
     if report.comparison is not None:
         yield ""
-        yield from comparison_lines(report.comparison, report.folder)
+        yield from comparison_lines(report.comparison, report.folder, regressed=False)
     elif report.base_missing is not None:
         yield f"Not compared with a base: {one_line(report.base_missing, 1000)}"
-    for case in islice(report.attention, _CASES_SHOWN):
+    causes = causes_of(report)
+    for _, lines in _attention_blocks(report, causes):
         yield ""
-        yield from _case_lines(case, report.folder)
-    if len(report.attention) > _CASES_SHOWN:
-        yield ""
-        yield _omitted_line(report)
+        yield from lines
     if report.informational:
         yield ""
         yield _informational_line(report)
@@ -104,8 +108,9 @@ def _lines(report: Report) -> Iterator[str]:
     for gate in report.gates:
         yield gate_line(gate)
     yield ""
+    yield from _cause_lines(causes)
     yield from _calls_lines(report)
-    yield _last_line(report)
+    yield from _end_lines(report, causes)
 
 
 def _lines_below_metrics(report: Report) -> Iterator[str]:
@@ -149,9 +154,54 @@ def _calls_lines(report: Report) -> Iterator[str]:
         yield calls_text(report.run.model_calls, report.spend)
 
 
-def _omitted_line(report: Report) -> str:
-    more = len(report.attention) - _CASES_SHOWN
-    return f"… and {more:,} more cases that need attention; `holodeck-action report --format csv` lists all"
+def _attention_blocks(report: Report, causes: Sequence[Cause]) -> Iterator[tuple[str, list[str]]]:
+    """Yield an outcome and lines for each case that needs attention, in the order of their causes; cases with the same
+    error are one block."""
+    cases = 0
+    before = _cases_on_base(report.comparison)
+    for cause in causes:
+        if cause.actor is not None and len(cause.cases) > 1:
+            yield cause.outcome, list(_same_error_lines(cause, report.folder))
+            cases += len(cause.cases)
+            continue
+        for case in cause.cases:
+            if cases < _CASES_SHOWN:
+                yield case.outcome, list(_case_lines(case, report.folder, before.get(case.id)))
+            cases += 1
+    for case in report.attention:
+        if case.outcome == "quarantined":
+            if cases < _CASES_SHOWN:
+                yield case.outcome, list(_case_lines(case, report.folder))
+            cases += 1
+    if cases > _CASES_SHOWN:
+        more = f"… and {cases - _CASES_SHOWN:,} more cases that need attention"
+        yield "skipped", [f"{more}; `holodeck-action report --format csv` lists all"]
+
+
+def _cases_on_base(comparison: Comparison | None) -> dict[str, CaseChange]:
+    """Return the cases that got worse, by id."""
+    return {} if comparison is None else {case.id: case for case in islice(comparison.regressed, _CASES_SHOWN)}
+
+
+def _same_error_lines(cause: Cause, folder: str) -> Iterator[str]:
+    yield f"{_CASE_SIGNS[cause.outcome]} {len(cause.cases):,} cases  [{cause.outcome}]"
+    yield f"    {one_line(cause.reason, 1000)}"
+    if cause.actor is not None:
+        yield f"    {ACTIONS[cause.actor]}"
+    for case in cause.cases[:_SAME_ERROR_SHOWN]:
+        yield f"      {one_line(case.title)}  {one_line(place(case.source, folder))}"
+    if len(cause.cases) > _SAME_ERROR_SHOWN:
+        yield f"      … and {len(cause.cases) - _SAME_ERROR_SHOWN:,} more"
+
+
+def _cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
+    """Yield a line for each cause with its number of cases, if the cases above are too many to see the causes."""
+    if len(causes) > 1 and sum(len(cause.cases) for cause in causes) > MOST_OPEN:
+        for cause in causes[:_CAUSES_SHOWN]:
+            yield f"{len(cause.cases):>5,}  {one_line(cause.reason, 200)}"
+        if len(causes) > _CAUSES_SHOWN:
+            yield f"       … and {count_phrase(len(causes) - _CAUSES_SHOWN, 'more cause')}"
+        yield ""
 
 
 def _informational_line(report: Report) -> str:
@@ -160,15 +210,22 @@ def _informational_line(report: Report) -> str:
     return f"informational (without an assertion): {titles}{' …' if len(report.informational) > 20 else ''}"
 
 
-def _last_line(report: Report) -> str:
-    """Return the last line: the verdict, the counts and the reason."""
-    return f"{VERDICTS[report.outcome]}: {counts_text(report.counts)}; {one_line(report.reason, 1000)}"
+def _end_lines(report: Report, causes: Sequence[Cause]) -> Iterator[str]:
+    """Yield the last lines: the counts unless every case passed, and the verdict with the reason."""
+    counts = report.counts
+    if counts.failed + counts.error + counts.skipped + counts.informational + counts.quarantined:
+        yield counts_text(counts)
+    said = headline(report, PLAIN, causes=causes, base_details="")
+    yield f"{VERDICTS[report.outcome]}: {one_line(report.suite, 100)} · {said.text}"
 
 
-def _case_lines(case: CaseView, folder: str) -> Iterator[str]:
-    """Yield the lines of a case that needs attention; the first line names the case."""
+def _case_lines(case: CaseView, folder: str, change: CaseChange | None = None) -> Iterator[str]:
+    """Yield the lines of a case that needs attention; the first line names the case. `change` is known if the case
+    passed on the base."""
     outcome = case.outcome if case.outcome != "quarantined" else f"quarantined ({case.judged})"
     yield f"{_CASE_SIGNS[case.outcome]} {one_line(case.title)}  [{outcome}]  {one_line(place(case.source, folder))}"
+    if change is not None:
+        yield f"    passed on the base, with the answer: {one_line(change.before or '') or '(none)'}"
     if case.repeats:
         yield f"    trials: {one_line(case_trials_text(case), 1000)}"
     shown = [turn for turn in case.turns if turn.problems]
@@ -195,21 +252,30 @@ def _turn_lines(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]
 def _metric_lines(metrics: Sequence[MetricView]) -> Iterator[str]:
     names = [one_line(metric.name, 60) for metric in metrics]
     width = max(len("metric"), *(len(name) for name in names))
-    yield f"{'metric':<{width}}    mean  threshold   margin  passed  failed  error  skipped"
-    for name, metric in zip(names, metrics, strict=True):
-        mean, threshold, margin, passed = _metric_texts(metric)
-        yield (
-            f"{name:<{width}}  {mean:>6}  {threshold:>9}  {margin:>7}  {passed:>6}  {metric.failed:>6}  "
-            f"{metric.errors:>5}  {metric.skipped:>7}"
-        )
+    rows = [_metric_cells(metric) for metric in metrics]
+    heads = _columns(metrics)
+    widths = {head: max(len(head), *(len(cells[head]) for cells in rows)) for head in heads}
+    yield f"{'metric':<{width}}{''.join(f'{head:>{widths[head] + 2}}' for head in heads)}"
+    for name, cells in zip(names, rows, strict=True):
+        yield f"{name:<{width}}{''.join(f'{cells[head]:>{widths[head] + 2}}' for head in heads)}"
 
 
-def _metric_texts(metric: MetricView) -> tuple[str, str, str, str]:
-    """Return a metric's mean, threshold, margin and number of passes as strings."""
-    mean = "–" if metric.mean is None else f"{metric.mean:.4f}"
-    margin = "–" if metric.margin is None else f"{metric.margin:+.4f}"
-    passed = "–" if metric.informational and not metric.passed + metric.failed else str(metric.passed)
-    return mean, threshold_text(metric), margin, passed
+def _columns(metrics: Sequence[MetricView]) -> list[str]:
+    """Return the names of the columns; evaluations that are missing have one only if there are any."""
+    absent = [("not evaluated", "errors"), ("does not apply", "skipped")]
+    seen = [name for name, field in absent if any(getattr(metric, field) for metric in metrics)]
+    return ["mean", "needs", "passed", "failed", *seen]
+
+
+def _metric_cells(metric: MetricView) -> dict[str, str]:
+    return {
+        "mean": "–" if metric.mean is None else f"{metric.mean:.4f}",
+        "needs": threshold_text(metric),
+        "passed": "–" if metric.informational and not metric.passed + metric.failed else str(metric.passed),
+        "failed": str(metric.failed),
+        "not evaluated": str(metric.errors),
+        "does not apply": str(metric.skipped),
+    }
 
 
 def _draw(report: Report, console: Console, width: int | None) -> None:
@@ -225,18 +291,16 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
     for notice in notices:
         say(notice, "dim")
     if report.comparison is not None:
-        sentence, *lines = comparison_lines(report.comparison, report.folder)
+        sentence, *lines = comparison_lines(report.comparison, report.folder, regressed=False)
         worse = count_gating(report.comparison.regressed) > 0
         say(f"\n{sentence}", "bold red" if worse else "bold")
         say("\n".join(lines))
     elif report.base_missing is not None:
         say(f"Not compared with a base: {one_line(report.base_missing, 1000)}", "yellow")
-    for case in islice(report.attention, _CASES_SHOWN):
-        title, *lines = _case_lines(case, report.folder)
-        say(f"\n{title}", f"bold {_COLOURS[case.outcome]}")
+    causes = causes_of(report)
+    for outcome, (title, *lines) in _attention_blocks(report, causes):
+        say(f"\n{title}", f"bold {_COLOURS[outcome]}")
         say("\n".join(lines))
-    if len(report.attention) > _CASES_SHOWN:
-        say(f"\n{_omitted_line(report)}", "dim")
     if report.informational:
         say(f"\n{_informational_line(report)}", "dim")
     if report.metrics:
@@ -253,12 +317,15 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
     for gate in report.gates:
         say(gate_line(gate), _COLOURS[gate.state])
     say("")
-    for line in _calls_lines(report):
+    for line in [*_cause_lines(causes), *_calls_lines(report)]:
         say(line, "dim")
-    say(_last_line(report), f"bold {_COLOURS[report.outcome]}")
+    *counts, verdict = _end_lines(report, causes)
+    for line in counts:
+        say(line)
+    say(verdict, f"bold {_COLOURS[report.outcome]}")
 
 
-_LEFT_OUT_FIRST = ("skipped", "margin", "error", "threshold")
+_LEFT_OUT_FIRST = ("does not apply", "not evaluated", "needs")
 """Columns to leave out on a narrow terminal, the first one first."""
 _BETWEEN = 2
 """Number of spaces before a column."""
@@ -273,11 +340,11 @@ def _metric_table(metrics: Sequence[MetricView], width: int) -> tuple[Table, lis
     from rich.text import Text
 
     rows = [(one_line(metric.name, 60), metric, _metric_cells(metric)) for metric in metrics]
-    heads = list(rows[0][2])
+    heads = _columns(metrics)
     widths = {head: max(len(head), *(len(cells[head]) for _, _, cells in rows)) for head in heads}
     longest = max(len("metric"), *(len(word) for name, _, _ in rows for word in name.split()))
     left_out: list[str] = []
-    for head in _LEFT_OUT_FIRST:
+    for head in [name for name in _LEFT_OUT_FIRST if name in heads]:
         if longest + sum(widths[head] + _BETWEEN for head in heads) <= width:
             break
         heads.remove(head)
@@ -290,16 +357,3 @@ def _metric_table(metrics: Sequence[MetricView], width: int) -> tuple[Table, lis
         troubled = "red" if metric.failed else "yellow" if metric.errors else ""
         table.add_row(Text(name), *(cells[head] for head in heads), style=troubled)
     return table, left_out
-
-
-def _metric_cells(metric: MetricView) -> dict[str, str]:
-    mean, threshold, margin, passed = _metric_texts(metric)
-    return {
-        "mean": mean,
-        "threshold": threshold,
-        "margin": margin,
-        "passed": passed,
-        "failed": str(metric.failed),
-        "error": str(metric.errors),
-        "skipped": str(metric.skipped),
-    }

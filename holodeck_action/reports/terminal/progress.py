@@ -176,8 +176,9 @@ class _LoggedCases:
         base = "base: " if beside else ""
         line = f"[{tally.done}/{tally.total}] {base}{verdict.outcome:<13} {name}{took}\n"
         wrong = verdict.outcome not in _QUIET and not beside
+        # The report at the end of the log has the reasons.
         if wrong or tally.total <= _PARTS:
-            self._write(f"{line}    {_reason_text(verdict)}\n" if wrong else line)
+            self._write(line)
         else:
             self.others.append(line)
         part = tally.done * _PARTS // tally.total

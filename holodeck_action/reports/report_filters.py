@@ -1,0 +1,36 @@
+"""Template filters for a whole report: its headline, and the causes of its failing cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from holodeck_action.reports.causes import causes_of
+from holodeck_action.reports.comparison import age_text
+from holodeck_action.reports.comparison_filters import value_as
+from holodeck_action.reports.headline import ACTIONS, MARKDOWN, Headline
+from holodeck_action.reports.headline import headline as headline_of
+from holodeck_action.reports.report_views import Report
+from holodeck_action.reports.untrusted import Fields, text_of, wrap
+
+
+def headline(report: Fields) -> Headline:
+    """Return the headline of a report in Markdown, as in the comment but without links."""
+    found = value_as(Report, report)
+    age = "" if found.comparison is None else age_text(found.comparison)
+    return headline_of(found, MARKDOWN, base_details=f" ({age})" if age else "")
+
+
+def causes(report: Fields) -> Any:
+    """Return the causes of a report's failing cases, the most important one first."""
+    return wrap(causes_of(value_as(Report, report)))
+
+
+def action(actor: Any) -> str:
+    """Return the action that an error requires of its actor, as Markdown."""
+    who, _, what = ACTIONS[text_of(actor)].partition(":")
+    return f"**{who}:**{what}"
+
+
+REPORT_FILTERS: dict[str, Callable[..., Any]] = {"headline": headline, "causes": causes, "action": action}
+"""The template filters by name."""
