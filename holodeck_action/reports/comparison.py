@@ -12,6 +12,7 @@ from holodeck_action.decide.compare.comparison import (
     Consumed,
     Difference,
     MetricStep,
+    changed_ids,
     count_gating,
 )
 from holodeck_action.reports.phrases import bound_text, duration_text, place, usd_text
@@ -42,6 +43,12 @@ def changed_text(comparison: Comparison) -> str:
     )
     text = f"{fails}, {rest}" if fails else rest
     return text[:1].upper() + text[1:]
+
+
+def answer_on_base(comparison: Comparison, case_id: str) -> str | None:
+    """Return the base's answer in a case that got worse; None for other cases."""
+    changed = comparison.regressed
+    return next((changed[at].before for at, name in enumerate(changed_ids(changed)) if name == case_id), None)
 
 
 _SCREEN = "These are chosen cases, not a random sample of what users ask."

@@ -14,7 +14,7 @@ from holodeck_action.text.plain import one_line
 from holodeck_action.text.prose import prose
 
 _NAMED = 3
-_FIRST = 6
+_FIRST = 4
 """Number of first lines of a template's output in which notices count as shown."""
 _OTHERS: tuple[Why, ...] = ("changed", "added")
 

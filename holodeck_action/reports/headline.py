@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import Comparison, count_gating
 from holodeck_action.decide.compare.regressions import CASES, REGRESSED, permitted_text
+from holodeck_action.decide.decision import EVERY_GATE_HOLDS
 from holodeck_action.decide.exam_gate import LOOSENED
 from holodeck_action.decide.gates import gate_sentence
 from holodeck_action.decide.number_texts import count_phrase
@@ -81,7 +82,8 @@ def headline(
         base_details: follows the name of the base, such as its commit in brackets; trusted.
     """
     if report.outcome == "passed":
-        return Headline(passed_text(report), _after_passed(report, style, base_details))
+        why = "" if report.reason == EVERY_GATE_HOLDS else f" · {style.text(report.reason, 300)}"
+        return Headline(passed_text(report), f"{_after_passed(report, style, base_details)}{why}")
     if report.outcome == "failed":
         return _failed(report, style, base_details)
     if report.outcome == "stopped":

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from holodeck_action.reports.causes import causes_of
-from holodeck_action.reports.comparison import age_text
+from holodeck_action.reports.comparison import age_text, answer_on_base
 from holodeck_action.reports.comparison_filters import value_as
 from holodeck_action.reports.headline import ACTIONS, MARKDOWN, Headline
 from holodeck_action.reports.headline import headline as headline_of
 from holodeck_action.reports.report_views import Report
-from holodeck_action.reports.untrusted import Fields, text_of, wrap
+from holodeck_action.reports.untrusted import Fields, Untrusted, text_of, wrap
 
 
 def headline(report: Fields) -> Headline:
@@ -26,11 +26,23 @@ def causes(report: Fields) -> Any:
     return wrap(causes_of(value_as(Report, report)))
 
 
+def base_answer(report: Fields, case: Fields) -> Untrusted | None:
+    """Return the base's answer in a case that got worse; None for other cases, and if there was no answer."""
+    comparison = value_as(Report, report).comparison
+    found = None if comparison is None else answer_on_base(comparison, text_of(case["id"]))
+    return None if found is None else Untrusted(found)
+
+
 def action(actor: Any) -> str:
     """Return the action that an error requires of its actor, as Markdown."""
     who, _, what = ACTIONS[text_of(actor)].partition(":")
     return f"**{who}:**{what}"
 
 
-REPORT_FILTERS: dict[str, Callable[..., Any]] = {"headline": headline, "causes": causes, "action": action}
+REPORT_FILTERS: dict[str, Callable[..., Any]] = {
+    "headline": headline,
+    "causes": causes,
+    "base_answer": base_answer,
+    "action": action,
+}
 """The template filters by name."""

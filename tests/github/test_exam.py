@@ -57,9 +57,11 @@ def test_it_stands_in_the_first_lines_and_at_its_line(
     check = latest_check(shop.repository, head)
     assert SAID in "\n".join(check["output"]["summary"].splitlines()[:3])
     if word == "warn":
-        assert check["output"]["title"] == "PASSED: 1 of 1 case passed; under other terms than the base"
+        assert check["output"]["title"].startswith("PASSED: shop · 1 of 1 passed")
+        assert check["output"]["title"].endswith("; under other terms than the base")
     else:
-        assert check["output"]["title"].startswith("FAILED: the run lowers min_pass_rate from 1 to 0.5")
+        assert check["output"]["title"].startswith("FAILED: shop · the terms are less strict than on the base")
+        assert "; the run lowers min_pass_rate from 1 to 0.5" in check["output"]["title"]
     assert SAID in "\n".join(ended.summary.splitlines()[:3])
     marks = [(mark["path"], mark["start_line"], mark["annotation_level"]) for mark in check["annotations"]]
     level = "failure" if word == "fail" else "warning"

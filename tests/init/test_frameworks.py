@@ -41,7 +41,7 @@ def test_the_agent_of_a_repository_passes_by_the_commands_that_init_prints(proje
     assert not (project.folder / "my_agent.py").exists()
     assert project.run("validate").code == 0
     ran = project.run("run")
-    assert (ran.code, "PASSED: 1 passed" in ran.stdout) == (0, True), ran.stdout + ran.stderr
+    assert (ran.code, " · 1 of 1 passed" in ran.stdout) == (0, True), ran.stdout + ran.stderr
     [job] = yaml.safe_load((project.folder / ".github/workflows/evaluate.yml").read_text())["jobs"].values()
     assert job["steps"][1]["env"] == {"OPENAI_API_KEY": "${{ secrets.OPENAI_API_KEY }}"}
     project.write("shop/agents/answering.py", PYDANTIC_AI.replace("I can find orders.", ""))

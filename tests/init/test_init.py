@@ -50,7 +50,7 @@ def test_the_written_suite_runs_green_by_the_commands_it_prints(project: Project
     for command in commands:
         ended = project.run(*command[1:])
         assert (ended.code, ended.stderr.count("note:")) == (0, 0), ended.stderr
-    assert "PASSED: 2 passed" in ended.stdout
+    assert " · 2 of 2 passed" in ended.stdout
 
 
 @pytest.mark.proves("init: FOLDER")

@@ -60,7 +60,7 @@ def test_results_that_cannot_be_written_are_no_pass(project: Project, wrong: fro
     project.numbered(30, wrong)
     ended = limited(project, 2000, "run", "-o", "out")
     assert ended.returncode == code
-    assert ("PASSED: 30 passed" if not wrong else "FAILED: 29 passed, 1 failed") in ended.stdout
+    assert (" · 30 of 30 passed" if not wrong else " · 29 of 30 passed") in ended.stdout
     assert "error: out: results could not be written: File too large; the verdict above stands" in ended.stderr
     assert "Traceback" not in ended.stderr
     # Nothing half-written, and nothing of an earlier run; the journal can be continued.
@@ -127,4 +127,4 @@ def test_a_verdict_of_decide_that_cannot_be_written_is_told(project: Project) ->
     ended = limited(project, 100, "decide", "out/results.json", "-o", "again")
     assert ended.returncode == 2
     assert "again/verdict.json: cannot be written: File too large" in ended.stderr
-    assert "PASSED: 30 passed" in ended.stdout
+    assert " · 30 of 30 passed" in ended.stdout

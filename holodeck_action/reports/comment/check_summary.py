@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from holodeck_action.decide.exam_gate import LOOSENED
 from holodeck_action.decide.exit_codes import OUTCOMES, ExitCode, worst_exit_code
+from holodeck_action.decide.gates import gate_sentence
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.reports.comment.places import Place
 from holodeck_action.reports.comment.pull_request import no_verdict_text, problem_text, rest_text
@@ -143,9 +144,9 @@ def _title(reports: Sequence[Report], exit_code: int) -> str:
         return f"{verdict}: {passed} of {len(reports)} suites passed"
     report = reports[0]
     parts = [headline(report, PLAIN).text]
-    loosened = any(gate.name == LOOSENED and gate.state != "passed" for gate in report.gates)
-    if exam_notice(report.comparison) and not loosened:
-        parts.append("under other terms than the base")
+    loosened = [gate_sentence(gate) for gate in report.gates if gate.name == LOOSENED and gate.state != "passed"]
+    if exam_notice(report.comparison):
+        parts += [one_line(sentence, 150) for sentence in loosened] or ["under other terms than the base"]
     if report.comparison is not None and not report.comparison.complete:
         parts.append(f"compared {report.comparison.part}")
     if report.exit_code != exit_code:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
-from holodeck_action.decide.compare.comparison import Comparison, Difference, changed_ids
+from holodeck_action.decide.compare.comparison import Comparison, Difference
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.reports.causes import MOST_OPEN, Cause, causes_of
-from holodeck_action.reports.comparison import age_text, notable_usage, state_text
+from holodeck_action.reports.comparison import age_text, answer_on_base, notable_usage, state_text
 from holodeck_action.reports.exam import PULL_REQUEST
 from holodeck_action.reports.first_lines import comparison_notices
 from holodeck_action.reports.headline import MARKDOWN, headline
@@ -68,7 +68,7 @@ def _folded_cases(causes: Sequence[Cause], open_cases: Container[int]) -> Sequen
 
 def _example_variables(report: Report, cause: Cause, case: CaseView) -> dict[str, Any]:
     turn = next((turn for turn in case.turns if turn.problems), next(iter(case.turns), None))
-    before = _base_answer(case, report.comparison)
+    before = None if report.comparison is None else answer_on_base(report.comparison, case.id)
     lines = [] if turn is None else [*_answer_lines(turn, before), *_call_lines(turn)]
     problems = turn.problems if turn is not None and turn.problems else (case.reason,)
     command = run_command(report, case.id)
@@ -82,12 +82,6 @@ def _example_variables(report: Report, cause: Cause, case: CaseView) -> dict[str
         # A command that a code span would change could not be typed.
         "command": None if command is None or "|" in command else inline_code(command, 2 * len(command)),
     }
-
-
-def _base_answer(case: CaseView, comparison: Comparison | None) -> str | None:
-    """Return the base's answer in a case that got worse; None for other cases."""
-    changed = () if comparison is None else comparison.regressed
-    return next((changed[at].before for at, name in enumerate(changed_ids(changed)) if name == case.id), None)
 
 
 def _answer_lines(turn: TurnView, before: str | None) -> Iterator[str]:

@@ -86,15 +86,15 @@ def _head_lines(report: Report) -> Iterator[str]:
 
 def _lines(report: Report) -> Iterator[str]:
     yield from _head_lines(report)
+    causes = causes_of(report)
+    for _, lines in _attention_blocks(report, causes):
+        yield ""
+        yield from lines
     if report.comparison is not None:
         yield ""
         yield from comparison_lines(report.comparison, report.folder, regressed=False)
     elif report.base_missing is not None:
         yield f"Not compared with a base: {one_line(report.base_missing, 1000)}"
-    causes = causes_of(report)
-    for _, lines in _attention_blocks(report, causes):
-        yield ""
-        yield from lines
     if report.informational:
         yield ""
         yield _informational_line(report)
@@ -196,7 +196,8 @@ def _same_error_lines(cause: Cause, folder: str) -> Iterator[str]:
 
 def _cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
     """Yield a line for each cause with its number of cases, if the cases above are too many to see the causes."""
-    if len(causes) > 1 and sum(len(cause.cases) for cause in causes) > MOST_OPEN:
+    cases = sum(len(cause.cases) for cause in causes)
+    if cases > MOST_OPEN and 1 < len(causes) < cases:
         for cause in causes[:_CAUSES_SHOWN]:
             yield f"{len(cause.cases):>5,}  {one_line(cause.reason, 200)}"
         if len(causes) > _CAUSES_SHOWN:
@@ -290,6 +291,10 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
     say(first, "bold")
     for notice in notices:
         say(notice, "dim")
+    causes = causes_of(report)
+    for outcome, (title, *lines) in _attention_blocks(report, causes):
+        say(f"\n{title}", f"bold {_COLOURS[outcome]}")
+        say("\n".join(lines))
     if report.comparison is not None:
         sentence, *lines = comparison_lines(report.comparison, report.folder, regressed=False)
         worse = count_gating(report.comparison.regressed) > 0
@@ -297,10 +302,6 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
         say("\n".join(lines))
     elif report.base_missing is not None:
         say(f"Not compared with a base: {one_line(report.base_missing, 1000)}", "yellow")
-    causes = causes_of(report)
-    for outcome, (title, *lines) in _attention_blocks(report, causes):
-        say(f"\n{title}", f"bold {_COLOURS[outcome]}")
-        say("\n".join(lines))
     if report.informational:
         say(f"\n{_informational_line(report)}", "dim")
     if report.metrics:
