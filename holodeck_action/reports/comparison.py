@@ -155,16 +155,20 @@ def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
 
 _NOTABLE = 0.1
 """Smallest relative change of a quantity that the comment mentions."""
+_NOTABLE_MS = 10.0
+"""Smallest change of a latency, in milliseconds, that the comment mentions."""
 
 
 def notable_usage(base: Consumed, head: Consumed) -> Iterator[str]:
     """Yield a phrase for each of cost, latency and tool calls that changed by a tenth or more of the base's value."""
-    for name, before, now, text in (
-        ("cost", base.cost_usd, head.cost_usd, usd_text),
-        ("median latency", base.p50_latency_ms, head.p50_latency_ms, duration_text),
-        ("tool calls", base.tool_calls, head.tool_calls, "{:,}".format),
+    for name, before, now, least, text in (
+        ("cost", base.cost_usd, head.cost_usd, 0.0, usd_text),
+        ("median latency", base.p50_latency_ms, head.p50_latency_ms, _NOTABLE_MS, duration_text),
+        ("tool calls", base.tool_calls, head.tool_calls, 0.0, "{:,}".format),
     ):
-        if before is not None and now is not None and abs(now - before) >= _NOTABLE * before and now != before:
+        if before is None or now is None or now == before:
+            continue
+        if abs(now - before) >= max(least, _NOTABLE * before):
             yield f"{name} {text(now)} (was {text(before)})"
 
 

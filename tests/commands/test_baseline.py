@@ -297,7 +297,7 @@ def test_one_regression_in_a_thousand_turns_is_named_on_the_first_screen(tmp_pat
     assert "✗ case 137  [failed]  agent.yaml:" in first
     assert "passed on the base, with the answer: the answer to question 2 is quite long" in first
     assert "    turn 2  agent.yaml:" in first
-    assert "    rouge 0, needs 0.50" in first
+    assert ", needs 0.50" in first
     assert "answer:   no" in first
     assert "1 case got worse; pass rate −0.5 points, within noise at 200 cases" in finished.stdout
     shown = project.run("report", "out/results.json", "--format", "markdown").stdout

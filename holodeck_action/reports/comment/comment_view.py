@@ -119,7 +119,7 @@ def _sentences(report: Report) -> dict[str, Any]:
     holding = sum(gate.state == "passed" for gate in report.gates)
     comparison = report.comparison
     moved = [] if comparison is None else list(_moved_texts(comparison))
-    steady = "" if comparison is None else f": {'; '.join(moved)}" if moved else ": no change beyond chance"
+    steady = "" if comparison is None else f": {'; '.join(moved)}" if moved else ": none changed beyond chance"
     return {
         "checked": f"Gates ({holding} of {len(report.gates)} hold) and metrics{steady}",
         "moved": bool(moved),
