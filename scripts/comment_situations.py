@@ -1,4 +1,4 @@
-"""Builds comments for seven situations from made-up records; the result is the same in every run.
+"""Builds comments for nine situations from made-up records; the result is the same in every run.
 
     python -m scripts.comment_situations docs/images
 
@@ -99,12 +99,25 @@ def comments() -> Mapping[str, tuple[str, str]]:
             _comment(_report(_record(_with_many_failures(hundreds), _HEAD), _record(_base_answers(hundreds), _BASE))),
             "Return window 1",
         ),
-        "errors": (_comment(_report(_record(refused, _HEAD), _record(asked, _BASE))), "Late parcel 2"),
+        "errors": (_comment(_report(_record(refused, _HEAD), _record(asked, _BASE))), "13 cases with the same error"),
         "configuration": (
             render_problem(broken, _MARKER, _AT, state_of((), 2, _HEAD, "77/1", broken)),
             "unknown key",
         ),
         "several-suites": (_comment(*suites), "Return of a milk jug"),
+        "red-without-regression": (
+            _comment(_report(_record(one[-4:], _HEAD), _record(one[-4:], _BASE))),
+            "Return of a milk jug",
+        ),
+        "matrix": (
+            "\n".join(
+                _comment(
+                    _report(_record(answers, _HEAD), _record(fifty, _BASE)), at=structs.replace(_AT, comment_id=leg)
+                )
+                for leg, answers in (("gpt-4o", one), ("claude-sonnet-4", fifty))
+            ),
+            "Return of a milk jug",
+        ),
         "fork": (_comment(_report(_record(fork, _HEAD), None)), "Greeting"),
     }
 
@@ -273,10 +286,10 @@ def _report(head: Record, base: Record | None) -> Report:
     return build_report(made, decide(made, Terms(base=base)), f"agents/{head.suite.name}")
 
 
-def _comment(*reports: Report) -> str:
+def _comment(*reports: Report, at: Place = _AT) -> str:
     code = max(report.exit_code for report in reports)
     now = state_of(reports, code, _HEAD, "77/1")
-    return render_comment(reports, _MARKER, _AT, now, None, None, lambda _: None)
+    return render_comment(reports, _MARKER, at, now, None, None, lambda _: None)
 
 
 @click.command(help=__doc__.partition("\n")[0] if __doc__ else None)

@@ -49,6 +49,11 @@ class Cause(Struct, frozen=True):
     actor: Actor | None
     cases: CaseViews
 
+    @property
+    def is_same_error(self) -> bool:
+        """Whether several cases have this error, so that a report tells it once for all of them."""
+        return self.actor is not None and len(self.cases) > 1
+
 
 class _Problem(NamedTuple):
     """A problem of a case, and the name of the check that reports it; None if no check does."""

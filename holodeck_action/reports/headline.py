@@ -164,7 +164,9 @@ def _incomplete(report: Report, style: Style, causes: Sequence[Cause]) -> Headli
     decisive = f"no verdict: {' and '.join(broken) or 'a gate cannot be decided'}"
     rest = ""
     if len(causes) == 1 and causes[0].actor is not None:
-        rest = f": {style.text(causes[0].reason, 160)} · {ACTIONS[causes[0].actor]}"
+        # An error of the configuration says itself what to change.
+        action = "" if causes[0].actor == "configuration" else f" · {ACTIONS[causes[0].actor]}"
+        rest = f": {style.text(causes[0].reason, 160)}{action}"
     elif not causes:
         rest = f": {style.text(report.reason, 200)}"
     return Headline(decisive, f"{rest} · {passed_text(report)}")

@@ -37,7 +37,8 @@ def comment_variables(report: Report, base_commit: str | None) -> dict[str, Any]
     return {
         "causes": wrap(causes),
         "examples": [_example_variables(report, cause, case) for cause, case in chosen],
-        "others": wrap(_folded_cases(causes, open_cases)),
+        "same_errors": wrap([cause for cause in causes if cause.is_same_error]),
+        "others": wrap(_folded_cases([cause for cause in causes if not cause.is_same_error], open_cases)),
         "grouped": sum(len(cause.cases) for cause in causes) > MOST_OPEN,
         "headline": headline(report, MARKDOWN, causes=causes, base_details=f" ({details})" if details else ""),
         "said": _sentences(report),
@@ -49,8 +50,8 @@ def comment_variables(report: Report, base_commit: str | None) -> dict[str, Any]
 def _choose_examples(causes: Sequence[Cause]) -> list[tuple[Cause, CaseView]]:
     """Return the cases to show unfolded, with their causes: all cases if there are few, else the first case of each
     cause."""
-    # Cases that did not run have nothing to show.
-    causes = [cause for cause in causes if cause.outcome != "skipped"]
+    # Cases that did not run have nothing to show, and an error of several cases is told for all of them.
+    causes = [cause for cause in causes if cause.outcome != "skipped" and not cause.is_same_error]
     if sum(len(cause.cases) for cause in causes) <= MOST_OPEN:
         return [(cause, case) for cause in causes for case in cause.cases]
     # Leave out cases that already failed on the base if there are others.

@@ -160,7 +160,7 @@ def _attention_blocks(report: Report, causes: Sequence[Cause]) -> Iterator[tuple
     cases = 0
     before = _cases_on_base(report.comparison)
     for cause in causes:
-        if cause.actor is not None and len(cause.cases) > 1:
+        if cause.is_same_error:
             yield cause.outcome, list(_same_error_lines(cause, report.folder))
             cases += len(cause.cases)
             continue
