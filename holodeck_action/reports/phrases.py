@@ -10,7 +10,7 @@ from holodeck_action.decide.consumption import Spend, Total
 from holodeck_action.decide.gates import gate_sentence
 from holodeck_action.decide.number_texts import count_phrase, decisive_numbers
 from holodeck_action.decide.trials import CaseTrials, Ends, PassRates, SuiteTrials
-from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary, VerdictOutcome
+from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary
 from holodeck_action.record.judge_card import CardSummary, Estimate
 from holodeck_action.record.record import ModelCalls
 from holodeck_action.reports.report_views import CaseView, MetricView, Report, ToolCallView
@@ -240,21 +240,6 @@ def duration_text(milliseconds: float) -> str:
 def usd_text(value: float) -> str:
     """Return US dollars with four decimals."""
     return f"${value:.4f}"
-
-
-def tally_text(outcome: VerdictOutcome, counts: Counts) -> str:
-    """Return the number of cases that explains a verdict, such as `2 of 12 cases failed`."""
-    total = counts.passed + counts.failed + counts.error + counts.skipped
-    if not total:
-        return "no case was judged"
-    cases = f"{total} {'case' if total == 1 else 'cases'}"
-    counted = [(counts.failed, "failed"), (counts.error, "in error"), (counts.skipped, "not run")]
-    against = [(number, what) for number, what in counted if number]
-    if outcome == "passed" or not against:
-        return f"{counts.passed} of {cases} passed"
-    if len(against) == 1:
-        return f"{against[0][0]} of {cases} {against[0][1]}"
-    return f"{', '.join(f'{number} {what}' for number, what in against)}, of {cases}"
 
 
 def call_text(call: ToolCallView, limit: int = 300) -> str:

@@ -17,7 +17,8 @@ from holodeck_action.reports.comment.size_limit import COMMENT, IN_THE_RECORD, D
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, render_custom
 from holodeck_action.reports.exam import PULL_REQUEST
 from holodeck_action.reports.first_lines import first_notices, prepend_notices
-from holodeck_action.reports.phrases import SIGNS, tally_text
+from holodeck_action.reports.headline import MARKDOWN, headline
+from holodeck_action.reports.phrases import SIGNS
 from holodeck_action.reports.report_views import Report
 from holodeck_action.reports.templating import mark_of, place, shipped_template
 from holodeck_action.reports.untrusted import Fields, text_of, wrap
@@ -199,7 +200,7 @@ class _CommentText(Struct, frozen=True):
 
     def _passed_lines(self, reports: Sequence[Report]) -> str:
         lines = [
-            f"- {SIGNS['passed']} {prose(report.suite, 80)}: {tally_text(report.outcome, report.counts)}"
+            f"- {SIGNS['passed']} {prose(report.suite, 80)} · {headline(report, MARKDOWN).text}"
             for report in reports[:_GREEN_SHOWN]
         ]
         if len(reports) > _GREEN_SHOWN:

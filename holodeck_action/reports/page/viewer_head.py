@@ -23,6 +23,7 @@ from holodeck_action.reports.comparison import (
 )
 from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
+from holodeck_action.reports.headline import PLAIN, headline
 from holodeck_action.reports.history import CASES_SHOWN, flaky_text, history_remarks
 from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
 from holodeck_action.reports.phrases import (
@@ -33,7 +34,6 @@ from holodeck_action.reports.phrases import (
     panel_text,
     price_text,
     suite_trials_text,
-    tally_text,
 )
 from holodeck_action.reports.report_views import Report
 
@@ -76,7 +76,7 @@ def page_head(suites: Sequence[ViewedSuite], exit_code: int, links: Links) -> di
 
 def _verdict_sentence(reports: Sequence[Report]) -> str:
     if len(reports) == 1:
-        return f"{tally_text(reports[0].outcome, reports[0].counts)}: {reports[0].reason}"
+        return headline(reports[0], PLAIN).text
     passed = sum(report.outcome == "passed" for report in reports)
     return f"{passed} of {len(reports)} suites passed"
 
@@ -87,7 +87,7 @@ def _suite_head(report: Report) -> dict[str, Any]:
         "name": report.suite,
         "folder": folder,
         "outcome": report.outcome,
-        "sentence": f"{tally_text(report.outcome, report.counts)}: {report.reason}",
+        "sentence": headline(report, PLAIN).text,
         "target": report.target,
         "counts": to_plain(report.counts),
         "pass_rate": report.pass_rate,
