@@ -161,7 +161,9 @@ def _incomplete(report: Report, style: Style, causes: Sequence[Cause]) -> Headli
     total = cases_text(_total(report))
     unjudged = [(counts.error, "could not be evaluated"), (counts.skipped, "did not run")]
     broken = [f"{number:,} of {total} {what}" for number, what in unjudged if number]
-    decisive = f"no verdict: {' and '.join(broken) or 'a gate cannot be decided'}"
+    if not broken:
+        return Headline(f"no verdict: {style.text(report.reason, 300)}", f" · {passed_text(report)}")
+    decisive = f"no verdict: {' and '.join(broken)}"
     rest = ""
     if len(causes) == 1 and causes[0].actor is not None:
         # An error of the configuration says itself what to change.

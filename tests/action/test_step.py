@@ -37,7 +37,7 @@ def test_the_support_example(step: Step) -> None:
     assert expected.items() <= ended.outputs.items()
     assert float(ended.outputs["pass-rate"]) == pytest.approx(rate)
     assert "Cancel an order" in ended.summary
-    assert "**Why:** 21 of 27 passed, all must pass" in ended.summary
+    assert "**21 of 27 passed, all must pass**" in ended.summary
     [error] = ended.meant[-1:]
     assert error.name == "error"
     assert error.properties == {"title": "holodeck-action"}

@@ -119,7 +119,7 @@ def test_a_pull_request_in_a_shallow_checkout(hub: FakeGitHub, project: Project)
     ended = shop.pull(head)
     assert ended.code == 1
     assert (shop.base().source, shop.base().commit, shop.base().name) == ("merge-base", main, "main")
-    assert "passed on the base" in ended.summary
+    assert "passed on `main`" in ended.summary
     assert [name in ended.summary for name in ("shipping", "refund")] == [True, True]
     # Without the permission the run is judged without a base.
     suite(project)

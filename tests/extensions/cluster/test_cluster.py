@@ -93,7 +93,7 @@ def test_a_run_with_a_lost_worker_equals_one_on_this_machine(
     # Nobody gave the workers the key.
     unknown = project.run_process("run", "--limit", "3", "--cluster", cluster.address, OPENAI_API_KEY=KEY)
     assert unknown.code == 3
-    assert "refused the key (status 401); check OPENAI_API_KEY" in unknown.stderr
+    assert "refused the key (status 401); check OPENAI_API_KEY" in unknown.stdout
     assert models.count(key=KEY) == asked
     before = len(models.requests)
 

@@ -64,7 +64,7 @@ def test_the_documents_command_runs_ours(shop: Project) -> None:
         "note: this is holodeck-action run agent.yaml --verbose",
         "note: this is holodeck-action report --format markdown -o report.md",
     ]
-    assert (shop.folder / "report.md").read_text(encoding="utf-8").startswith("## ✅ Passed")
+    assert (shop.folder / "report.md").read_text(encoding="utf-8").startswith("## ✅ my-agent\n\n**2 of 2 passed**")
     # The suffix chooses the format, else it is JSON.
     for name, start in (("a.markdown", "## "), ("b.json", "{"), ("c", "{")):
         assert shop.run("test", "run", "--output", name).code == 0

@@ -151,7 +151,7 @@ def test_a_run_is_followed_while_it_goes_on(project: Project) -> None:
             assert (told["done"], told["planned"], told["running"]) == (2, 4, True)
             page = Page(site.get(address)[2])
             assert sorted(page.index["id"]) == ["case-0", "case-1"]
-            assert page.head["sentence"].endswith("2 of 4 cases are done")
+            assert page.head["sentence"] == "no verdict: 2 of 4 cases are done · 2 of 2 passed"
             assert page.details["case-1"]["trials"][0]["turns"][0]["response"] == "1"
             (project.folder / "go").touch()
             running.communicate(timeout=60)

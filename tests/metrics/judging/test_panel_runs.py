@@ -144,7 +144,8 @@ def test_all_judges_are_down_and_the_report_names_what_is_missing(panel: Panel) 
     report = (panel.project.out / "report.md").read_text()
     for case in CASES:
         assert case["name"] in report
-    assert report.count("quality not evaluated: 0 of 3 judges gave a verdict") == 3
+    # The first line and the block of the cases with this error say it.
+    assert report.count("quality not evaluated: 0 of 3 judges gave a verdict") == 2
 
 
 def by_name(record: Record) -> dict[str, Evaluation]:
