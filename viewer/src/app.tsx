@@ -20,6 +20,7 @@ import { useReading } from "./reading";
 import type { Shared, State, Theme } from "./state";
 import { reduce, SharedContext } from "./state";
 import { Summary } from "./summary";
+import { CaseTable } from "./table";
 import { TopBar } from "./top";
 import { TrendView } from "./trend";
 
@@ -38,10 +39,13 @@ function firstState(page: Page): State {
   const where = readPlace(location.hash);
   return {
     view: where.view,
+    layout: "list",
     row: where.case === null ? null : page.rowOf(where.case, where.suite),
     trial: 0,
     filters: NO_FILTERS,
     sort: null,
+    reversed: false,
+    columns: null,
     mode: "sides",
     beside: null,
     theme: storedTheme(),
@@ -67,8 +71,8 @@ export function App(props: { page: Page }): JSX.Element {
   const sort = state.sort ?? (view === "compare" ? "changes" : "problems");
   const query = filters.query.trim();
   const rows = useMemo(
-    () => sorted(choose(page.index, filters, reading.texts), page.head, page.index, sort),
-    [page, filters, sort, query && reading.read],
+    () => sorted(choose(page.index, filters, reading.texts), page.head, page.index, sort, state.reversed),
+    [page, filters, sort, state.reversed, query && reading.read],
   );
 
   const step = (by: number): void => {
@@ -132,13 +136,22 @@ export function App(props: { page: Page }): JSX.Element {
     return view === "compare" && page.head.base ? <Comparison base={page.head.base} /> : <Summary />;
   }, [page, view, row, state.trial, state.mode, beside, labels]);
   const searched = page.size ? reading.read / page.size : 1;
-  const bar = useMemo(() => <FilterBar filters={filters} sort={sort} search={search} searched={searched} />, [page, filters, sort, searched]);
-  const pane = view === "metrics" || view === "trend" ? "wide" : row !== null || view === "summary" ? "right" : "left";
+  const bar = useMemo(() => <FilterBar filters={filters} sort={sort} layout={state.layout} search={search} searched={searched} />, [page, filters, sort, state.layout, searched]);
+  const table = state.layout === "table" && row === null && view === "cases";
+  const pane = view === "metrics" || view === "trend" || table ? "wide" : row !== null || view === "summary" ? "right" : "left";
   return (
     <SharedContext.Provider value={shared}>
       <div class="app" data-pane={pane} data-view={view}>
         <TopBar state={state} progress={progress} />
-        {pane === "wide" ? (
+        {table ? (
+          <main>
+            <section class="tabular" aria-label="Table of cases">
+              {bar}
+              <CaseTable rows={rows} excerpts={reading.excerpts} columns={state.columns} sort={sort} reversed={state.reversed}
+                onClear={() => dispatch({ do: "clear" })} />
+            </section>
+          </main>
+        ) : pane === "wide" ? (
           <main class="whole" tabIndex={-1}>{view === "metrics" ? <MetricsView /> : <TrendView />}</main>
         ) : (
           <main>

@@ -70,14 +70,17 @@ export function choose(index: Index, filters: Filters, texts: Texts): number[] {
 }
 
 /** Sorts rows; equal ones stay in the order of the page, worst first, and cases without a number come last. */
-export function sorted(rows: readonly number[], head: Head, index: Index, sort: Sort): number[] {
+export function sorted(rows: readonly number[], head: Head, index: Index, sort: Sort, reversed = false): number[] {
   const key = keyOf(head, index, sort);
-  if (key === null) return [...rows];
+  if (key === null) return reversed ? [...rows].reverse() : [...rows];
   const keys = new Map(rows.map((row) => [row, key(row)]));
+  const sign = reversed ? -1 : 1;
   return [...rows].sort((one, other) => {
     const left = keys.get(one)!;
     const right = keys.get(other)!;
-    return left < right ? -1 : left > right ? 1 : one - other;
+    if (left === right) return one - other;
+    if (left === Infinity || right === Infinity) return left === Infinity ? 1 : -1;
+    return left < right ? -sign : sign;
   });
 }
 

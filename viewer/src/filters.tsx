@@ -8,6 +8,7 @@ import type { Index } from "./columns";
 import type { Outcome } from "./data";
 import { CHANGES, OUTCOMES, count, letterWord, number, outcomeWord, percent, visible } from "./format";
 import { Icon, IconButton, Mark } from "./icons";
+import type { Layout } from "./state";
 import { useShared } from "./state";
 
 /** How often each value stands in a column, most frequent first. */
@@ -17,7 +18,7 @@ function tally<T>(column: Iterable<T>): [T, number][] {
   return [...counts].sort((one, other) => other[1] - one[1]);
 }
 
-export function FilterBar(props: { filters: Filters; sort: Sort; searched: number; search: RefObject<HTMLInputElement | null> }): JSX.Element {
+export function FilterBar(props: { filters: Filters; sort: Sort; layout: Layout; searched: number; search: RefObject<HTMLInputElement | null> }): JSX.Element {
   const { page, dispatch } = useShared();
   const { filters } = props;
   const filter = (change: Partial<Filters>): void => dispatch({ do: "filter", filters: change });
@@ -44,6 +45,8 @@ export function FilterBar(props: { filters: Filters; sort: Sort; searched: numbe
         <MetricSelect filters={filters} onChoose={(metric) => filter({ metric })} />
         <ColumnSelects filters={filters} filter={filter} />
         <SortSelect sort={props.sort} />
+        <IconButton name="table" label="Table, or list (g)" pressed={props.layout === "table"}
+          onClick={() => dispatch({ do: "set", change: { layout: props.layout === "table" ? "list" : "table" } })} />
         {filtered(filters) && <IconButton name="close" label="Clear all filters" onClick={() => dispatch({ do: "clear" })} />}
       </div>
       {filters.range && (

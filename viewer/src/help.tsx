@@ -11,6 +11,7 @@ export const KEYS: readonly [string, string][] = [
   ["/", "search"],
   ["Esc", "leave the search, close the case"],
   ["f", "only failed cases, or all"],
+  ["g", "cases as a table, or as a list"],
   ["d", "differences side by side or inline"],
   ["b", "beside the base, or this run alone"],
   ["t", "next trial"],

@@ -42,6 +42,7 @@ export function onKey(event: KeyboardEvent, keyboard: Keyboard): boolean {
     case "f":
       dispatch({ do: "filter", filters: { outcomes: state.filters.outcomes.length ? [] : ["failed"] } });
       return true;
+    case "g": dispatch({ do: "set", change: { layout: state.layout === "table" ? "list" : "table" } }); return true;
     case "d": dispatch({ do: "set", change: { mode: state.mode === "sides" ? "inline" : "sides" } }); return true;
     case "b": dispatch({ do: "set", change: { beside: !(state.beside ?? state.view === "compare") } }); return true;
     case "t": nextTrial(); return true;

@@ -2,6 +2,8 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Detail } from "./data";
+import type { Excerpt } from "./excerpts";
+import { excerptOf } from "./excerpts";
 import type { Page } from "./page";
 import { Texts } from "./texts";
 
@@ -10,6 +12,8 @@ const MOST_PRINTED = 200;
 
 export interface Reading {
   texts: Texts;
+  /** By row; those of cases that have been read. */
+  excerpts: (Excerpt | undefined)[];
   /** Cases that have been read. */
   read: number;
   printed: Map<number, Detail>;
@@ -28,7 +32,7 @@ export function useReading(page: Page): Reading {
   const kept = useRef<{ page: Page; reading: Reading } | undefined>(undefined);
   if (kept.current?.page !== page) {
     const problems = page.index.outcome.filter(isProblem).length;
-    kept.current = { page, reading: { texts: new Texts(page.index), read: 0, printed: new Map(), problems } };
+    kept.current = { page, reading: { texts: new Texts(page.index), excerpts: [], read: 0, printed: new Map(), problems } };
   }
   const [, redraw] = useState(0);
   useEffect(() => {
@@ -42,6 +46,7 @@ export function useReading(page: Page): Reading {
         details.forEach((detail, at) => {
           const row = first + at;
           reading.texts.add(row, detail);
+          reading.excerpts[row] = excerptOf(detail);
           if (isProblem(page.index.outcome[row]!) && reading.printed.size < MOST_PRINTED) reading.printed.set(row, detail);
         });
         reading.read = first + details.length;

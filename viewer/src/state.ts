@@ -13,14 +13,22 @@ export type Theme = "auto" | "light" | "dark";
 /** How two texts are shown: beside each other, or as one text with what went and what came. */
 export type Mode = "sides" | "inline";
 
+/** How the cases are listed: a line for each beside the open case, or a table over the whole width. */
+export type Layout = "list" | "table";
+
 export interface State {
   view: View;
+  layout: Layout;
   /** The case that is open. */
   row: number | null;
   trial: number;
   filters: Filters;
   /** Null as the view has it. */
   sort: Sort | null;
+  /** Whether the order is the other way round. */
+  reversed: boolean;
+  /** The columns of the table by name; null as the page has them. */
+  columns: readonly string[] | null;
   mode: Mode;
   /** Whether the base's answer stands beside the answer; null as the view has it. */
   beside: boolean | null;
@@ -36,8 +44,8 @@ export type Action =
   | { do: "trial"; trial: number }
   | { do: "filter"; filters: Partial<Filters> }
   | { do: "clear" }
-  | { do: "sort"; sort: Sort }
-  | { do: "set"; change: Partial<Pick<State, "mode" | "beside" | "theme" | "help" | "labelling">> }
+  | { do: "sort"; sort: Sort; reversed?: boolean }
+  | { do: "set"; change: Partial<Pick<State, "layout" | "columns" | "mode" | "beside" | "theme" | "help" | "labelling">> }
   | { do: "label"; place: Place; label: Label }
   | { do: "unlabel" };
 
@@ -56,7 +64,7 @@ export function reduce(state: State, action: Action): State {
     case "clear":
       return { ...state, filters: NO_FILTERS };
     case "sort":
-      return { ...state, sort: action.sort };
+      return { ...state, sort: action.sort, reversed: action.reversed ?? false };
     case "set":
       return { ...state, ...action.change };
     case "label":

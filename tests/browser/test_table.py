@@ -1,0 +1,97 @@
+"""The table of cases: sorted, chosen and read as a person does, with ten thousand rows too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bench.records import random_record
+from tests.browser.conftest import PHONE, Reader
+from tests.browser.shop import compared_page, page_of, run_of_shop
+from tests.browser.test_looks import violations
+from tests.browser.test_reading import heading, shown, until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+CASES = 10_000
+
+
+def heads(page: Page) -> list[str]:
+    return page.locator(".heads [role=columnheader]").all_inner_texts()
+
+
+def cells(page: Page, column: int) -> list[str]:
+    """The texts of a column, from top to bottom."""
+    return page.evaluate(
+        """(column) => [...document.querySelectorAll(".grid .row")]
+            .sort((one, other) => one.ariaRowIndex - other.ariaRowIndex)
+            .map((row) => row.children[column].innerText)""",
+        column,
+    )
+
+
+def test_a_case_is_a_row_with_question_answers_and_scores(reader: Reader, tmp_path: Path) -> None:
+    page = reader.open(compared_page(tmp_path, run_of_shop(better=True), run_of_shop()))
+    page.keyboard.press("g")
+    page.wait_for_selector(".grid .row")
+    names = heads(page)
+    assert names[:3] == ["Case", "Input", "Expected"]
+    assert "Answer" in names
+    assert any(name.startswith("Answer on ") for name in names)
+    until(page, lambda found: "…" in cells(found, 1), False)
+    rows = len(cells(page, 0))
+    # A click on a head sorts, a second one the other way round.
+    page.get_by_role("columnheader", name="Case").get_by_role("button").click()
+    page.wait_for_selector("[aria-sort=ascending]")
+    up = cells(page, 0)
+    assert [text.casefold() for text in up] == sorted(text.casefold() for text in up)
+    page.get_by_role("columnheader", name="Case").get_by_role("button").click()
+    assert page.locator("[aria-sort=descending]").inner_text().startswith("Case")
+    down = cells(page, 0)
+    assert [text.casefold() for text in down] == sorted((text.casefold() for text in down), reverse=True)
+    # Columns are chosen.
+    page.locator(".choice summary").click()
+    page.get_by_label("Input", exact=True).uncheck()
+    page.get_by_label("Why", exact=True).check()
+    assert "Input" not in heads(page)
+    assert "Why" in heads(page)
+    # A row opens the case, and Escape leads back to the table.
+    page.locator(".row .open").first.click()
+    until(page, heading, down[0].splitlines()[0])
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".grid .row")
+    assert len(cells(page, 0)) == rows
+    page.keyboard.press("g")
+    page.wait_for_selector(".list")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_the_table(reader: Reader, tmp_path: Path, scheme: str) -> None:
+    for number, options in enumerate(({}, {"viewport": PHONE})):
+        page = reader.open(
+            page_of(tmp_path, run_of_shop(), f"run {number}"), color_scheme=scheme, bypass_csp=True, **options
+        )
+        page.keyboard.press("g")
+        page.wait_for_selector(".grid .row")
+        assert violations(page) == []
+
+
+def test_ten_thousand_rows_are_drawn_as_they_are_scrolled(reader: Reader, tmp_path: Path) -> None:
+    page = reader.open(page_of(tmp_path, random_record(CASES)))
+    page.keyboard.press("g")
+    until(page, shown, CASES)
+    assert page.locator(".grid .row").count() < 60
+    page.locator(".grid").evaluate("(grid) => { grid.scrollTop = grid.scrollHeight }")
+    last = page.locator(f".row[aria-rowindex='{CASES + 1}']")
+    last.wait_for()
+    until(page, lambda _: "…" in last.inner_text().splitlines(), False)
+    assert page.locator(".grid .row").count() < 60
+    page.get_by_role("columnheader", name="Time").get_by_role("button").click()
+    page.keyboard.press("/")
+    page.keyboard.type("rule 7777.")
+    until(page, shown, 1)
+    assert page.locator(".row .open").inner_text().strip() == "case 7777"

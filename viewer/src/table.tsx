@@ -1,0 +1,194 @@
+/** The cases as a table with a row each; only the rows in sight are drawn. */
+
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { ChangeTag } from "./case";
+import type { Column, Sort } from "./choosing";
+import { values } from "./choosing";
+import type { Excerpt } from "./excerpts";
+import { excerptOf } from "./excerpts";
+import { count, duration, letterWord, number, usd, visible } from "./format";
+import { Mark } from "./icons";
+import type { Page } from "./page";
+import { useShared } from "./state";
+
+/** Pixels; the style sheet has the same height. */
+const ROW = 44;
+const BEYOND = 8;
+/** Metrics with a column before a reader chooses. */
+const METRICS = 4;
+
+/**
+ * A column: `sort` is the order in which a click on its head brings the rows, `least` its width in pixels, and `share`
+ * its part of the width that is left.
+ */
+interface TableColumn { name: string; head: string; sort: Sort | null; class: string; least: number; share: number; cell: (row: number, excerpt: Excerpt | undefined) => ComponentChildren }
+
+const OF_LETTER: Record<string, string> = { p: "passed", f: "failed", e: "error", s: "skipped", i: "informational" };
+
+function columnsOf(page: Page): TableColumn[] {
+  const { head, index } = page;
+  const known = (column: Column): boolean => values(index, column).some((value) => value !== null);
+  const text = (name: keyof Excerpt, title: string): TableColumn => ({
+    name, head: title, sort: null, class: "words", least: 160, share: 2,
+    cell: (_, excerpt) => (excerpt === undefined ? "…" : excerpt[name] === null ? "–" : visible(excerpt[name]) || "(empty)"),
+  });
+  const amount = (name: "latency_ms" | "tokens" | "cost_usd", title: string, shown: (value: number | null) => string): TableColumn[] =>
+    known(name) ? [{ name, head: title, sort: name, class: "n", least: 84, share: 0, cell: (row) => shown(index[name][row]!) }] : [];
+  return [
+    {
+      name: "title", head: "Case", sort: "title", class: "title", least: 190, share: 1.4,
+      cell: (row) => (
+        <>
+          <Mark outcome={index.outcome[row]!} label />
+          <span dir="auto">{visible(index.title[row]!.slice(0, 300))}</span>
+          {index.change[row] && index.change[row] !== "same" && <ChangeTag change={index.change[row]!} />}
+        </>
+      ),
+    },
+    text("input", "Input"),
+    text("expected", "Expected"),
+    ...(head.base ? [text("base", `Answer on ${visible(head.base.name)}`)] : []),
+    text("answer", "Answer"),
+    ...head.metrics.map((metric, at): TableColumn => ({
+      name: `metric ${at}`,
+      head: visible(head.suites.length > 1 ? `${head.suites[metric.suite]?.name}: ${metric.name}` : metric.name),
+      sort: `${at}`, class: "n score", least: 92, share: 0,
+      cell: (row) => {
+        const letter = index.metric_outcomes[row]![at] ?? "-";
+        const score = index.scores[at]![row] ?? null;
+        if (letter === "-") return "–";
+        return <><Mark outcome={OF_LETTER[letter] ?? "error"} label /> {score === null ? letterWord(letter) : number(score)}</>;
+      },
+    })),
+    { name: "reason", head: "Why", sort: null, class: "words", least: 160, share: 2, cell: (row) => visible(index.reason[row]!) },
+    ...amount("tokens", "Tokens", count),
+    ...amount("latency_ms", "Time", duration),
+    ...amount("cost_usd", "Cost", usd),
+  ];
+}
+
+/** The columns before a reader chooses: of the metrics those that fail most often, and not the reason. */
+function firstOf(page: Page, all: readonly TableColumn[]): string[] {
+  const metrics = page.head.metrics.map((metric, at) => ({ metric, at }));
+  metrics.sort((one, other) => other.metric.failed - one.metric.failed || other.metric.cases - one.metric.cases || one.at - other.at);
+  const shown = new Set(metrics.slice(0, METRICS).map(({ at }) => `metric ${at}`));
+  return all.map(({ name }) => name).filter((name) => name !== "reason" && (shown.has(name) || !name.startsWith("metric ")));
+}
+
+export function CaseTable(props: {
+  rows: readonly number[]; excerpts: readonly (Excerpt | undefined)[]; columns: readonly string[] | null;
+  sort: Sort; reversed: boolean; onClear: () => void;
+}): JSX.Element {
+  const { page, dispatch } = useShared();
+  const box = useRef<HTMLDivElement>(null);
+  const [scroll, setScroll] = useState({ top: 0, height: 900 });
+  const all = useMemo(() => columnsOf(page), [page]);
+  const chosen = useMemo(() => props.columns ?? firstOf(page, all), [page, props.columns]);
+  const columns = all.filter((column) => chosen.includes(column.name));
+  useEffect(() => {
+    const element = box.current!;
+    const measure = (): void => setScroll({ top: element.scrollTop, height: element.clientHeight });
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    element.addEventListener("scroll", measure, { passive: true });
+    return () => {
+      observer.disconnect();
+      element.removeEventListener("scroll", measure);
+    };
+  }, []);
+  const from = Math.max(0, Math.floor(scroll.top / ROW) - BEYOND);
+  const drawn = props.rows.slice(from, Math.ceil((scroll.top + scroll.height) / ROW) + BEYOND);
+  const excerpts = useExcerpts(drawn, props.excerpts);
+  const grid = {
+    gridTemplateColumns: columns.map(({ least, share }) => (share ? `minmax(${least}px, ${share}fr)` : `${least}px`)).join(" "),
+    minWidth: `${columns.reduce((sum, { least }) => sum + least, 0)}px`,
+  };
+  const name = (column: TableColumn): void => {
+    if (column.sort !== null) dispatch({ do: "sort", sort: column.sort, reversed: props.sort === column.sort && !props.reversed });
+  };
+  return (
+    <>
+      <div class="grid" ref={box} role="table" aria-label="Cases" aria-rowcount={props.rows.length + 1} aria-colcount={columns.length} tabIndex={0}>
+        <div class="heads" role="row" aria-rowindex={1} style={grid}>
+          {columns.map((column) => {
+            const by = column.sort !== null && props.sort === column.sort;
+            return (
+              <div role="columnheader" class={column.class} aria-sort={by ? (props.reversed ? "descending" : "ascending") : undefined}>
+                {column.sort === null ? column.head : (
+                  <button type="button" class="plain" onClick={() => name(column)}>
+                    {column.head}{by ? (props.reversed ? " ▴" : " ▾") : ""}
+                  </button>
+                )}
+              </div>
+            );
+          })}
+        </div>
+        <div class="rows" role="rowgroup" style={{ height: `${props.rows.length * ROW}px`, minWidth: grid.minWidth }}>
+          {drawn.map((row, at) => (
+            <div class="row" key={row} role="row" aria-rowindex={from + at + 2} data-row={row}
+              style={{ ...grid, transform: `translateY(${(from + at) * ROW}px)` }}>
+              {columns.map((column) => (
+                <div role="cell" class={column.class} dir={column.class === "words" ? "auto" : undefined}>
+                  {column.name === "title"
+                    ? <button type="button" class="open" onClick={() => dispatch({ do: "open", row })}>{column.cell(row, undefined)}</button>
+                    : <span>{column.cell(row, excerpts[row])}</span>}
+                </div>
+              ))}
+            </div>
+          ))}
+        </div>
+      </div>
+      <div class="under soft" data-shown={props.rows.length}>
+        <span role="status">{count(props.rows.length)} of {count(page.size)}{page.size === 1 ? " case" : " cases"}</span>
+        {props.rows.length < page.size && <button type="button" class="plain" onClick={props.onClear}>Show all</button>}
+        <Choice all={all} chosen={columns} />
+      </div>
+    </>
+  );
+}
+
+/** The boxes with which a reader chooses columns. */
+function Choice(props: { all: TableColumn[]; chosen: TableColumn[] }): JSX.Element {
+  const { dispatch } = useShared();
+  const names = props.chosen.map((column) => column.name);
+  return (
+    <details class="choice">
+      <summary>Columns ({props.chosen.length} of {props.all.length})</summary>
+      <fieldset>
+        <legend class="unseen">Columns of the table</legend>
+        {props.all.map((column) => (
+          <label>
+            <input type="checkbox" checked={names.includes(column.name)} disabled={column.name === "title"}
+              onChange={() => dispatch({ do: "set", change: { columns: names.includes(column.name)
+                ? names.filter((one) => one !== column.name) : [...names, column.name] } })} />
+            {column.head}
+          </label>
+        ))}
+      </fieldset>
+    </details>
+  );
+}
+
+/** The excerpts of rows; those that have not been read yet are unpacked. */
+function useExcerpts(rows: readonly number[], read: readonly (Excerpt | undefined)[]): (Excerpt | undefined)[] {
+  const { page } = useShared();
+  const own = useRef<{ page: Page; found: (Excerpt | undefined)[] }>({ page, found: [] });
+  if (own.current.page !== page) own.current = { page, found: [] };
+  const [, redraw] = useState(0);
+  const { found } = own.current;
+  const missing = rows.filter((row) => read[row] === undefined && found[row] === undefined);
+  useEffect(() => {
+    let current = true;
+    if (missing.length) {
+      void Promise.all(missing.map(async (row) => {
+        const detail = await page.detail(row).catch(() => null);
+        if (detail) found[row] = excerptOf(detail);
+      })).then(() => current && redraw((times) => times + 1));
+    }
+    return () => { current = false; };
+  }, [page, missing.join()]);
+  const shown: (Excerpt | undefined)[] = [];
+  for (const row of rows) shown[row] = read[row] ?? found[row];
+  return shown;
+}
