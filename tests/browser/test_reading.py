@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 
+from bench.records import random_record
 from holodeck_action.record.record import ToolInvocation
 from tests.browser.conftest import Reader
 from tests.browser.shop import LONG, PLAIN, page_of, run_of_shop
@@ -310,3 +311,25 @@ def test_the_summary_tells_gates_metrics_and_run(reader: Reader, shop: Path) -> 
     page.click('[aria-label="Clear all filters"]')
     page.click(".outcomes button:has-text('in error')")
     until(page, titles, ["unreachable"])
+
+
+def test_a_search_prefers_titles_and_says_where_else_the_words_are(reader: Reader, tmp_path: Path) -> None:
+    page = reader.open(page_of(tmp_path, random_record(200)))
+    page.fill("input[type=search]", "case 7")
+    until(page, lambda found: all("7" in title for title in titles(found)[:10]), True)
+    assert page.locator(".option").first.locator(".found").count() == 0
+    page.fill("input[type=search]", '"rule 7."')
+    until(page, shown, 1)
+    until(page, lambda found: found.locator(".option .found").all_inner_texts(), ["in question or answer"])
+
+
+def test_a_reason_is_shown_once_and_a_passing_row_has_answer_and_score(reader: Reader, shop: Path) -> None:
+    page = reader.open(shop)
+    page.click('[data-outcome="passed"]')
+    until(page, lambda found: found.locator(".option .second").first.inner_text() != "every assertion holds", True)
+    assert "every assertion holds" not in page.inner_text(".list")
+    page.click('[data-outcome="passed"]')
+    page.click(".option >> text=refund")
+    page.wait_for_selector(".problems")
+    for problem in page.locator("ul.problems li").all_inner_texts():
+        assert page.inner_text(".case").count(problem) == 1

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { render } from "preact";
 import { useCallback, useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { CaseView } from "./case";
-import { choose, NO_FILTERS, sorted } from "./choosing";
+import { byField, choose, NO_FILTERS, sorted } from "./choosing";
 import { Comparison } from "./compare";
 import { FilterBar } from "./filters";
 import { Help } from "./help";
@@ -70,10 +70,12 @@ export function App(props: { page: Page }): JSX.Element {
   const { view, row, filters } = state;
   const sort = state.sort ?? (view === "compare" ? "changes" : "problems");
   const query = filters.query.trim();
-  const rows = useMemo(
-    () => sorted(choose(page.index, filters, reading.texts), page.head, page.index, sort, state.reversed),
-    [page, filters, sort, state.reversed, query && reading.read],
-  );
+  const { rows, found } = useMemo(() => {
+    const chosen = choose(page.index, filters, reading.texts);
+    const ordered = sorted(chosen.rows, page.head, page.index, sort, state.reversed);
+    // An order that the reader chose counts more than where the words are.
+    return { rows: state.sort === null ? byField(ordered, chosen.found) : ordered, found: chosen.found };
+  }, [page, filters, sort, state.sort, state.reversed, query && reading.read]);
 
   const step = (by: number): void => {
     if (!rows.length) return;
@@ -157,7 +159,7 @@ export function App(props: { page: Page }): JSX.Element {
           <main>
             <section class="left" aria-label="List of cases">
               {bar}
-              <CaseList rows={rows} row={row} marked={labelled} onClear={() => dispatch({ do: "clear" })} />
+              <CaseList rows={rows} found={found} row={row} marked={labelled} onClear={() => dispatch({ do: "clear" })} />
             </section>
             <section class="right" aria-label={row === null ? "Summary" : "Case"} tabIndex={0} key={row ?? view}>{right}</section>
           </main>

@@ -4,7 +4,8 @@ import type { Index } from "./columns";
 import { minimized } from "./columns";
 import type { Change, Head, Outcome } from "./data";
 import { CHANGES } from "./format";
-import type { Texts } from "./texts";
+import type { Field, Texts } from "./texts";
+import { FIELDS } from "./texts";
 
 /** A column of numbers: score k is "0", "1" and so on. */
 export type Column = "latency_ms" | "tokens" | "cost_usd" | `${number}`;
@@ -50,11 +51,15 @@ export function terms(query: string): string[] {
     .filter((term) => term !== "" && term !== '"');
 }
 
-export function choose(index: Index, filters: Filters, texts: Texts): number[] {
+/** The rows that fit, and the field in which the search finds each. */
+export interface Chosen { rows: number[]; found: ReadonlyMap<number, Field> }
+
+export function choose(index: Index, filters: Filters, texts: Texts): Chosen {
   const wanted = new Set(filters.outcomes);
   const words = terms(filters.query);
   const ranged = filters.range && values(index, filters.range.column);
   const rows: number[] = [];
+  const found = new Map<number, Field>();
   for (let row = 0; row < index.id.length; row++) {
     if (wanted.size && !wanted.has(index.outcome[row]!)) continue;
     if (filters.flaky && !index.flaky[row]) continue;
@@ -63,10 +68,20 @@ export function choose(index: Index, filters: Filters, texts: Texts): number[] {
     if (filters.tag !== null && !index.tags[row]!.includes(filters.tag)) continue;
     if (filters.metric && index.metric_outcomes[row]![filters.metric.column] !== filters.metric.letter) continue;
     if (ranged && !inRange(ranged[row], filters.range!)) continue;
-    if (words.length && !texts.has(row, words)) continue;
+    if (words.length) {
+      const field = texts.find(row, words);
+      if (field === null) continue;
+      found.set(row, field);
+    }
     rows.push(row);
   }
-  return rows;
+  return { rows, found };
+}
+
+/** Rows by the field in which a search finds them, titles first; in a field the order stays as it is. */
+export function byField(rows: readonly number[], found: Chosen["found"]): number[] {
+  const place = (row: number): number => FIELDS.indexOf(found.get(row) ?? "several");
+  return [...rows].sort((one, other) => place(one) - place(other));
 }
 
 /** Sorts rows; equal ones stay in the order of the page, worst first, and cases without a number come last. */

@@ -30,14 +30,17 @@ export function ScoreBar(props: { score: number | null; threshold: number | null
 /** An answer's place; null when it is not to be labelled. */
 export interface Labelling { place: { suite: string; case: string; turn: number; trial: number }; labels: Labels }
 
-export function Evaluations(props: { evaluations: Evaluation[]; metrics: Metric[]; labelling: Labelling | null }): JSX.Element {
+/** `said` are the problems above the answer, whose reasons are not repeated here. */
+export function Evaluations(props: {
+  evaluations: Evaluation[]; metrics: Metric[]; said: readonly string[]; labelling: Labelling | null;
+}): JSX.Element {
   return (
     <ul class="evaluations">
       {props.evaluations.map((evaluation) => {
         const metric = props.metrics.find((one) => one.name === evaluation.name);
         return (
           <li>
-            <One evaluation={evaluation} metric={metric} />
+            <One evaluation={evaluation} metric={metric} said={props.said} />
             {props.labelling && (
               <LabelButtons place={{ ...props.labelling.place, metric: evaluation.name }} labels={props.labelling.labels} />
             )}
@@ -48,8 +51,12 @@ export function Evaluations(props: { evaluations: Evaluation[]; metrics: Metric[
   );
 }
 
-function One(props: { evaluation: Evaluation; metric: Metric | undefined }): JSX.Element {
+function One(props: { evaluation: Evaluation; metric: Metric | undefined; said: readonly string[] }): JSX.Element {
   const { evaluation, metric } = props;
+  const isSaid = (text: string): boolean => text !== "" && props.said.some((problem) => problem.includes(text));
+  const reason = isSaid(evaluation.reason) ? "" : evaluation.reason;
+  const explanation = evaluation.explanation === null || isSaid(evaluation.explanation) || evaluation.explanation === reason
+    ? null : evaluation.explanation;
   const bad = tone(evaluation.outcome) === "bad" || tone(evaluation.outcome) === "warn";
   const votes = votesOf(evaluation);
   const sign = minimized(metric) ? "≤" : "≥";
@@ -64,12 +71,12 @@ function One(props: { evaluation: Evaluation; metric: Metric | undefined }): JSX
           {evaluation.score !== null ? number(evaluation.score) : visible(evaluation.category ?? "–")}
           {evaluation.threshold !== null && <span class="soft">, needs {sign} {number(evaluation.threshold)}</span>}
         </span>
-        <span class="why">{visible((evaluation.reason || evaluation.explanation || "").slice(0, 300))}</span>
+        <span class="why">{visible((reason || explanation || "").slice(0, 300))}</span>
       </summary>
       <div class="inside">
-        {evaluation.reason && <p dir="auto">{visible(evaluation.reason)}</p>}
-        {evaluation.explanation !== null && evaluation.explanation !== evaluation.reason && (
-          <Text text={evaluation.explanation} label={`Explanation of ${evaluation.name}`} class="prose" />
+        {reason && <p dir="auto">{visible(reason)}</p>}
+        {explanation !== null && (
+          <Text text={explanation} label={`Explanation of ${evaluation.name}`} class="prose" />
         )}
         {votes.length > 0 && <Votes votes={votes} />}
         {evaluation.details !== null && (

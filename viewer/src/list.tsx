@@ -3,18 +3,24 @@
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ChangeTag } from "./case";
+import type { Chosen } from "./choosing";
 import type { Index } from "./columns";
 import { count, visible } from "./format";
 import { Mark } from "./icons";
 import { useShared } from "./state";
+import type { Field } from "./texts";
 
 /** Pixels; the style sheet has the same height. */
 const ROW = 54;
 const BEYOND = 6;
 /** Characters of a line: more have no room. */
 const LONGEST = 300;
+/** The fields of a search, for a tag. */
+const FIELD: Record<Field, string> = {
+  title: "title", id: "id", tag: "tag", reason: "reason", texts: "question or answer", place: "file and line", several: "several fields",
+};
 
-export function CaseList(props: { rows: readonly number[]; row: number | null; marked: ReadonlySet<number>; onClear: () => void }): JSX.Element {
+export function CaseList(props: { rows: readonly number[]; found: Chosen["found"]; row: number | null; marked: ReadonlySet<number>; onClear: () => void }): JSX.Element {
   const { page, dispatch } = useShared();
   const box = useRef<HTMLDivElement>(null);
   const [scroll, setScroll] = useState({ top: 0, height: 900 });
@@ -65,6 +71,7 @@ export function CaseList(props: { rows: readonly number[]; row: number | null; m
                 size={props.rows.length}
                 open={row === props.row}
                 marked={props.marked.has(row)}
+                field={props.found.get(row)}
                 onOpen={() => dispatch({ do: "open", row })}
               />
             );
@@ -81,7 +88,7 @@ export function CaseList(props: { rows: readonly number[]; row: number | null; m
 }
 
 function Option(props: {
-  index: Index; row: number; position: number; size: number; open: boolean; marked: boolean; onOpen: () => void;
+  index: Index; row: number; position: number; size: number; open: boolean; marked: boolean; field: Field | undefined; onOpen: () => void;
 }): JSX.Element {
   const { index, row } = props;
   const change = index.change[row];
@@ -99,6 +106,7 @@ function Option(props: {
       <Mark outcome={index.outcome[row]!} label />
       <span class="title" dir="auto">{visible(index.title[row]!.slice(0, LONGEST))}</span>
       <span class="side">
+        {props.field && props.field !== "title" && <span class="tag found">in {FIELD[props.field]}</span>}
         {props.marked && <span class="tag">labelled</span>}
         {index.flaky[row] && <span class="tag">flaky</span>}
         {change && change !== "same" && <ChangeTag change={change} />}

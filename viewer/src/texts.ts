@@ -4,26 +4,34 @@ import type { Index } from "./columns";
 import type { Detail, Trial } from "./data";
 import { chunksOf, factsOf, modelsOf, votesOf } from "./record";
 
+/** Where a search finds its words, the best place first. `several` is no single place. */
+export const FIELDS = ["title", "id", "tag", "reason", "texts", "place", "several"] as const;
+export type Field = (typeof FIELDS)[number];
+
 export class Texts {
-  private readonly short: string[];
+  private readonly short: [Field, string][][];
   private readonly full: string[] = [];
-  /** How many cases have been read. */
-  read = 0;
 
   constructor(index: Index) {
-    this.short = index.id.map((id, row) =>
-      [id, index.title[row], index.reason[row], index.place[row], ...index.tags[row]!].join("\n").toLowerCase(),
-    );
+    this.short = index.id.map((id, row) => {
+      const fields: [Field, string][] = [
+        ["title", index.title[row]!], ["id", id], ["tag", index.tags[row]!.join("\n")],
+        ["reason", index.reason[row]!], ["place", index.place[row]!],
+      ];
+      return fields.map(([field, text]) => [field, text.toLowerCase()]);
+    });
   }
 
   add(row: number, detail: Detail): void {
     this.full[row] = textsOf(detail).join("\n").toLowerCase();
   }
 
-  has(row: number, words: readonly string[]): boolean {
-    const short = this.short[row]!;
-    const full = this.full[row];
-    return words.every((word) => short.includes(word) || (full !== undefined && full.includes(word)));
+  /** The best field that has all words; null if a word is nowhere. */
+  find(row: number, words: readonly string[]): Field | null {
+    const texts = [...this.short[row]!, ["texts", this.full[row] ?? ""] as const];
+    const whole = texts.filter(([, text]) => words.every((word) => text.includes(word))).map(([field]) => field);
+    if (whole.length) return FIELDS.find((field) => whole.includes(field)) ?? null;
+    return words.every((word) => texts.some(([, text]) => text.includes(word))) ? "several" : null;
   }
 }
 

@@ -50,7 +50,7 @@ export function TurnView(props: Properties & { base: Turn | null }): JSX.Element
       {turn.evaluations.length > 0 && (
         <Section title="Evaluations">
           {base && <ComparedEvaluations base={base.evaluations} head={turn.evaluations} />}
-          <Evaluations evaluations={turn.evaluations} metrics={props.metrics} labelling={props.labelling} />
+          <Evaluations evaluations={turn.evaluations} metrics={props.metrics} said={turn.problems} labelling={props.labelling} />
         </Section>
       )}
       {chunks.length > 0 && (
@@ -119,7 +119,7 @@ function ExpectedTools(props: { turn: Turn }): JSX.Element | null {
           <Mark outcome={tool.matched === null ? "skipped" : tool.matched ? "passed" : "failed"} label />
           <span>
             expected <code>{visible(tool.expected)}</code>
-            {tool.reason && <span class="soft" dir="auto"> {visible(tool.reason)}</span>}
+            {tool.reason && !props.turn.problems.includes(tool.reason) && <span class="soft" dir="auto"> {visible(tool.reason)}</span>}
           </span>
         </li>
       ))}

@@ -22,6 +22,8 @@ SHOWN_CASES = 10
 _BLOCK_ROWS = 500
 _LONGEST_TITLE = 300
 _LONGEST_REASON = 200
+_LONGEST_ANSWER = 120
+_SCORES_SHOWN = 4
 _GONE = "the suite no longer has this case"
 _LETTERS: dict[Outcome, str] = {
     "failed": "f",
@@ -132,7 +134,7 @@ class ColumnBuilder:
         shown: dict[str, object] = {
             "title": one_line(case.name or case.id, _LONGEST_TITLE),
             "outcome": "skipped" if verdict is None else verdict.outcome,
-            "reason": one_line(_GONE if verdict is None else verdict.reason, _LONGEST_REASON),
+            "reason": _GONE if verdict is None else _passing_text(row) or one_line(verdict.reason, _LONGEST_REASON),
             "place": one_line(place(case.source, report.folder)),
         }
         if self.rows < SHOWN_CASES:
@@ -148,3 +150,15 @@ class ColumnBuilder:
             "tags": sorted({one_line(tag, _LONGEST_TITLE) for tag in case.tags}),
             "command": "" if verdict is None else run_command(report, case.id) or "",
         }
+
+
+def _passing_text(row: Row) -> str:
+    """Return the answer and the scores of a case that passes in its only trial; an empty string for other cases."""
+    case, verdict = row.case, row.verdict
+    if case is None or verdict is None or verdict.outcome != "passed" or case.repeat > 1:
+        return ""
+    answers = [turn.response for turn in case.turns if turn.response]
+    means = list(case_means(verdict.metrics).items())[:_SCORES_SHOWN]
+    shown = [one_line(answers[-1], _LONGEST_ANSWER)] if answers else []
+    shown += [f"{one_line(name, _LONGEST_ANSWER)} {mean:.4g}" for name, mean in means]
+    return " · ".join(shown)
