@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.records import random_record
-from tests.browser.conftest import PHONE, Reader
+from tests.browser.conftest import PHONE, WIDE, Reader
 from tests.browser.shop import compared_page, page_of, run_of_shop
 from tests.browser.test_looks import violations
 from tests.browser.test_reading import heading, shown, until
@@ -21,17 +21,18 @@ CASES = 10_000
 
 
 def heads(page: Page) -> list[str]:
-    return page.locator(".heads [role=columnheader]").all_inner_texts()
+    return [str(text) for text in page.locator(".heads [role=columnheader]").all_inner_texts()]
 
 
 def cells(page: Page, column: int) -> list[str]:
     """The texts of a column, from top to bottom."""
-    return page.evaluate(
+    found: list[str] = page.evaluate(
         """(column) => [...document.querySelectorAll(".grid .row")]
             .sort((one, other) => one.ariaRowIndex - other.ariaRowIndex)
             .map((row) => row.children[column].innerText)""",
         column,
     )
+    return found
 
 
 def test_a_case_is_a_row_with_question_answers_and_scores(reader: Reader, tmp_path: Path) -> None:
@@ -71,10 +72,8 @@ def test_a_case_is_a_row_with_question_answers_and_scores(reader: Reader, tmp_pa
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_the_table(reader: Reader, tmp_path: Path, scheme: str) -> None:
-    for number, options in enumerate(({}, {"viewport": PHONE})):
-        page = reader.open(
-            page_of(tmp_path, run_of_shop(), f"run {number}"), color_scheme=scheme, bypass_csp=True, **options
-        )
+    for size in (WIDE, PHONE):
+        page = reader.open(page_of(tmp_path, run_of_shop()), color_scheme=scheme, bypass_csp=True, viewport=size)
         page.keyboard.press("g")
         page.wait_for_selector(".grid .row")
         assert violations(page) == []

@@ -153,12 +153,11 @@ class ColumnBuilder:
 
 
 def _passing_text(row: Row) -> str:
-    """Return the answer and the scores of a case that passes in its only trial; an empty string for other cases."""
+    """Return the scores and the answer of a case that passes in its only trial; an empty string for other cases."""
     case, verdict = row.case, row.verdict
     if case is None or verdict is None or verdict.outcome != "passed" or case.repeat > 1:
         return ""
     answers = [turn.response for turn in case.turns if turn.response]
     means = list(case_means(verdict.metrics).items())[:_SCORES_SHOWN]
-    shown = [one_line(answers[-1], _LONGEST_ANSWER)] if answers else []
-    shown += [f"{one_line(name, _LONGEST_ANSWER)} {mean:.4g}" for name, mean in means]
-    return " · ".join(shown)
+    scores = ", ".join(f"{one_line(name, 40)} {mean:.4g}" for name, mean in means)
+    return " · ".join([*filter(None, [scores]), *(one_line(answer, _LONGEST_ANSWER) for answer in answers[-1:])])
