@@ -72,8 +72,9 @@ def test_a_case_is_a_row_with_question_answers_and_scores(reader: Reader, tmp_pa
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_the_table(reader: Reader, tmp_path: Path, scheme: str) -> None:
+    place = page_of(tmp_path, run_of_shop())
     for size in (WIDE, PHONE):
-        page = reader.open(page_of(tmp_path, run_of_shop()), color_scheme=scheme, bypass_csp=True, viewport=size)
+        page = reader.open(place, color_scheme=scheme, bypass_csp=True, viewport=size)
         page.keyboard.press("g")
         page.wait_for_selector(".grid .row")
         assert violations(page) == []
