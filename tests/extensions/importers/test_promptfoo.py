@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ def test_no_existing_file_is_changed(configured: Project) -> None:
     (configured.folder / "holodeck-action.yaml").unlink()
     finished = configured.run("import", "promptfoo", "texts.yaml", "--report", "account.md")
     assert finished.code == 0
-    assert "36 assertions: 5 as metrics, 29 as graders, 2 as similar metrics\n" in finished.stdout
+    assert "36 assertions: 15 as metrics, 19 as graders, 2 as similar metrics\n" in finished.stdout
     report = (configured.folder / "account.md").read_text(encoding="utf-8")
     assert "| texts.yaml:5 | equals | equality |  |" in report
     assert configured.run("validate").code == 0
@@ -197,6 +198,51 @@ def test_programs_and_services_answer_as_before(configured: Project) -> None:
     assert received.headers["authorization"] == "Bearer token-of-the-service"
 
 
+TEXTS = (
+    "",
+    " ",
+    "\n",
+    "a",
+    "A",
+    "ab",
+    " a",
+    "a ",
+    "a  b",
+    "a b",
+    "a\nb",
+    "\u00a0",
+    "é",
+    "e\u0301",
+    "ß",
+    "😀",
+    "a\x00b",
+    "<b>|`*",
+)
+
+
+def test_metrics_give_the_verdicts_of_graders(project: Project) -> None:
+    # In a set with a threshold an assertion stays a grader.
+    kinds = {"contains": TEXTS, "starts-with": TEXTS, "regex": ("a", "^a", r"a\s+b", "b$", r"\ba\b", "[^a]*", "é|ß")}
+    several = {"contains-any": (["a", "é"], ["A", "ß"]), "contains-all": (["a", "b"], ["<b>", "|"])}
+    values = [(kind, value) for kind, listed in {**kinds, **several}.items() for value in listed if value]
+    tests: list[dict[str, Any]] = []
+    for kind, value in values:
+        metric = {"type": kind, "value": value}
+        for answer in TEXTS:
+            for check in (metric, {"type": "assert-set", "threshold": 1, "assert": [metric]}):
+                tests.append({"description": f"{len(tests)}", "providerOutput": answer, "assert": [check]})
+    project.write("c.yaml", json.dumps({"prompts": ["q"], "providers": ["echo"], "tests": tests}))
+    rows = imported(project, "c")
+    assert {row["becomes"] for row in rows if row["asserts"] and row["outcome"] == "metric"} == {
+        *("contains", "starts_with", "contains_any", "contains_all", "regex"),
+    }
+    assert len([row for row in rows if row["outcome"] == "metric"]) > 30 * len(TEXTS)
+    found = verdicts(project, "new", code=1)
+    pairs = [(found[f"{at}"], found[f"{at + 1}"], tests[at]) for at in range(0, len(tests), 2)]
+    assert [pair for pair in pairs if pair[0] != pair[1]] == []
+    assert {pair[0] for pair in pairs} == {"passed", "failed"}
+
+
 def test_judged_assertions_become_metrics_of_the_same_kind(configured: Project) -> None:
     rows = imported(configured, "judged")
     assert {row["source"]: (row["becomes"], row["outcome"]) for row in rows if row["asserts"]} == {
@@ -206,6 +252,7 @@ def test_judged_assertions_become_metrics_of_the_same_kind(configured: Project) 
         "context-relevance": ("contextual_relevancy", "similar"),
         "context-recall": ("contextual_recall", "similar"),
         **dict.fromkeys(("is-refusal", "not-is-refusal"), ("refusal", "similar")),
+        **dict.fromkeys(("similar", "similar:cosine"), ("similar", "similar")),
     }
     suite = yaml.safe_load((configured.folder / "new/agent.yaml").read_text(encoding="utf-8"))
     good, bad = suite["test_cases"]
@@ -230,13 +277,18 @@ def test_judged_assertions_become_metrics_of_the_same_kind(configured: Project) 
     assert judges.pop(3) == {"provider": "openai", "name": "gpt-4.1"}
     assert judges == [{"provider": "openai", "name": "gpt-4o-mini"}] * 8
     assert bad["evaluations"][0]["name"] == "answers: bad"
+    large, small = ("text-embedding-3-large", "text-embedding-3-small")
+    assert suite["embedding_provider"] == {"provider": "openai", "name": large}
+    similar = {"type": "similar", "value": "We close at five.", "embedding_model": large, "threshold": 0.75}
+    assert bad["evaluations"][2] == similar
+    assert bad["evaluations"][3] == {**similar, "value": "At five.", "embedding_model": small, "threshold": 0.9}
     # The recorded answers are judged, and nothing else is asked.
     with FakeModels(keys=[KEY]) as models:
         models.answer(lambda request: Answer("I would rather not say."))
         environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": models.openai_url}
-        found = verdicts(configured, "new", code=3, **environ)
-        assert {request.model for request in models.requests} == {"gpt-4o-mini", "gpt-4.1"}
-    assert set(found.values()) == {"error"}
+        found = verdicts(configured, "new", code=1, **environ)
+        assert {request.model for request in models.requests} == {"gpt-4o-mini", "gpt-4.1", large, small}
+    assert found == {"good": "error", "bad": "failed"}
     criteria = next(metric["criteria"] for metric in metrics if metric.get("name") == "factuality (line 14)")
     assert criteria.endswith("and may say less or more: The shop opens at nine.")
 

@@ -11,13 +11,15 @@ from msgspec import Struct, field
 from holodeck_action.extensions.importers.accounting import Outcome
 from holodeck_action.extensions.importers.grader_file import Check, Counterpart
 from holodeck_action.extensions.importers.promptfoo import codes, judged, toolchecks
-from holodeck_action.extensions.importers.promptfoo.patterns import python_pattern
+from holodeck_action.extensions.importers.promptfoo.hints import HINTS
+from holodeck_action.extensions.importers.promptfoo.patterns import metric_pattern, python_pattern
 from holodeck_action.extensions.importers.promptfoo.rows import number_in, split_list
 from holodeck_action.extensions.importers.promptfoo.schemas import NeverPassesError, python_schema
 from holodeck_action.extensions.importers.promptfoo.templates import Templates, script_text, string_of
 from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
 from holodeck_action.extensions.importers.source import Source, UnfitError, json_problem, plain
 from holodeck_action.extensions.importers.written import has_variable
+from holodeck_action.suite.model.patterns import pattern_problem
 
 _TEXT_VALUES = ("starts-with", "regex", "levenshtein")
 """Assertions whose value must be a text: a number is an error."""
@@ -29,10 +31,12 @@ class AssertionCounterpart(Counterpart, frozen=True):
     Attributes:
         turn: fields to add to the turn, such as `ground_truth`.
         latency_ms: limit of the answer's latency in milliseconds; None if the assertion sets no limit.
+        expect: the metric as an entry of `expect`; None if it cannot be written there.
     """
 
     turn: Mapping[str, Any] = field(default_factory=dict)
     latency_ms: float | None = None
+    expect: Mapping[str, Any] | None = None
 
 
 class Assertion(Struct, frozen=True):
@@ -139,6 +143,8 @@ def convert_assertion(
         if not only_check and read.kind == "equals" and not read.negated and _is_ground_truth(read.value):
             metric = {"type": "standard", "metric": "equality"}
             return AssertionCounterpart(Outcome.METRIC, "equality", metric, turn={"ground_truth": read.value})
+        if not only_check and (made := _text_metric(read)) is not None:
+            return made
         if read.kind in CHECKS:
             return CHECKS[read.kind](read)
         if read.kind in judged.TYPES:
@@ -164,6 +170,44 @@ REFUSED = "refused"
 
 def _is_ground_truth(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip()) and not has_variable(value)
+
+
+_TEXT_METRICS = {
+    "contains": "contains",
+    "starts-with": "starts_with",
+    "contains-any": "contains_any",
+    "contains-all": "contains_all",
+    "regex": "regex",
+}
+"""Assertions with a metric of the same verdict. Negated ones have none: promptfoo passes an empty answer."""
+COMPUTED = frozenset({"equality", *_TEXT_METRICS.values()})
+"""Metrics of the same verdict, without a model."""
+
+
+def _text_metric(read: Assertion) -> AssertionCounterpart | None:
+    """Return the metric that gives the same verdict as the assertion on every answer; None if there is none.
+
+    Raises:
+        NeverPassesError: no answer can pass the assertion.
+        UnfitError: the assertion has no equal.
+    """
+    kind = _TEXT_METRICS.get(read.kind)
+    if kind is None or read.negated:
+        return None
+    several = kind in ("contains_any", "contains_all")
+    value: Any = read.texts() if several else read.text()
+    if kind == "regex":
+        try:
+            value = metric_pattern(value)
+        except UnfitError:
+            return None
+        if value is None or pattern_problem(value) is not None:
+            return None
+    texts = value if several else [value]
+    if has_variable(texts) or json_problem(texts) or not all(text.strip() for text in texts):
+        return None
+    name = {"regex": "pattern"}.get(kind, "values" if several else "value")
+    return AssertionCounterpart(Outcome.METRIC, kind, {"type": kind, name: value}, expect={kind: value})
 
 
 def _convert_graded(read: Assertion) -> AssertionCounterpart:
@@ -348,50 +392,6 @@ CHECKS: Mapping[str, Callable[[Assertion], AssertionCounterpart]] = {
     **dict.fromkeys(toolchecks.TYPES, _convert_tools),
     "javascript": _convert_code,
     "python": _convert_code,
-}
-
-_OUTPUT = "the answer of a model here is text, and its calls are tool calls; use expected_tools with args"
-_COMPARE = "it compares several agents in one case; compare two runs with --against"
-_FORMAT = "there is no check for this notation; write a code grader"
-_TRACE = "graders see no spans; use expected_tools, or limits and gates of the policy file"
-_SEARCH = "its judge uses tools; write the facts as ground_truth and use factual_accuracy"
-
-HINTS: Mapping[str, str] = {
-    "agent-rubric": _SEARCH,
-    "classifier": "classifiers are not called; use toxicity, a geval metric or a code grader",
-    "contains-html": _FORMAT,
-    "contains-sql": _FORMAT,
-    "contains-xml": _FORMAT,
-    "conversation-relevance": "no metric grades a conversation in this way; use a geval metric on its last turn",
-    "cost": "costs are limited for a whole run: gates.max_cost_usd of the policy file",
-    "finish-reason": "reports show truncated answers, but no metric asserts that",
-    "guardrails": "the reply has no field for it; use toxicity or refusal",
-    "is-html": _FORMAT,
-    "is-sql": _FORMAT,
-    "is-valid-function-call": _OUTPUT,
-    "is-valid-openai-function-call": _OUTPUT,
-    "is-valid-openai-tools-call": _OUTPUT,
-    "is-xml": _FORMAT,
-    "latency": "a limit for single cases, or one without a number; set limits.turn_timeout_s of the policy file",
-    "max-score": _COMPARE,
-    "moderation": "moderation services are not called; use toxicity",
-    "perplexity": "log probabilities of answers are not recorded",
-    "perplexity-score": "log probabilities of answers are not recorded",
-    "pi": "its service is not called; use a geval metric",
-    "ruby": "Ruby is not run; write a code grader in Python",
-    "search-rubric": _SEARCH,
-    "select-best": _COMPARE,
-    "similar": "no metric compares embeddings; use meteor, rouge or a geval metric",
-    "similar:cosine": "no metric compares embeddings; use meteor, rouge or a geval metric",
-    "similar:dot": "no metric compares embeddings; use meteor, rouge or a geval metric",
-    "similar:euclidean": "no metric compares embeddings; use meteor, rouge or a geval metric",
-    "skill-used": _TRACE,
-    "trace-error-spans": _TRACE,
-    "trace-span-count": _TRACE,
-    "trace-span-duration": _TRACE,
-    "trajectory:goal-success": "use trajectory_accuracy, or a geval metric on the answer",
-    "video-rubric": "answers are text",
-    "webhook": "services are not called for a verdict; call the service in a code grader",
 }
 
 TYPES = frozenset((*CHECKS, *judged.TYPES, *HINTS))

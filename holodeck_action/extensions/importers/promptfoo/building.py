@@ -13,7 +13,7 @@ from typing import Any
 from holodeck_action.extensions.importers.accounting import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import AssertionCounterpart
 from holodeck_action.extensions.importers.promptfoo.cases import BuiltCase, CaseBuilder, setting_row
-from holodeck_action.extensions.importers.promptfoo.judged import judge_of
+from holodeck_action.extensions.importers.promptfoo.judged import embedding_provider, judge_of
 from holodeck_action.extensions.importers.promptfoo.naming import names_any, test_name
 from holodeck_action.extensions.importers.promptfoo.prompts import Prompt
 from holodeck_action.extensions.importers.promptfoo.providers import FILE, Provider
@@ -116,6 +116,8 @@ class SuiteBuilder:
             "model": provider.model or judge or _ANY_MODEL,
             "instructions": {"inline": instructions or self._default_instructions()},
         }
+        if embedding := embedding_provider(metric for case in cases for metric in case.metrics):
+            top["embedding_provider"] = embedding
         if provider.response_format:
             top["response_format"] = provider.response_format
         agent = re.sub(f"{FILE}(.*?){FILE}", lambda path: self._relative_literal(path[1]), provider.agent)

@@ -178,9 +178,16 @@ class CaseBuilder:
         if became.outcome is Outcome.MISSING:
             self._add_missing_grader(case, place, kind, became.note)
         elif became.metric is not None:
-            metric = self._with_unique_name(case, dict(became.metric))
-            if metric not in case.metrics:
-                case.metrics.append(metric)
+            label = self._metric_label(case, written)
+            if became.expect is not None and not label:
+                listed = case.turn.setdefault("expect", [])
+                if became.expect not in listed:
+                    listed.append(dict(became.expect))
+            else:
+                named = label if became.expect is not None else {}
+                metric = self._with_unique_name(case, {**became.metric, **named})
+                if metric not in case.metrics:
+                    case.metrics.append(metric)
         elif became.check is not None:
             name = self._add_check(case, became.check, self._metric_label(case, written))
         row = Row(place.file, place.line, kind, name, became.outcome, became.note, 1, True, place.column)

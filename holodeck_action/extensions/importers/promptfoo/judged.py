@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -33,7 +34,11 @@ _CRITERIA = {
         ),
     ),
 }
-TYPES = (*_RAG, *_TEXT, *_CRITERIA, "is-refusal")
+_COSINE = ("similar", "similar:cosine")
+_EMBEDDING = re.compile(r"openai:embeddings?:(.+)")
+_DEFAULT_EMBEDDING = "text-embedding-3-large"
+"""The model that promptfoo calls if none is named."""
+TYPES = (*_RAG, *_TEXT, *_CRITERIA, *_COSINE, "is-refusal")
 
 
 class GradedAssertion(Struct, frozen=True):
@@ -60,6 +65,8 @@ def graded_metric(read: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any]
         raise UnfitError("a negated judgement; word it as what the answer must be")
     if read.threshold is not None and not 0 <= read.threshold <= 1:
         raise UnfitError("its threshold is not from 0 to 1")
+    if read.kind in _COSINE:
+        return _similar_metric(read), {}, "an empty text scores 0 without a call"
     if read.kind in _TEXT:
         settings, default = _TEXT[read.kind]
         turn = {"ground_truth": _required_text(read)}
@@ -106,6 +113,35 @@ def _geval_metric(read: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any]
     if rubric:
         note = f"{note}; rubricPrompt is not used".lstrip("; ")
     return made, {}, "; ".join(part for part in (_QUESTION, note) if part)
+
+
+def _similar_metric(read: GradedAssertion) -> dict[str, Any]:
+    model = _embedding_model(read.written.data.get("provider") or read.test.options.get("provider"))
+    return {
+        "type": "similar",
+        "value": _required_text(read),
+        "embedding_model": model,
+        "threshold": _threshold(read, 0.75),
+    }
+
+
+def _embedding_model(named: Any) -> str:
+    """Return the name of OpenAI's embedding model that a provider names, or of the default one if it names a judge."""
+    if isinstance(named, dict) and "id" not in named:
+        named = named.get("embedding")
+    if isinstance(named, str) and (model := _EMBEDDING.fullmatch(named)):
+        return model[1]
+    if named and "embedding" in str(named):
+        raise UnfitError("its embeddings are not those of OpenAI; write a similar metric, and embedding_provider")
+    return _DEFAULT_EMBEDDING
+
+
+def embedding_provider(metrics: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the value of `embedding_provider` in agent.yaml for a suite's metrics; None if none of them needs it."""
+    for metric in metrics:
+        if metric["type"] == "similar":
+            return {"provider": "openai", "name": metric["embedding_model"]}
+    return None
 
 
 def _judge(read: GradedAssertion) -> dict[str, Any]:

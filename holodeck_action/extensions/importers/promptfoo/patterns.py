@@ -31,10 +31,13 @@ SPACES = "\t\n\x0b\x0c\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) 
 _DEPTH = 50
 """Most levels of nested groups."""
 _LAST = 0x10FFFF
+_LINE_ENDS = "\n\r\u2028\u2029"
 _CONTROLS = {"t": "\t", "n": "\n", "v": "\x0b", "f": "\x0c", "r": "\r"}
 _PUNCTUATION = frozenset(string.punctuation + " ") - {"_"}
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
 """Characters that may be escaped in a pattern with the flag `u`."""
+_UNQUOTED = frozenset(" !\"#%&',-/:;<=>@_`~")
+"""Punctuation that means itself outside of a set."""
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
 _AROUND = ("(?=", "(?!", "(?<=", "(?<!")
 
@@ -53,7 +56,32 @@ def python_pattern(pattern: str, *, unicode: bool = False) -> str:
     Raises:
         UnfitError: the pattern is not in the grammar.
     """
-    parser = _Parser(pattern if unicode else utf16_units(pattern), unicode)
+    return _translate(_Parser(pattern if unicode else utf16_units(pattern), unicode))
+
+
+def utf16_units(text: str) -> str:
+    """Return a string with one character for each UTF-16 code unit of `text`."""
+    data = text.encode("utf-16-le", "surrogatepass")
+    return "".join(chr(data[at] | data[at + 1] << 8) for at in range(0, len(data), 2))
+
+
+def metric_pattern(pattern: str) -> str | None:
+    """Translate a JavaScript pattern without flags for the metric `regex`, which matches characters, not UTF-16 units.
+
+    Returns:
+        The pattern; None if it might match half of a character beyond U+FFFF, which is two units.
+
+    Raises:
+        UnfitError: the pattern is not in the grammar.
+    """
+    if pattern != utf16_units(pattern):
+        return None
+    parser = _Parser(pattern, False)
+    made = _translate(parser)
+    return None if parser.splits else f"(?a){made}" if r"\b" in made else made
+
+
+def _translate(parser: _Parser) -> str:
     made = parser.parse()
     try:
         with warnings.catch_warnings():
@@ -62,12 +90,6 @@ def python_pattern(pattern: str, *, unicode: bool = False) -> str:
     except (re.error, Warning, OverflowError, RecursionError) as error:
         raise _unfit_error(str(error)) from None
     return made
-
-
-def utf16_units(text: str) -> str:
-    """Return a string with one character for each UTF-16 code unit of `text`."""
-    data = text.encode("utf-16-le", "surrogatepass")
-    return "".join(chr(data[at] | data[at + 1] << 8) for at in range(0, len(data), 2))
 
 
 class _Parser:
@@ -85,6 +107,16 @@ class _Parser:
         """Parts that need not take part in a match."""
         self._named: list[int] = []
         """Groups that are referred to."""
+        self.splits = False
+        """Whether the pattern might match a half of a character beyond U+FFFF, or between its halves.
+
+        Without such atoms it cannot. Atoms that match all of these characters may be repeated without a limit: whatever
+        takes one half can take the other, too, unless two of them need a half each.
+        """
+        self._wide = 0
+        """Number of atoms that match halves."""
+        self._required = 0
+        """Number of these that match at least one."""
 
     def parse(self) -> str:
         made = self._parse_pattern(())
@@ -92,6 +124,7 @@ class _Parser:
             raise _unfit_error("a parenthesis that closes nothing")
         if any(self._unsure & set(self._groups[number - 1]) for number in self._named):
             raise _unfit_error("a reference to a group that may not take part")
+        self.splits |= bool(self._named and self._wide)
         return made
 
     def _peek(self, count: int) -> str:
@@ -117,7 +150,9 @@ class _Parser:
         made: list[str] = []
         while self._at < len(self._text) and self._peek(1) not in ("|", ")"):
             part = self._next_part()
-            atom, repeatable = self._parse_term((*inside, part))
+            before, is_group = (self._wide, self._required), self._peek(1) == "("
+            at_start = made[:1] == [r"\A"] and all(item.startswith((r"\A", "(?=", "(?!")) for item in made)
+            atom, repeatable = self._parse_term((*inside, part), at_start)
             quantifier = _QUANTIFIER.match(self._text, self._at)
             if quantifier:
                 if not repeatable:
@@ -126,15 +161,31 @@ class _Parser:
                 self._at = quantifier.end()
                 if _QUANTIFIER.match(self._text, self._at):
                     raise _unfit_error("a quantifier after a quantifier")
-                atom = f"(?:{atom}){quantifier[0]}"
+                atom = (f"(?:{atom})" if atom == "(?!)" else atom) + quantifier[0]
+            if is_group:
+                self.splits |= quantifier is not None and self._required > before[1]
+            elif self._wide > before[0]:
+                self._note_repetition(quantifier[0] if quantifier else "")
             made.append(atom)
         return "".join(made)
 
-    def _parse_term(self, inside: tuple[int, ...]) -> tuple[str, bool]:
-        """Return the next assertion or atom in Python's syntax, and whether a quantifier may follow it."""
+    def _note_repetition(self, quantifier: str) -> None:
+        self._required += quantifier.startswith("+")
+        self.splits |= not quantifier.startswith(("*", "+")) or self._required > 1
+
+    def _note_characters(self, found: Sequence[tuple[int, int]]) -> None:
+        if _has_halves(found):
+            self._wide += 1
+            self.splits |= _has_halves(_complement(found))
+
+    def _parse_term(self, inside: tuple[int, ...], at_start: bool) -> tuple[str, bool]:
+        """Return the next assertion or atom in Python's syntax, and whether a quantifier may follow it.
+
+        `at_start` is whether it can only match at the start of the text.
+        """
         character = self._peek(1)
         if character == "(":
-            return self._parse_group(inside)
+            return self._parse_group(inside, at_start)
         if character == "\\":
             return self._parse_escape()
         self._at += 1
@@ -143,6 +194,7 @@ class _Parser:
         if character == "$":
             return r"\Z", False
         if character == ".":
+            self._note_characters(_complement(_ranges_of(_LINE_ENDS)))
             return r"[^\n\r\u2028\u2029]", True
         if character == "[":
             return self._parse_set(), True
@@ -150,11 +202,13 @@ class _Parser:
             raise _unfit_error("a quantifier without an atom")
         if self._unicode and character in "{}]":
             raise _unfit_error(f"a lone {character}")
+        self._note_characters(_ranges_of(character))
         return _literal_text(character), True
 
-    def _parse_group(self, inside: tuple[int, ...]) -> tuple[str, bool]:
+    def _parse_group(self, inside: tuple[int, ...], at_start: bool) -> tuple[str, bool]:
         for start in _AROUND:
             if self._peek(len(start)) == start:
+                self.splits |= not at_start or start.startswith("(?<")
                 self._unsure.add(inside[-1])
                 return self._parse_group_body(start, inside), False
         if self._peek(3) == "(?:":
@@ -181,6 +235,7 @@ class _Parser:
         kind = self._text[self._at + 1 : self._at + 2]
         if kind in ("b", "B"):
             self._at += 2
+            self.splits |= kind == "B"
             # Before Python 3.14, \B does not match in an empty text.
             return (r"\b" if kind == "b" else r"(?!\b)"), False
         number = re.compile(r"\\([1-9][0-9]*)").match(self._text, self._at)
@@ -191,6 +246,7 @@ class _Parser:
             self._named.append(int(number[1]))
             return f"(?:\\{number[1]})", True
         members = self._parse_class_escape()
+        self._note_characters(_ranges_of(members) if isinstance(members, str) else members)
         return (_literal_text(members) if isinstance(members, str) else f"[{_ranges_text(members)}]"), True
 
     def _parse_set(self) -> str:
@@ -210,6 +266,7 @@ class _Parser:
         self._at += 1
         if negated:
             found = _complement(found)
+        self._note_characters(found)
         return f"[{_ranges_text(found)}]" if found else "(?!)"
 
     def _parse_set_member(self) -> str | list[tuple[int, int]]:
@@ -282,8 +339,15 @@ def _ranges_text(found: Sequence[tuple[int, int]]) -> str:
     )
 
 
+def _has_halves(found: Sequence[tuple[int, int]]) -> bool:
+    """Return whether some range contains surrogates or code points beyond U+FFFF."""
+    return any(last >= 0xD800 and (first < 0xE000 or last > 0xFFFF) for first, last in found)
+
+
 def _literal_text(character: str) -> str:
-    return _code_text(ord(character))
+    if character in _UNQUOTED or (not character.isascii() and character.isprintable()):
+        return character
+    return f"\\{character}" if character in _SYNTAX else _code_text(ord(character))
 
 
 def _code_text(point: int) -> str:

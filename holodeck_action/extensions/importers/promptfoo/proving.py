@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holodeck_action.extensions.importers.accounting import Outcome, Row
 from holodeck_action.extensions.importers.grader_file import MODULE
-from holodeck_action.extensions.importers.promptfoo.assertions import TYPES
+from holodeck_action.extensions.importers.promptfoo.assertions import COMPUTED, TYPES
 from holodeck_action.extensions.importers.promptfoo.building import SuiteBuilder
 from holodeck_action.extensions.importers.promptfoo.prompts import Prompt
 from holodeck_action.extensions.importers.promptfoo.providers import providers_of
@@ -72,7 +72,7 @@ def _needs_no_model(row: Row) -> bool:
     """Return whether a row of the account can be compared without calling a model."""
     if row.outcome in (Outcome.MISSING, Outcome.GRADER):
         return row.outcome is Outcome.GRADER
-    return not row.asserts or row.becomes == "equality" or row.becomes.startswith(f"{MODULE}:")
+    return not row.asserts or row.becomes in COMPUTED or row.becomes.startswith(f"{MODULE}:")
 
 
 def _pairs_with_tests(tests: Sequence[Test], answers: Sequence[str]) -> Sequence[tuple[Pair, Test]]:
