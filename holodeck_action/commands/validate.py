@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.environments.extras import describe_needs, needed_extras
 from holodeck_action.run.loading import display_path, load_suites
@@ -38,7 +39,9 @@ def validate_suites(given: Mapping[str, Any], caller: Caller) -> int:
         suite = loaded.suite
         place = one_line(display_path(suite, around.cwd), _SHOWN)
         turns = sum(len(case.turns) for case in suite.cases)
-        caller.stdout.write(f"{place}: valid: {len(suite.cases)} cases, {turns} turns\n")
+        caller.stdout.write(
+            f"{place}: valid: {count_phrase(len(suite.cases), 'case')}, {count_phrase(turns, 'turn')}\n"
+        )
         if needs := needed_extras(suite, loaded.environ):
             caller.stdout.write(f"{place}: {one_line(loaded.redactor.text(describe_needs(needs)), _SHOWN)}\n")
         for notice in (*suite.notices, *notes):

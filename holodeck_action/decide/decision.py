@@ -112,12 +112,14 @@ def _compare_with_base(
 
 EVERY_GATE_HOLDS = "every gate holds"
 """Reason of a passed run without skipped gates."""
+OTHER_GATES_HOLD = "every other gate holds"
+"""Start of the reason of a passed run with skipped gates."""
 
 
 def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) -> tuple[ExitCode, str]:
     """Return the decisive exit code and its reason."""
     skipped = [gate.name for gate in gates if gate.state == "skipped"]
-    passed = f"every other gate holds; skipped: {', '.join(skipped)}" if skipped else EVERY_GATE_HOLDS
+    passed = f"{OTHER_GATES_HOLD}; skipped: {', '.join(skipped)}" if skipped else EVERY_GATE_HOLDS
     reasons = {ExitCode.PASSED: passed if record.cases else "the suite has no cases, which allow-empty permits"}
     violated = [gate for gate in gates if gate.state == "failed"]
     open_gates = [gate for gate in gates if gate.state == "undetermined"]

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import Comparison, count_gating
 from holodeck_action.decide.compare.regressions import CASES, REGRESSED, permitted_text
-from holodeck_action.decide.decision import EVERY_GATE_HOLDS
+from holodeck_action.decide.decision import EVERY_GATE_HOLDS, OTHER_GATES_HOLD
 from holodeck_action.decide.exam_gate import LOOSENED
 from holodeck_action.decide.gates import gate_sentence
 from holodeck_action.decide.number_texts import count_phrase
@@ -82,7 +82,7 @@ def headline(
         base_details: follows the name of the base, such as its commit in brackets; trusted.
     """
     if report.outcome == "passed":
-        why = "" if report.reason == EVERY_GATE_HOLDS else f" · {style.text(report.reason, 300)}"
+        why = "" if _holds_all(report) else f" · {style.text(report.reason, 300)}"
         return Headline(passed_text(report), f"{_after_passed(report, style, base_details)}{why}")
     if report.outcome == "failed":
         return _failed(report, style, base_details)
@@ -118,6 +118,13 @@ def _after_passed(report: Report, style: Style, base_details: str) -> str:
     if worse := count_gating(comparison.regressed):
         return f" · {worse} of {_compared_cases(comparison)} got worse than {base}"
     return f" · {_steady_text(comparison, style, base_details)}"
+
+
+def _holds_all(report: Report) -> bool:
+    """Return whether every gate holds, apart from those that need the base that is missing."""
+    if report.base_missing is None or not report.reason.startswith(OTHER_GATES_HOLD):
+        return report.reason == EVERY_GATE_HOLDS
+    return all(gate.name in _BASE_GATES for gate in report.gates if gate.state == "skipped")
 
 
 def _failed(report: Report, style: Style, base_details: str) -> Headline:

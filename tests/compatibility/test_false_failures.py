@@ -201,4 +201,4 @@ def test_the_reason_of_a_failure_is_printed(project: Project) -> None:
 def test_a_suite_may_have_more_than_a_thousand_cases(project: Project) -> None:
     project.numbered(1001)
     finished = project.run("validate")
-    assert (finished.code, finished.stdout) == (0, "agent.yaml: valid: 1001 cases, 1001 turns\n")
+    assert (finished.code, finished.stdout) == (0, "agent.yaml: valid: 1,001 cases, 1,001 turns\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -15,14 +16,18 @@ import yaml
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project
 from tests.docs.pages import ROOT, blocks, typed
-from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub
+from tests.github.life import only_comment
 from tests.github.workflow import REPOSITORY, Start, Workflow
 from tests.llm.models import KEY, Answer, FakeModels, Request, ToolCall
 
 PAGE = ROOT / "docs" / "getting-started.md"
 OF_THE_MACHINE = ("UV_", "PIP_", "SSL_", "LANG", "LC_")
 """How variables begin that say how this machine reaches the package index."""
+
+
+_OF_UV = re.compile(r" ?(?:Downloading|Downloaded|Installed|Building|Built|Prepared|Resolved) ")
+_VOLATILE = re.compile(r"median latency [^·]+· |(?<= in )\S+/environments\b|[\d.]+ m?s\b|\b[0-9a-f]{7,12}\b")
 
 
 @contextmanager
@@ -71,24 +76,36 @@ class Beginner:
             cwd=folder or self.folder,
             env=self.environ,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             timeout=300,
             check=False,
         )
-        assert ended.returncode == 0, f"{command}: {ended.stdout}{ended.stderr}"
+        assert ended.returncode == 0, f"{command}: {ended.stdout}"
         return ended.stdout
 
-    def follow(self) -> list[str]:
-        """Make the files of the page and type its commands, from its top to its end; return these commands."""
+    def follow(self, remote: Remote) -> list[str]:
+        """Make the files of the page and type its commands, from its top to its end; return these commands.
+
+        All that a command or a job prints must be on the page.
+        """
         done = []
         for block in blocks(PAGE):
-            if block.mark not in ("", "fragment", "norun"):
+            where = f"{PAGE.name}:{block.line}"
+            if block.mark == "comment":
+                assert _steady(_rendered(remote.comment)) == _steady(block.text), f"{where}: {remote.comment}"
+            elif block.mark not in ("", "fragment", "norun"):
                 (self.folder / block.mark).write_text(block.text, encoding="utf-8")
             elif block.language == "console":
                 for each in typed(block):
+                    if each.command == "git pull":
+                        remote.merge()
                     printed = self.type(each.command)
-                    assert each.shown in printed, f"{PAGE.name}:{each.line}: {printed}"
+                    if each.command.startswith("git push"):
+                        remote.evaluate()
+                    if not each.command.startswith("git "):
+                        assert _steady(printed) == _steady(each.shown), f"{where}: {printed}"
                     done.append(each.command)
         return done
 
@@ -98,29 +115,84 @@ class Beginner:
         [call] = record.cases[0].trials[0].turns[0].tool_invocations or ()
         assert (call.name, call.args, call.result) == ("find_order", {"order": "A-17"}, "A-17 arrives on Thursday")
 
-    def check_pull_request(self, hub: FakeGitHub, start: Start, **variables: str) -> None:
-        """Open a pull request from the pushed branch, run the job of its workflow, and check that it is green.
+
+class Remote:
+    """The repository on GitHub. Whoever pushes a branch opens its pull request, and the workflow evaluates it."""
+
+    def __init__(self, hub: FakeGitHub, beginner: Beginner, start: Start, **variables: str) -> None:
+        """Create the repository.
 
         Args:
-            hub: where the job reports.
+            hub: where jobs report.
+            beginner: who pushes.
             start: what runs the step.
             variables: of the runner.
         """
-        checkout = self.folder.with_name("checkout")
-        self.type(f"git clone --quiet --branch evaluate {self.origin} {checkout}")
-        shutil.rmtree(checkout / ".git")
-        document = yaml.safe_load((checkout / ".github/workflows/evaluate.yml").read_text(encoding="utf-8"))
+        self._beginner, self._variables = beginner, variables
+        self._repository = hub.add_repository(REPOSITORY)
+        self._git = self._repository.git
+        self._git.refs["refs/heads/main"] = self._git.commit({"README": ""})
+        self._folder = beginner.folder.with_name("checkout")
+        self._workflow = Workflow(hub, Project(self._folder), start)
+        self._branch = ""
+        self._pull = 6
+        self.comment = ""
+
+    def evaluate(self) -> None:
+        """Evaluate the branch that was pushed, in its pull request."""
+        branch = self._beginner.type("git branch --show-current").strip()
+        sha = self._git.commit({"head": str(len(self._git.commits))}, self._git.refs["refs/heads/main"])
+        if branch == self._branch:
+            self._repository.push(self._pull, head_sha=sha)
+        else:
+            self._branch, self._pull = branch, self._pull + 1
+            self._repository.add_pull(self._pull, head_sha=sha, branch=branch)
+        payload = {"number": self._pull, "pull_request.number": self._pull, "pull_request.head.sha": sha}
+        code, verdict = self._job("pull_request", sha, payload, GITHUB_REF=f"refs/pull/{self._pull}/merge")
+        [check] = self._repository.check_runs(sha)
+        assert (verdict, check["conclusion"]) in (("passed", "success"), ("failed", "failure"))
+        assert code == (0 if verdict == "passed" else 1)
+        self.comment = _steady(only_comment(self._repository, self._pull))
+
+    def merge(self) -> None:
+        """Merge the pull request, and evaluate main."""
+        self._beginner.type(f"git push --quiet origin {self._branch}:main")
+        before = self._git.refs["refs/heads/main"]
+        sha = self._git.commit({"main": str(len(self._git.commits))}, before)
+        self._git.refs["refs/heads/main"] = sha
+        payload = {"before": before, "after": sha}
+        assert self._job("push", sha, payload, GITHUB_REF="refs/heads/main", GITHUB_SHA=sha) == (0, "passed")
+        output = self._folder / "holodeck-results"
+        files = {str(path.relative_to(output)): path.read_bytes() for path in output.rglob("*") if path.is_file()}
+        self._repository.actions.upload(self._repository.actions.add_run(sha), files, "holodeck-results")
+
+    def _job(self, event: str, sha: str, payload: Mapping[str, Any], **variables: str) -> tuple[int, str]:
+        """Run the job of the pushed workflow and return its exit code and verdict."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        branch = "main" if event == "push" else self._branch
+        self._beginner.type(f"git clone --quiet --branch {branch} {self._beginner.origin} {self._folder}")
+        shutil.rmtree(self._folder / ".git")
+        document = yaml.safe_load((self._folder / ".github/workflows/evaluate.yml").read_text(encoding="utf-8"))
         [job] = document["jobs"].values()
         [step] = [step for step in job["steps"] if step["uses"] == "holodeck-action/holodeck-action@v1"]
-        secrets = {f"${{{{ secrets.{name} }}}}": value for name, value in self.environ.items()}
+        secrets = {f"${{{{ secrets.{name} }}}}": value for name, value in self._beginner.environ.items()}
         permissions = {name.replace("-", "_"): level for name, level in job["permissions"].items()}
-        repository = hub.add_repository(REPOSITORY)
-        repository.add_pull(7, head_sha=HEAD, head_repository=REPOSITORY, branch="evaluate")
-        given: dict[str, Any] = {name: secrets[value] for name, value in step["env"].items()} | variables
-        workflow = Workflow(hub, Project(checkout), start, permissions=permissions)
-        ended = workflow.job(inputs=step["with"] | {"require-publish": "true"}, **given)
-        assert ended.code == 0, ended.text
-        assert (ended.outputs["verdict"], ended.outputs["passed"]) == ("passed", "2")
-        [check] = repository.check_runs(HEAD)
-        assert check["conclusion"] == "success"
-        assert ended.outputs["comment-url"] == repository.comments(7)[0]["html_url"]
+        given = {name: secrets[value] for name, value in step["env"].items()} | self._variables | variables
+        inputs = step["with"] | {"require-publish": "true"}
+        ended = self._workflow.job(event, inputs, payload=payload, checkout=sha, permissions=permissions, **given)
+        return ended.code, ended.outputs["verdict"]
+
+
+def _rendered(comment: str) -> str:
+    """Return the texts that GitHub shows of a comment whose parts are folded."""
+    folded = re.sub(r"<details>\s*<summary>(.*?)</summary>.*?</details>", r"▸ \1", comment, flags=re.DOTALL)
+    plain = re.sub(r"<!--.*?-->\n*|\[!\w+\]|(?m:^>) ?|</?(?:b|sub)>|[*`\\]", "", folded, flags=re.DOTALL)
+    return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", re.sub("</?del>", "~", plain).replace("<br>", "\n")).strip()
+
+
+def _steady(printed: str) -> str:
+    """Return lines without those of uv, without times, hashes and folders, and with the progress in order."""
+    lines = [line for line in printed.strip().splitlines() if not _OF_UV.match(line)]
+    lines = [_VOLATILE.sub("", line) for line in lines]
+    progress = sorted(re.sub(r"\d+", "1", line, count=1) for line in lines if line.startswith("["))
+    return "\n".join(progress + [line for line in lines if not line.startswith("[")])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.action.composite import path_with
-from tests.docs.beginner import Beginner, of_the_machine, shop_models
+from tests.docs.beginner import Beginner, Remote, of_the_machine, shop_models
 from tests.docs.pages import ROOT
 from tests.github.fake import FakeGitHub
 from tests.github.workflow import InProcess
@@ -48,7 +48,6 @@ def test_every_command_works_and_the_job_is_green(tmp_path: Path, packages: Path
         # The image's own tests type the commands with Docker.
         path_with(tmp_path / "programs", ("docker", "#!/bin/sh\n"))
         beginner = Beginner(tmp_path, environ)
-        typed = beginner.follow()
+        typed = beginner.follow(Remote(hub, beginner, InProcess(), **environ))
         assert len([command for command in typed if command.startswith("uvx holodeck-action ")]) == 5
         beginner.check_last_run()
-        beginner.check_pull_request(hub, InProcess(), **environ)

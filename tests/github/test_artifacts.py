@@ -50,7 +50,7 @@ def test_a_pull_request_is_compared_with_the_run_of_its_merge_base(shop: Shop) -
 
 def test_a_push_is_compared_with_the_run_before(shop: Shop) -> None:
     assert shop.push().code == 0
-    assert "add a workflow that evaluates pushes to main and uploads the output folder" in shop.missing()
+    assert "merge a workflow that evaluates pushes to main and uploads its results" in shop.missing()
     first = shop.main
     shop.upload()
     shop.merge()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.action.composite import path_with
-from tests.docs.beginner import PAGE, Beginner, shop_models
+from tests.docs.beginner import PAGE, Beginner, Remote, shop_models
 from tests.docs.pages import blocks, typed
 from tests.github.fake import FakeGitHub
 from tests.image.conftest import IMAGE, Engine
@@ -63,7 +63,7 @@ def test_every_command_works_and_the_job_is_green(engine: Engine, tmp_path: Path
             ("uvx", UVX.format(command=instead.removesuffix(" --help"))),
         )
         beginner = Beginner(tmp_path, {"PATH": path, "OPENAI_API_KEY": KEY})
-        assert any(command.startswith("uvx ") for command in beginner.follow())
+        remote = Remote(hub, beginner, Container(engine, certificates), **variables)
+        assert any(command.startswith("uvx ") for command in beginner.follow(remote))
         assert {file.stat().st_uid for file in beginner.folder.rglob("*")} == {os.getuid()}
         beginner.check_last_run()
-        beginner.check_pull_request(hub, Container(engine, certificates), **variables)

@@ -81,8 +81,8 @@ class ArtifactResults:
             more = f" (and {len(problems) - 1} more were skipped)" if len(problems) > 1 else ""
             raise NoResultsError(f"no {where} can be used: {problems[0]}{more}; evaluate that branch again")
         raise NoResultsError(
-            f"no {where} has results of this suite for {ancestry.phrase}: add a workflow that evaluates pushes "
-            f"to {short_text(ancestry.wanted.branch)} and uploads the output folder under this name"
+            f"no {where} has results of this suite for {ancestry.phrase}: merge a workflow that evaluates pushes "
+            f"to {short_text(ancestry.wanted.branch)} and uploads its results"
         )
 
     def _search_artifacts(
