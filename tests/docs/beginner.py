@@ -152,7 +152,7 @@ class Remote:
         [check] = self._repository.check_runs(sha)
         assert (verdict, check["conclusion"]) in (("passed", "success"), ("failed", "failure"))
         assert code == (0 if verdict == "passed" else 1)
-        self.comment = _steady(only_comment(self._repository, self._pull))
+        self.comment = only_comment(self._repository, self._pull)
 
     def merge(self) -> None:
         """Merge the pull request, and evaluate main."""
