@@ -136,12 +136,17 @@ class Missing(Struct, frozen=True):
     reason: str
 
 
-class Disagreement(Struct, frozen=True):
-    """A labelled answer whose label and verdict differ; True is a pass."""
+class Disagreement(Struct, frozen=True, omit_defaults=True):
+    """A labelled answer whose label and verdict differ; True is a pass.
+
+    `annotator` and `comment` are the name and the comment of the human; None if the labels do not have them.
+    """
 
     line: int
     human: bool
     judge: bool
+    annotator: str | None = None
+    comment: str | None = None
 
 
 class JudgeCard(Struct, frozen=True):

@@ -9,7 +9,7 @@ import { Comparison } from "./compare";
 import { FilterBar } from "./filters";
 import { Help } from "./help";
 import { onKey } from "./keys";
-import { storedLabels, storeLabels } from "./labels";
+import { rowsByCase, storeAnnotator, storedAnnotator, storedLabels, storeLabels } from "./labels";
 import { CaseList } from "./list";
 import { useProgress } from "./live";
 import { MetricsView } from "./metrics";
@@ -52,6 +52,7 @@ function firstState(page: Page): State {
     help: false,
     labelling: false,
     labels: storedLabels(page.head),
+    annotator: storedAnnotator(),
   };
 }
 
@@ -104,6 +105,7 @@ export function App(props: { page: Page }): JSX.Element {
     }
   }, [state.theme]);
   useEffect(() => storeLabels(page.head, state.labels), [state.labels]);
+  useEffect(() => storeAnnotator(state.annotator), [state.annotator]);
   useEffect(() => {
     const paper = document.createElement("div");
     paper.id = "paper";
@@ -206,15 +208,14 @@ function useAddress(page: Page, state: State, dispatch: Shared["dispatch"]): voi
   }, [page]);
 }
 
-function labelledRows(page: Page, labels: State["labels"]): ReadonlySet<number> {
-  const rows = new Set<number>();
+/** The tags of rows with labels or notes. */
+function labelledRows(page: Page, labels: State["labels"]): ReadonlyMap<number, string> {
+  const rows = new Map<number, string>();
   if (!labels.size) return rows;
-  const { index, head } = page;
-  const at = new Map(index.id.map((id, row) => [JSON.stringify([head.suites[index.suite[row]!]?.name, id]), row]));
-  for (const key of labels.keys()) {
-    const [suite, id] = JSON.parse(key) as [string, string];
-    const row = at.get(JSON.stringify([suite, id]));
-    if (row !== undefined) rows.add(row);
+  const at = rowsByCase(page.head, page.index);
+  for (const [key, said] of labels) {
+    const row = at.get(JSON.stringify((JSON.parse(key) as string[]).slice(0, 2)));
+    if (row !== undefined && rows.get(row) !== "labelled") rows.set(row, said.label ? "labelled" : "note");
   }
   return rows;
 }

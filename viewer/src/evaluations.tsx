@@ -7,7 +7,8 @@ import type { Evaluation } from "./data";
 import { duration, number, outcomeWord, tone, usd, visible } from "./format";
 import { Mark } from "./icons";
 import type { Labels } from "./labels";
-import { LabelButtons } from "./marking";
+import { keyOf } from "./labels";
+import { LabelButtons, Note } from "./marking";
 import type { Vote } from "./record";
 import { votesOf } from "./record";
 import { Text } from "./text";
@@ -43,6 +44,9 @@ export function Evaluations(props: {
             <One evaluation={evaluation} metric={metric} said={props.said} />
             {props.labelling && (
               <LabelButtons place={{ ...props.labelling.place, metric: evaluation.name }} labels={props.labelling.labels} />
+            )}
+            {props.labelling?.labels.has(keyOf({ ...props.labelling.place, metric: evaluation.name })) && (
+              <Note place={{ ...props.labelling.place, metric: evaluation.name }} labels={props.labelling.labels} />
             )}
           </li>
         );

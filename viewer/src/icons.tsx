@@ -47,6 +47,7 @@ const ICONS = {
   down: "M3 6l5 5 5-5",
   close: "M3.5 3.5l9 9M12.5 3.5l-9 9",
   table: "M1.8 2.5h12.4v11H1.8zM1.8 6.2h12.4M1.8 9.9h12.4M6 2.5v11",
+  open: "M1.8 13V3h4.4l1.6 2h6.4v8z",
   save: "M8 1.8v8M4.6 6.6L8 10l3.4-3.4M2 12v2h12v-2",
 } as const;
 

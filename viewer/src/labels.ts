@@ -8,18 +8,43 @@ export type Label = "pass" | "fail";
 /** An answer; `metric` is empty for the answer as a whole, `suite` and `case` are names. */
 export interface Place { suite: string; case: string; turn: number; trial: number; metric: string }
 
-export type Labels = ReadonlyMap<string, Label>;
+/** What a person says of an answer; `annotator` is the name that a file gives, and null for the reader of the page. */
+export interface Opinion { label: Label | null; comment: string; annotator: string | null }
+
+export type Labels = ReadonlyMap<string, Opinion>;
 
 export const keyOf = (place: Place): string =>
   JSON.stringify([place.suite, place.case, place.turn, place.trial, place.metric]);
 
-/** Labels with one set; the same label again takes it away. */
-export function marked(labels: Labels, place: Place, label: Label): Labels {
+/** Labels with the reader's label or comment of a place; the same label again takes it away. */
+export function marked(labels: Labels, place: Place, said: { label: Label } | { comment: string }): Labels {
   const changed = new Map(labels);
   const key = keyOf(place);
-  if (changed.get(key) === label) changed.delete(key);
-  else changed.set(key, label);
+  const before = changed.get(key) ?? { label: null, comment: "" };
+  const label = !("label" in said) ? before.label : said.label === before.label ? null : said.label;
+  const comment = "comment" in said ? said.comment : before.comment;
+  if (label === null && !comment.trim()) changed.delete(key);
+  else changed.set(key, { label, comment, annotator: null });
   return changed;
+}
+
+const ANNOTATOR_KEY = "holodeck-action annotator";
+
+/** The reader's name of an earlier visit. */
+export function storedAnnotator(): string {
+  try {
+    return localStorage.getItem(ANNOTATOR_KEY) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+export function storeAnnotator(name: string): void {
+  try {
+    localStorage.setItem(ANNOTATOR_KEY, name);
+  } catch {
+    // It stays in memory.
+  }
 }
 
 function storageKey(head: Head): string {
@@ -30,7 +55,9 @@ function storageKey(head: Head): string {
 export function storedLabels(head: Head): Labels {
   try {
     const stored: unknown = JSON.parse(localStorage.getItem(storageKey(head)) ?? "[]");
-    return new Map(stored as [string, Label][]);
+    // Pages of earlier versions stored the label alone.
+    return new Map((stored as [string, Label | Opinion][]).map(([key, said]) =>
+      [key, typeof said === "string" ? { label: said, comment: "", annotator: null } : said]));
   } catch {
     return new Map();
   }
@@ -58,19 +85,78 @@ function field(text: string): string {
   return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
 }
 
-/** The labels as CSV, in the order of the record. */
-export function sheet(labels: Labels, head: Head, index: Index): string {
-  const order = new Map(index.id.map((id, row) => [JSON.stringify([head.suites[index.suite[row]!]?.name, id]), row]));
-  const rows = Array.from(labels, ([key, label]) => {
+const unguarded = (cell: string): string => (cell.startsWith("'") && GUARDED.test(cell.slice(1)) ? cell.slice(1) : cell);
+
+/** The rows of the page by suite and case, as JSON. */
+export function rowsByCase(head: Head, index: Index): Map<string, number> {
+  return new Map(index.id.map((id, row) => [JSON.stringify([head.suites[index.suite[row]!]?.name, id]), row]));
+}
+
+const COLUMNS = ["suite", "case", "turn", "trial", "metric", "label", "annotator", "comment"] as const;
+
+/** The labels as CSV, in the order of the record; columns that may be absent are there if they say something. */
+export function sheet(labels: Labels, reader: string, head: Head, index: Index): string {
+  const order = rowsByCase(head, index);
+  const rows = Array.from(labels, ([key, said]) => {
     const [suite, id, turn, trial, metric] = JSON.parse(key) as [string, string, number, number, string];
-    return { suite, id, turn, trial, metric, label, at: order.get(JSON.stringify([suite, id])) ?? Infinity };
+    const annotator = (said.annotator ?? reader).trim();
+    const fields = [suite, id, String(turn), String(trial), metric, said.label ?? "", annotator, said.comment.trim()];
+    return { fields, turn, trial, at: order.get(JSON.stringify([suite, id])) ?? Infinity };
   }).sort((one, other) => one.at - other.at || one.trial - other.trial || one.turn - other.turn);
-  const several = head.suites.length > 1;
-  const lines = rows.map((row) =>
-    [...(several ? [row.suite] : []), row.id, String(row.turn), String(row.trial), row.metric, row.label].map(field),
-  );
-  const names = [...(several ? ["suite"] : []), "case", "turn", "trial", "metric", "label"];
-  return [names, ...lines].map((line) => `${line.join(",")}\r\n`).join("");
+  const written = COLUMNS.map((name, at) =>
+    name === "suite" ? head.suites.length > 1 : at < 6 || rows.some((row) => row.fields[at] !== ""));
+  return [[...COLUMNS], ...rows.map((row) => row.fields.map(field))]
+    .map((line) => `${line.filter((_, at) => written[at]).join(",")}\r\n`).join("");
+}
+
+/** The records of a CSV file; null if it is not CSV. */
+function records(text: string): string[][] | null {
+  const cell = /("(?:[^"]|"")*"|[^",\r\n]*)(,|\r\n|\n|\r|$)/y;
+  const found: string[][] = [];
+  let line: string[] = [];
+  for (let at = 0; at < text.length; at = cell.lastIndex) {
+    cell.lastIndex = at;
+    const [, written, end] = cell.exec(text) ?? [];
+    if (written === undefined) return null;
+    line.push(written.startsWith('"') ? written.slice(1, -1).replaceAll('""', '"') : written);
+    if (end === ",") continue;
+    if (line.some(Boolean)) found.push(line);
+    line = [];
+  }
+  return found;
+}
+
+/** Labels with those of a file that such a page saved, and a sentence about it. */
+export function opened(labels: Labels, text: string, head: Head, index: Index): { labels: Labels; sentence: string } {
+  const [names, ...lines] = records(text.replace(/^\ufeff/, "")) ?? [];
+  const unknown = names?.find((name) => !(COLUMNS as readonly string[]).includes(name));
+  if (!names?.includes("case") || !names.includes("label") || unknown !== undefined) {
+    const why = unknown !== undefined ? `this page does not keep its column ${unknown.slice(0, 40)}` : "it has no columns case and label";
+    return { labels, sentence: `This file is not opened: ${why}` };
+  }
+  const known = rowsByCase(head, index);
+  const changed = new Map(labels);
+  let taken = 0;
+  for (const line of lines) {
+    const [suite, id, turn, trial, metric, word, annotator, comment] = COLUMNS.map((name) => unguarded(line[names.indexOf(name)] ?? ""));
+    const place = { suite: suite || (head.suites[0]?.name ?? ""), case: id!, turn: Number(turn), trial: Number(trial), metric: metric! };
+    const label = word === "pass" || word === "fail" ? word : null;
+    const indexed = [turn, trial].every((number) => /^\d{1,6}$/.test(number ?? ""));
+    if (!indexed || !known.has(JSON.stringify([place.suite, id])) || (word ? label === null : !comment)) continue;
+    changed.set(keyOf(place), { label, comment: comment!, annotator: annotator! });
+    taken++;
+  }
+  const rest = taken < lines.length ? "; the others are about no answer of this page, or have no label pass or fail" : "";
+  return { labels: changed, sentence: `${taken} of ${lines.length} rows opened${rest}` };
+}
+
+/** Asks for a file of the reader's and passes its text on. */
+export function openFile(then: (text: string) => void): void {
+  const input = document.createElement("input");
+  input.type = "file";
+  input.accept = ".csv,text/csv";
+  input.onchange = () => void input.files?.[0]?.text().then(then);
+  input.click();
 }
 
 /** Hands a file to the reader's browser. */

@@ -20,7 +20,7 @@ const FIELD: Record<Field, string> = {
   title: "title", id: "id", tag: "tag", reason: "reason", texts: "question or answer", place: "file and line", several: "several fields",
 };
 
-export function CaseList(props: { rows: readonly number[]; found: Chosen["found"]; row: number | null; marked: ReadonlySet<number>; onClear: () => void }): JSX.Element {
+export function CaseList(props: { rows: readonly number[]; found: Chosen["found"]; row: number | null; marked: ReadonlyMap<number, string>; onClear: () => void }): JSX.Element {
   const { page, dispatch } = useShared();
   const box = useRef<HTMLDivElement>(null);
   const [scroll, setScroll] = useState({ top: 0, height: 900 });
@@ -70,7 +70,7 @@ export function CaseList(props: { rows: readonly number[]; found: Chosen["found"
                 position={position}
                 size={props.rows.length}
                 open={row === props.row}
-                marked={props.marked.has(row)}
+                marked={props.marked.get(row)}
                 field={props.found.get(row)}
                 onOpen={() => dispatch({ do: "open", row })}
               />
@@ -88,7 +88,7 @@ export function CaseList(props: { rows: readonly number[]; found: Chosen["found"
 }
 
 function Option(props: {
-  index: Index; row: number; position: number; size: number; open: boolean; marked: boolean; field: Field | undefined; onOpen: () => void;
+  index: Index; row: number; position: number; size: number; open: boolean; marked: string | undefined; field: Field | undefined; onOpen: () => void;
 }): JSX.Element {
   const { index, row } = props;
   const change = index.change[row];
@@ -107,7 +107,7 @@ function Option(props: {
       <span class="title" dir="auto">{visible(index.title[row]!.slice(0, LONGEST))}</span>
       <span class="side">
         {props.field && props.field !== "title" && <span class="tag found">in {FIELD[props.field]}</span>}
-        {props.marked && <span class="tag">labelled</span>}
+        {props.marked && <span class="tag">{props.marked}</span>}
         {index.flaky[row] && <span class="tag">flaky</span>}
         {change && change !== "same" && <ChangeTag change={change} />}
       </span>

@@ -1,4 +1,4 @@
-/** Buttons with which a person says what is right. */
+/** Buttons with which a person says what is right, and the field for the reason. */
 
 import type { JSX } from "preact";
 import { visible } from "./format";
@@ -8,7 +8,7 @@ import { useShared } from "./state";
 
 export function LabelButtons(props: { place: Place; labels: Labels }): JSX.Element {
   const { dispatch } = useShared();
-  const label = props.labels.get(keyOf(props.place));
+  const label = props.labels.get(keyOf(props.place))?.label;
   const about = props.place.metric ? visible(props.place.metric) : "the answer";
   const button = (value: Label, word: string, mark: string): JSX.Element => (
     <button
@@ -16,7 +16,7 @@ export function LabelButtons(props: { place: Place; labels: Labels }): JSX.Eleme
       class={value}
       aria-pressed={label === value}
       aria-label={`${word}: ${about}`}
-      onClick={() => dispatch({ do: "label", place: props.place, label: value })}
+      onClick={() => dispatch({ do: "label", place: props.place, said: { label: value } })}
     >
       <span aria-hidden="true">{mark}</span> {word}
     </button>
@@ -26,5 +26,19 @@ export function LabelButtons(props: { place: Place; labels: Labels }): JSX.Eleme
       {button("pass", "Right", "✓")}
       {button("fail", "Wrong", "✗")}
     </span>
+  );
+}
+
+/** The comment of a label, or a note on an answer that has none. */
+export function Note(props: { place: Place; labels: Labels }): JSX.Element {
+  const { dispatch } = useShared();
+  const said = props.labels.get(keyOf(props.place));
+  const about = props.place.metric ? visible(props.place.metric) : "the answer";
+  return (
+    <>
+      <textarea class="comment" rows={1} dir="auto" placeholder="Note" aria-label={`Note on ${about}`} value={said?.comment ?? ""}
+        onInput={(event) => dispatch({ do: "label", place: props.place, said: { comment: event.currentTarget.value } })} />
+      {said?.annotator && <span class="tag" title="Annotator">{visible(said.annotator)}</span>}
+    </>
   );
 }

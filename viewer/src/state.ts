@@ -36,6 +36,8 @@ export interface State {
   help: boolean;
   labelling: boolean;
   labels: Labels;
+  /** The reader's name, for the labels. */
+  annotator: string;
 }
 
 export type Action =
@@ -45,9 +47,8 @@ export type Action =
   | { do: "filter"; filters: Partial<Filters> }
   | { do: "clear" }
   | { do: "sort"; sort: Sort; reversed?: boolean }
-  | { do: "set"; change: Partial<Pick<State, "layout" | "columns" | "mode" | "beside" | "theme" | "help" | "labelling">> }
-  | { do: "label"; place: Place; label: Label }
-  | { do: "unlabel" };
+  | { do: "set"; change: Partial<Pick<State, "layout" | "columns" | "mode" | "beside" | "theme" | "help" | "labelling" | "labels" | "annotator">> }
+  | { do: "label"; place: Place; said: { label: Label } | { comment: string } };
 
 export function reduce(state: State, action: Action): State {
   switch (action.do) {
@@ -68,9 +69,7 @@ export function reduce(state: State, action: Action): State {
     case "set":
       return { ...state, ...action.change };
     case "label":
-      return { ...state, labels: marked(state.labels, action.place, action.label) };
-    case "unlabel":
-      return { ...state, labels: new Map() };
+      return { ...state, labels: marked(state.labels, action.place, action.said) };
   }
 }
 

@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { count, percent, visible } from "./format";
 import { Badge, IconButton } from "./icons";
 import type { Progress } from "./live";
-import { sheet, save } from "./labels";
+import { opened, openFile, save, sheet } from "./labels";
 import type { View } from "./place";
 import type { State, Theme } from "./state";
 import { useShared } from "./state";
@@ -38,9 +38,20 @@ export function TopBar(props: { state: State; progress: Progress | null }): JSX.
         <span class="grow" />
         <IconButton name="label" label="Label answers (l)" text={state.labelling ? "Labelling" : undefined} pressed={state.labelling}
           onClick={() => dispatch({ do: "set", change: { labelling: !state.labelling } })} />
+        {state.labelling && (
+          <>
+            <input class="annotator" value={state.annotator} placeholder="Your name" aria-label="Your name, as annotator of the labels"
+              onInput={(event) => dispatch({ do: "set", change: { annotator: event.currentTarget.value } })} />
+            <IconButton name="open" label="Open a saved labels.csv" onClick={() => openFile((text) => {
+              const found = opened(labels, text, head, index);
+              dispatch({ do: "set", change: { labels: found.labels } });
+              say(found.sentence);
+            })} />
+          </>
+        )}
         {labels.size > 0 && (
           <IconButton name="save" label="Save labels.csv for holodeck-action calibrate" text={`labels.csv (${count(labels.size)})`}
-            class="save" onClick={() => { save("labels.csv", sheet(labels, head, index)); say("labels.csv saved"); }} />
+            class="save" onClick={() => { save("labels.csv", sheet(labels, state.annotator, head, index)); say("labels.csv saved"); }} />
         )}
         <IconButton name={state.theme} label={`Colours: ${state.theme}`} onClick={() => dispatch({ do: "set", change: { theme: NEXT[state.theme] } })} />
         <IconButton name="print" label="Print" class="wide-only" onClick={() => window.print()} />

@@ -8,7 +8,7 @@ import type { Labelling } from "./evaluations";
 import { ComparedEvaluations, Evaluations } from "./evaluations";
 import { count, duration, number, usd, visible } from "./format";
 import { Mark } from "./icons";
-import { LabelButtons } from "./marking";
+import { LabelButtons, Note } from "./marking";
 import { chunksOf, factsOf, modelsOf, tokensOf } from "./record";
 import type { Mode } from "./state";
 import { Section, Text } from "./text";
@@ -35,6 +35,7 @@ export function TurnView(props: Properties & { base: Turn | null }): JSX.Element
         <div class="ask">
           <span>Is this answer right?</span>
           <LabelButtons place={{ ...props.labelling.place, metric: "" }} labels={props.labelling.labels} />
+          <Note place={{ ...props.labelling.place, metric: "" }} labels={props.labelling.labels} />
         </div>
       )}
       {(turn.tool_assertions.length > 0 || calls.length > 0) && (

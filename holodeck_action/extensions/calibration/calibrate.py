@@ -148,6 +148,9 @@ def _deliver_card(options: Calibration, labels: Labels, answered: JudgedLabels, 
         created_at=_now().isoformat(),
     )
     stdout, stderr = caller.stdout, caller.stderr
+    if labels.unlabelled:
+        rows = "1 row has" if labels.unlabelled == 1 else f"{labels.unlabelled} rows have"
+        caller.note(f"{labels.file}: {rows} a comment and no label, so nothing to compare")
     if options.form == "json":
         stdout.write(card_json(card).decode())
     else:

@@ -124,7 +124,13 @@ def make_card(
         humans=_human_agreement(judged, labels.scores),
         missing=tuple(missing),
         disagreements=tuple(
-            Disagreement(item.pair.row.line, item.human_verdict, item.judge)
+            Disagreement(
+                item.pair.row.line,
+                item.human_verdict,
+                item.judge,
+                annotator=item.pair.row.annotators[0],
+                comment=item.pair.row.comments[0],
+            )
             for item in judged
             if item.human_verdict != item.judge
         ),
@@ -314,6 +320,11 @@ def _remarks(card: JudgeCard) -> Iterator[tuple[str, str]]:
         if differing:
             more = f" and {len(differing) - _MOST_LINES} more" if len(differing) > _MOST_LINES else ""
             yield f"{title}: line {', '.join(map(str, differing[:_MOST_LINES]))}{more}", ""
+    commented = [found for found in card.disagreements if found.comment is not None]
+    for found in commented[:_MOST_LINES]:
+        yield f"line {found.line}: comment: ", ": ".join(filter(None, (found.annotator, found.comment)))
+    if len(commented) > _MOST_LINES:
+        yield f"{len(commented) - _MOST_LINES} more comments on such answers", ""
     for missing in card.missing[:_MOST_LINES]:
         yield f"line {missing.line}: not judged: ", missing.reason
     if len(card.missing) > _MOST_LINES:

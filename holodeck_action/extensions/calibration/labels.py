@@ -25,6 +25,8 @@ _PLACE = ("case", "turn", "trial", "suite", "metric")
 _TEXTS = ("input", "response", "ground_truth")
 _LISTS = ("context", "retrieval_context")
 _LABEL = re.compile(r"label(_[2-9])?")
+_REMARK = re.compile(r"(?:annotator|comment)((?:_[2-9])?)")
+_NO_LABEL = "no row with a label; write a line of column names and one line for each answer"
 _MOST_PROBLEMS = 20
 _LONGEST_FIELD = 16_000_000
 _MOST_BYTES = 256_000_000
@@ -47,6 +49,8 @@ class LabelledAnswer(Struct, frozen=True):
         line: first line of the row in the file, 1-based.
         labels: one label per human: 1.0 for pass and 0.0 for fail, or a score 0..1; None if this human gave no label.
             The first is never None.
+        annotators: the name of each of these humans; None if it is not given.
+        comments: the comment of each of these humans; None if it is not given.
         case: id or name of the answer's case; None if the row contains the texts itself.
         turn: index of the turn, from 0; None if not given.
         trial: index of the trial, from 0; None if not given.
@@ -62,6 +66,8 @@ class LabelledAnswer(Struct, frozen=True):
 
     line: int
     labels: tuple[float | None, ...]
+    annotators: tuple[str | None, ...]
+    comments: tuple[str | None, ...]
     case: str | None = None
     turn: int | None = None
     trial: int | None = None
@@ -78,23 +84,24 @@ class Labels(Struct, frozen=True):
     """A file of labels.
 
     `file` is the file's name as given, `digest` the SHA-256 of its bytes; `scores` is true if the labels are scores,
-    not verdicts.
+    not verdicts; `unlabelled` is the number of rows with a comment and no label, which `rows` does not contain.
     """
 
     file: str
     digest: str
     scores: bool
     rows: tuple[LabelledAnswer, ...]
+    unlabelled: int
 
 
 def read_labels(path: Path, file: str) -> Labels:
     """Read a file of labels.
 
-    The columns are `label`, `label_2` to `label_9` for further humans, and columns that identify the answer: `case`,
-    `turn`, `trial`, `suite` and `metric`, or `input`, `response` (or `actual_output`), `ground_truth` (or
-    `expected_output`), and `context` and `retrieval_context` as JSON lists of texts. Labels are pass/fail, yes/no,
-    true/false or 1/0; if any label is another number, all labels are scores from 0 to 1. A leading apostrophe, which
-    keeps spreadsheets from changing names, is removed.
+    The columns are `label`, `annotator` and `comment`, the same with `_2` to `_9` for further humans, and columns that
+    identify the answer: `case`, `turn`, `trial`, `suite` and `metric`, or `input`, `response` (or `actual_output`),
+    `ground_truth` (or `expected_output`), and `context` and `retrieval_context` as JSON lists of texts. Labels are
+    pass/fail, yes/no, true/false or 1/0; if any label is another number, all labels are scores from 0 to 1. A leading
+    apostrophe, which keeps spreadsheets from changing names and comments, is removed.
 
     Args:
         path: path of the file: UTF-8, comma-separated, with a header line.
@@ -111,7 +118,10 @@ def read_labels(path: Path, file: str) -> Labels:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise LabelError([f"{file}:{line}: not UTF-8 text; save the file as UTF-8"]) from error
-    columns, rows = _parse_csv(text, file)
+    columns, written = _parse_csv(text, file)
+    rows = [(line, row) for line, row in written if not _is_note(row)]
+    if not rows:
+        raise LabelError([f"{file}: {_NO_LABEL}"])
     problems: list[str] = []
     texts = [(line, row[name].strip()) for line, row in rows for name in _label_columns(columns) if row[name].strip()]
     scores = any(_is_number(label) and label not in ("0", "1") for _, label in texts)
@@ -120,7 +130,7 @@ def read_labels(path: Path, file: str) -> Labels:
         problems += _find_duplicates(answers, file)
     if problems:
         raise LabelError(problems)
-    return Labels(file, content.digest(), scores, tuple(answers))
+    return Labels(file, content.digest(), scores, tuple(answers), len(written) - len(rows))
 
 
 def labels_of_metric(labels: Labels, metric: str, suite: str) -> Labels:
@@ -173,7 +183,7 @@ def _parse_csv(text: str, file: str) -> tuple[list[str], list[tuple[int, dict[st
     if problems:
         raise LabelError(problems)
     if not rows:
-        raise LabelError([f"{file}: no row with a label; write a line of column names and one line for each answer"])
+        raise LabelError([f"{file}: {_NO_LABEL}"])
     return columns, rows
 
 
@@ -181,13 +191,19 @@ def _column_names(fields: Sequence[str], where: str) -> list[str]:
     names = [_ALIASES.get(name, name) for name in (field.strip().lower() for field in fields)]
     known = (*_PLACE, *_TEXTS, *_LISTS)
     problems = [
-        f"{where}: column {at}: there is no column {name!r} (there are: {', '.join(known)}, label, label_2 to label_9)"
+        f"{where}: column {at}: there is no column {name!r} (there are: {', '.join(known)}, label, "
+        "annotator, comment; for further humans label_2 to label_9, annotator_2, comment_2 and so on)"
         for at, name in enumerate(names, start=1)
-        if name not in known and not _LABEL.fullmatch(name)
+        if name not in known and not _LABEL.fullmatch(name) and not _REMARK.fullmatch(name)
     ]
     problems += [f"{where}: column {name} occurs twice" for name in dict.fromkeys(names) if names.count(name) > 1]
     if "label" not in names:
         problems.append(f"{where}: there is no column label")
+    problems += [
+        f"{where}: column {name} requires the column label{remark[1]}"
+        for name in names
+        if (remark := _REMARK.fullmatch(name)) and remark[1] and f"label{remark[1]}" not in names
+    ]
     if "case" not in names and not {"input", "response"} <= set(names):
         problems.append(
             f"{where}: nothing identifies the answers: give the column case, or the columns input and response"
@@ -209,6 +225,12 @@ def _label_columns(columns: Sequence[str]) -> list[str]:
     return sorted(name for name in columns if _LABEL.fullmatch(name))
 
 
+def _is_note(row: Mapping[str, str]) -> bool:
+    """Return whether a row has a comment and no label, as a note about an answer that was not yet labelled."""
+    labelled = any(text.strip() for name, text in row.items() if _LABEL.fullmatch(name))
+    return not labelled and any(row[name].strip() for name in row if name.startswith("comment"))
+
+
 class _Row(Struct, frozen=True):
     """A row to parse; descriptions of its defects are appended to `problems`."""
 
@@ -218,11 +240,14 @@ class _Row(Struct, frozen=True):
     problems: list[str]
 
     def answer(self, columns: Sequence[str], scores: bool) -> LabelledAnswer:
-        labels = tuple(self._label(name, scores) for name in _label_columns(columns))
+        names = _label_columns(columns)
+        labels = tuple(self._label(name, scores) for name in names)
         case = self._text("case")
         found = LabelledAnswer(
             line=self.line,
             labels=labels,
+            annotators=tuple(self._name(name.replace("label", "annotator")) for name in names),
+            comments=tuple(self._name(name.replace("label", "comment")) for name in names),
             case=None if case is None else self._name("case"),
             turn=self._index("turn"),
             trial=self._index("trial"),

@@ -12,7 +12,7 @@ from holodeck_action.extensions.honeyhive.honeyhive_patterns import derived_id
 
 
 def human_ai_evaluations(labels: Labels, matched: MatchedLabels) -> Iterator[HumanAIEvaluation]:
-    """Yield one comparison per label; annotators are numbered by the column of their labels."""
+    """Yield one comparison per label; annotators without a name are numbered by the column of their labels."""
     for item in matched.pairs:
         for number, label in enumerate(item.row.labels, start=1):
             if label is not None:
@@ -32,7 +32,9 @@ def _compare(item: LabelledEvaluation, number: int, label: float, labels: Labels
         explanation=f"line {item.row.line} of the labels",
         timestamp=evaluation.timestamp,
         status="completed" if agreement is not None else "failed",
-        human_evaluation=HumanEvaluation(who, label, None),
+        human_evaluation=HumanEvaluation(
+            annotator_id=item.row.annotators[number - 1] or who, score=label, explanation=item.row.comments[number - 1]
+        ),
         ai_evaluation=AIEvaluation(
             model=", ".join(sorted(judge_models(evaluation))) or None,
             score=float(score) if isinstance(score, int | float) else None,

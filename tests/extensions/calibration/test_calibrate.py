@@ -127,6 +127,41 @@ def test_labels_of_the_viewer_name_their_metric(bench: Bench) -> None:
     assert refused.stderr == "error: labels.csv: no label is about the metric 'quality' of suite 'tested'\n"
 
 
+def test_labels_have_annotators_and_comments(bench: Bench) -> None:
+    bench.suite(4)
+    bench.scores = dict.fromkeys(range(4), 9)
+    assert bench.project.run("run", "-o", "out", OPENAI_API_KEY=KEY).code == 0
+    bench.labels(
+        [
+            {"case": "case 0", "label": "pass", "annotator": "ann", "comment": "fine"},
+            {"case": "case 1", "label": "fail", "annotator": "'=ann", "comment": "'-1 day\n`is` no <b>answer</b>"},
+            {"case": "case 2", "label": "fail", "annotator": "", "comment": ""},
+            {"case": "case 3", "label": "", "annotator": "ann", "comment": "ask again"},
+        ]
+    )
+    flags = ("--results", "out/results.json")
+    card = bench.card(*flags, "-o", "card")
+    assert card["n"] == 3
+    comment = "-1 day\n`is` no <b>answer</b>"
+    assert card["disagreements"] == [
+        {"line": 3, "human": False, "judge": True, "annotator": "=ann", "comment": comment},
+        {"line": 5, "human": False, "judge": True},
+    ]
+    shown = bench.calibrate(*flags)
+    assert "line 3: comment: =ann: -1 day ⏎ `is` no <b>answer</b>\n" in shown.stdout
+    assert "fine" not in shown.stdout
+    assert shown.stderr == "note: labels.csv: 1 row has a comment and no label, so nothing to compare\n"
+    assert (
+        "* line 3: comment: `` =ann: -1 day ⏎ `is` no <b>answer</b> ``"
+        in bench.calibrate(*flags, "--format", "markdown").stdout
+    )
+    # A later command reads the card.
+    assert (
+        bench.project.run("export", "out/results.json", "--format", "honeyhive", "--card", "card/judge-card.json").code
+        == 0
+    )
+
+
 def test_what_a_metric_looks_at_is_in_the_labels(bench: Bench) -> None:
     looks = ["actual_output", "expected_output", "context", "retrieval_context"]
     bench.project.write("note.txt", "a note")
@@ -329,6 +364,8 @@ def test_the_card_is_shown(bench: Bench) -> None:
         (b"case\na\n", ":1: there is no column label"),
         (b"case,label,verdict\na,pass,x\n", ":1: column 3: there is no column 'verdict' (there are: "),
         (b"case,label,label\na,pass,fail\n", ":1: column label occurs twice"),
+        (b"case,label,comment_2\na,pass,x\n", ":1: column comment_2 requires the column label_2"),
+        (b"case,label,comment\na,,to do\n", ": no row with a label"),
         (b"response,actual_output,input,label\na,b,c,pass\n", ":1: column response occurs twice"),
         (b"response,label\na,pass\n", ":1: nothing identifies the answers: give the column case, or "),
         (b"input,response,turn,label\na,b,0,pass\n", ":1: column turn requires the column case"),

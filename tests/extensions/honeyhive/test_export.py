@@ -502,6 +502,25 @@ def test_scores_of_several_people_are_compared_by_distance(bench: Bench) -> None
     assert found[0].discrepancy_analysis == "the judge's score is +0.2 from that of people"
 
 
+def test_people_have_their_names_and_comments(bench: Bench) -> None:
+    row = {
+        "case": "case 0",
+        "label": 1,
+        "annotator": "ann",
+        "comment": "good, but\nlong",
+        "label_2": 0,
+        "comment_2": "no",
+    }
+    bench.labels([row, {**dict.fromkeys(row, ""), "case": "case 1", "label": 1}])
+    found = exported(bench.project, "--labels", "labels.csv").human_ai_comparisons
+    humans = [each.human_evaluation for each in found]
+    assert [(human.annotator_id, human.score, human.explanation) for human in humans] == [
+        ("ann", 1.0, "good, but\nlong"),
+        ("human_2", 0.0, "no"),
+        ("human_1", 1.0, None),
+    ]
+
+
 # -- what cannot be used
 
 
