@@ -72,7 +72,8 @@ def framework_agent(folder: Path, about: Framework, caller: Caller) -> tuple[Fou
     """
     found: Sequence[FoundAgent] = registry.resolve(about.find)(folder, about)
     if not found:
-        return None, [f"found no name that holds {about.agent} at the top level of a Python file"]
+        function = ", and no function that returns one without an argument," if about.adapter else ""
+        return None, [f"found no name that holds {about.agent}{function} at the top level of a Python file"]
     chosen = (_ask_which(found, about.agent, caller) if len(found) > 1 else None) or found[0]
     others = [agent.reference for agent in found if agent is not chosen]
     return chosen, [f"others are {_join_names(others)}"] if others else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import textwrap
 
 import pytest
 import yaml
@@ -57,7 +58,17 @@ def test_the_agent_of_a_repository_passes_by_the_commands_that_init_prints(proje
         ("langgraph", "import langchain.agents\nshop = langchain.agents.create_agent('m')\n", "shop"),
         ("openai-agents", "from agents import Agent, Runner\nshop = Agent[dict](name='shop')\n", "shop"),
         ("pydantic-ai", "import pydantic_ai as p\nshop = p.Agent('m')\n", "shop"),
+        # Without an agent that a name holds, functions that return one without an argument.
+        (
+            "langgraph",
+            "from langgraph.graph import StateGraph\ndef make():\n    return StateGraph(dict).compile()\n",
+            "make",
+        ),
+        ("langgraph", f"def build(debug=False):\n{textwrap.indent(GRAPH, '    ')}    return graph\n", "build"),
+        ("pydantic-ai", "import pydantic_ai as p\ndef make():\n    return p.Agent('m')\nshop = p.Agent('m')\n", "shop"),
         # None of these is an agent that a target could name.
+        ("langgraph", f"def build(model):\n{textwrap.indent(GRAPH, '    ')}    return graph\n", ""),
+        ("langgraph", f"def build(*, model):\n{textwrap.indent(GRAPH, '    ')}    return builder\n", ""),
         ("langgraph", "# langgraph\nimport re\na = re.compile('x')\n", ""),
         ("langgraph", "from langgraph.graph import StateGraph\nimport re\na = re.compile('x')\n", ""),
         (

@@ -20,13 +20,13 @@ _EXCLUDED = frozenset({"node_modules", "site-packages", "build", "dist", "tests"
 
 
 class FoundAgent(Struct, frozen=True, order=True):
-    """An agent that a module assigns to a name at its top level.
+    """An agent that a module assigns to a name at its top level, or a function of the module that returns one.
 
     Attributes:
         depth: number of folders between the searched folder and the file.
         file: path of the Python file, relative to the searched folder.
-        line: line number of the assignment, 1-based.
-        name: name of the variable.
+        line: line number of the assignment or function, 1-based.
+        name: name of the variable or function.
     """
 
     depth: int
@@ -42,21 +42,25 @@ class FoundAgent(Struct, frozen=True, order=True):
 
     @property
     def place(self) -> str:
-        """Position of the assignment as `FILE:LINE`."""
+        """Position of the assignment or function as `FILE:LINE`."""
         return f"{self.file}:{self.line}"
 
 
 def find_agents(folder: Path, framework: Framework) -> list[FoundAgent]:
-    """Return the agents of a framework in the files below a folder, sorted by depth.
+    """Return the agents of a framework in the files below a folder, sorted by depth; if there are none, the functions
+    that return one.
 
     Reads up to 20,000 Python files that can be imported from the folder; tests, virtual environments, hidden folders
     and invalid Python are skipped.
     """
-    found = []
+    assigned: list[FoundAgent] = []
+    returned: list[FoundAgent] = []
     for path in _python_files(folder):
         file = path.relative_to(folder).as_posix()
-        found += [FoundAgent(file.count("/"), file, line, name) for line, name in _assigned_agents(path, framework)]
-    return sorted(found)
+        for statement, name in _agents_in(path, framework):
+            found = returned if isinstance(statement, ast.FunctionDef) else assigned
+            found.append(FoundAgent(file.count("/"), file, statement.lineno, name))
+    return sorted(assigned or returned)
 
 
 def _python_files(folder: Path) -> Iterator[Path]:
@@ -77,8 +81,9 @@ def _is_excluded(folder: Path) -> bool:
     return folder.name in _EXCLUDED or (folder / "pyvenv.cfg").exists()
 
 
-def _assigned_agents(path: Path, framework: Framework) -> Iterator[tuple[int, str]]:
-    """Yield the line number and the variable's name of each agent that a file assigns at its top level."""
+def _agents_in(path: Path, framework: Framework) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield each statement at the top level of a file that assigns an agent or defines a function that returns one,
+    with the name of the variable or function."""
     try:
         source = read_file(path, _MOST_BYTES).parse(bytes)
         if not any(package.encode() in source for package in framework.packages):
@@ -92,14 +97,36 @@ def _assigned_agents(path: Path, framework: Framework) -> Iterator[tuple[int, st
     if not imports.framework:
         return
     for statement in tree.body:
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            target, value = statement.targets[0], statement.value
-        elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-            target, value = statement.target, statement.value
-        else:
-            continue
-        if isinstance(target, ast.Name) and _creates_agent(value, framework, imports):
-            yield statement.lineno, target.id
+        name = _assigned_name(statement, framework, imports)
+        # Only an adapter calls a function for the agent.
+        if name is None and framework.adapter and isinstance(statement, ast.FunctionDef):
+            name = statement.name if _returns_agent(statement, framework, imports) else None
+        if name is not None:
+            yield statement, name
+
+
+def _assigned_name(statement: ast.stmt, framework: Framework, imports: _Imports) -> str | None:
+    """Return the variable to which a statement assigns an agent; None if it assigns none."""
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target, value = statement.targets[0], statement.value
+    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        target, value = statement.target, statement.value
+    else:
+        return None
+    return target.id if isinstance(target, ast.Name) and _creates_agent(value, framework, imports) else None
+
+
+def _returns_agent(function: ast.FunctionDef, framework: Framework, imports: _Imports) -> bool:
+    """Return whether a function needs no argument, and the last statement of its body returns an agent."""
+    needed = function.args
+    optional = len(needed.defaults) == len(needed.posonlyargs) + len(needed.args) and None not in needed.kw_defaults
+    last = function.body[-1]
+    if not optional or not isinstance(last, ast.Return) or last.value is None:
+        return False
+    names = {_assigned_name(statement, framework, imports) for statement in function.body}
+    return (isinstance(last.value, ast.Name) and last.value.id in names) or _creates_agent(
+        last.value, framework, imports
+    )
 
 
 class _Imports(Struct):
