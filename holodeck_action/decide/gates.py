@@ -147,11 +147,9 @@ def _missing_clause(inputs: GateInputs) -> str:
 
 
 def _unknown_facts_clause(inputs: GateInputs) -> str:
-    return (
-        f"; {count_phrase(inputs.unreported, 'evaluation')} lack a fact, which no gate tolerates"
-        if inputs.unreported
-        else ""
-    )
+    verb = "lacks" if inputs.unreported == 1 else "lack"
+    what = count_phrase(inputs.unreported, "evaluation")
+    return f"; {what} {verb} a fact, which no gate tolerates" if inputs.unreported else ""
 
 
 def _is_complete(required: float | None, inputs: GateInputs) -> bool:

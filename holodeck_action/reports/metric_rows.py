@@ -2,41 +2,99 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from holodeck_action.decide.statistics import weighted_mean
+from holodeck_action.reports.report_views import MetricView
 from holodeck_action.reports.untrusted import Fields, value_of
 
 MOST_METRICS = 40
 """Rows of a table of metrics in a comment, a summary and the console. The page and the record have all."""
+LEAST_JOINED = 6
+"""Checks of one type that share a row of the table."""
+_CHECK = re.compile(r"(\w+) [\"/]")
+"""Start of the default name of a check: its type, and the quoted value."""
 
 
 def metric_rows(metrics: Sequence[Any]) -> Sequence[int]:
-    """Return the indexes of the metrics that a table shows, in their order.
+    """Return the indexes of the metrics that have a row of their own, in their order.
 
     Args:
         metrics: `MetricView`s, or their wrapped or plain data.
 
     Returns:
-        All indexes up to `MOST_METRICS`. Of more metrics, those with the most failures and errors, then the first ones.
+        All indexes without those in `joined_metrics`, up to `MOST_METRICS`. Of more metrics, those with the most
+        failures and errors, then the first ones.
     """
-    if len(metrics) <= MOST_METRICS:
-        return range(len(metrics))
-    return sorted(sorted(range(len(metrics)), key=lambda at: -_trouble_count(metrics[at]))[:MOST_METRICS])
+    own = _own_rows(metrics)
+    if len(own) <= MOST_METRICS:
+        return own
+    return sorted(sorted(own, key=lambda at: -_trouble_count(metrics[at]))[:MOST_METRICS])
+
+
+def joined_metrics(metrics: Sequence[Any]) -> Sequence[MetricView]:
+    """Return a row for each type of checks of which there are at least `LEAST_JOINED`, named such as
+    `contains (12 checks)`.
+
+    Args:
+        metrics: `MetricView`s, or their wrapped or plain data.
+    """
+    made = []
+    for kind, places in _joined_places(metrics).items():
+        views = [_view_of(metrics[at]) for at in places]
+        counts = {name: sum(getattr(view, name) for view in views) for name in _COUNTS}
+        made.append(
+            MetricView(
+                name=f"{kind} ({len(views)} checks)",
+                mean=weighted_mean([(view.mean, view.cases) for view in views if view.mean is not None]),
+                threshold=views[0].threshold if len({view.threshold for view in views}) == 1 else None,
+                margin=None,
+                polarity=views[0].polarity,
+                low=None,
+                high=None,
+                within_noise=False,
+                **counts,
+            )
+        )
+    return made
 
 
 def more_metrics(metrics: Sequence[Any]) -> str:
     """Return a sentence about the metrics that a table omits; empty if it shows all."""
-    hidden = len(metrics) - MOST_METRICS
+    own = _own_rows(metrics)
+    hidden = len(own) - MOST_METRICS
     if hidden <= 0:
         return ""
     shown = set(metric_rows(metrics))
-    troubled = sum(1 for at in range(len(metrics)) if at not in shown and _trouble_count(metrics[at]))
+    troubled = sum(1 for at in own if at not in shown and _trouble_count(metrics[at]))
     which = f"{troubled} of them with failures or errors" if troubled else "none of them with a failure or an error"
     return f"{hidden} more metrics, {which}, are in the full report."
 
 
-def _trouble_count(metric: Any) -> int:
+_COUNTS = ("cases", "passed", "failed", "errors", "skipped", "informational")
+
+
+def _own_rows(metrics: Sequence[Any]) -> list[int]:
+    joined = {at for places in _joined_places(metrics).values() for at in places}
+    return [at for at in range(len(metrics)) if at not in joined]
+
+
+def _joined_places(metrics: Sequence[Any]) -> dict[str, list[int]]:
+    """Return the indexes of the checks that share a row, by their type."""
+    found: dict[str, list[int]] = {}
+    for at, metric in enumerate(metrics):
+        if check := _CHECK.match(_view_of(metric).name):
+            found.setdefault(check[1], []).append(at)
+    return {kind: places for kind, places in found.items() if len(places) >= LEAST_JOINED}
+
+
+def _view_of(metric: Any) -> MetricView:
     value = value_of(metric) if isinstance(metric, Fields) else metric
-    failed, errors = (value["failed"], value["errors"]) if isinstance(value, dict) else (value.failed, value.errors)
-    return int(failed + errors)
+    return MetricView(**value) if isinstance(value, dict) else value
+
+
+def _trouble_count(metric: Any) -> int:
+    view = _view_of(metric)
+    return view.failed + view.errors

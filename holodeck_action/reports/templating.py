@@ -18,7 +18,7 @@ from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import Estimate
 from holodeck_action.record.record import ModelCalls
 from holodeck_action.reports.comparison_filters import FILTERS
-from holodeck_action.reports.metric_rows import metric_rows, more_metrics
+from holodeck_action.reports.metric_rows import joined_metrics, metric_rows, more_metrics
 from holodeck_action.reports.phrases import (
     SIGNS,
     WORDS,
@@ -36,7 +36,7 @@ from holodeck_action.reports.phrases import (
 )
 from holodeck_action.reports.report_filters import REPORT_FILTERS
 from holodeck_action.reports.report_views import MetricView
-from holodeck_action.reports.untrusted import UNKNOWN, Fields, Untrusted, names_of, text_of
+from holodeck_action.reports.untrusted import UNKNOWN, Fields, Items, Untrusted, names_of, text_of
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text import code_spans as untrusted
 from holodeck_action.text.foreign import read_file
@@ -139,7 +139,7 @@ def _environment(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, price=price, sign=sign, word=word,
         place=place, required=required, actual=actual, call=call, calls=calls, agreement=agreement,
         threshold=threshold, noise=noise, estimate=estimate, ends=ends, rates=rates,
-        metric_rows=metric_rows, more_metrics=more_metrics, **FILTERS, **REPORT_FILTERS,
+        metric_rows=metric_rows, joined_metrics=joined, more_metrics=more_metrics, **FILTERS, **REPORT_FILTERS,
     )  # fmt: skip
     return environment
 
@@ -229,6 +229,11 @@ def _gate_numbers(gate: Fields) -> tuple[str, str]:
 def threshold(metric: Fields) -> str:
     """Return a metric's threshold, such as `≤ 0.50`; `–` for None."""
     return threshold_text(_metric_view(metric))
+
+
+def joined(metrics: Items) -> Items:
+    """Return the metrics of `joined_metrics`."""
+    return Items(joined_metrics(metrics))
 
 
 def noise(metric: Fields) -> str:

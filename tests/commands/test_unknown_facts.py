@@ -115,4 +115,4 @@ def test_no_metric_that_passes_makes_up_for_what_another_one_lacks(project: Proj
         done, _ = project.evaluate()
         assert done.code == code, done.stdout
         assert project.verdict()["cases"][0]["outcome"] == outcome
-    assert "lack a fact, which no gate tolerates" in done.stdout
+    assert "1 evaluation lacks a fact, which no gate tolerates" in done.stdout

@@ -18,7 +18,7 @@ from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.headline import ACTIONS, PLAIN, headline
 from holodeck_action.reports.history import history_lines, runs_text
-from holodeck_action.reports.metric_rows import metric_rows, more_metrics
+from holodeck_action.reports.metric_rows import joined_metrics, metric_rows, more_metrics
 from holodeck_action.reports.phrases import (
     VERDICTS,
     call_text,
@@ -100,7 +100,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield _informational_line(report)
     if report.metrics:
         yield ""
-        yield from _metric_lines([report.metrics[at] for at in metric_rows(report.metrics)])
+        yield from _metric_lines(_shown_metrics(report))
         yield from filter(None, [more_metrics(report.metrics)])
         yield from _lines_below_metrics(report)
     yield from _history_lines(report)
@@ -111,6 +111,10 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _cause_lines(causes)
     yield from _calls_lines(report)
     yield from _end_lines(report, causes)
+
+
+def _shown_metrics(report: Report) -> Sequence[MetricView]:
+    return [*(report.metrics[at] for at in metric_rows(report.metrics)), *joined_metrics(report.metrics)]
 
 
 def _lines_below_metrics(report: Report) -> Iterator[str]:
@@ -306,8 +310,10 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
         say(f"\n{_informational_line(report)}", "dim")
     if report.metrics:
         say("")
-        table, left_out = _metric_table(report.metrics, console.width)
+        table, left_out = _metric_table(_shown_metrics(report), console.width)
         console.print(table)
+        if more := more_metrics(report.metrics):
+            say(more, "dim")
         if left_out:
             say(f"not shown at this width: {', '.join(left_out)}", "dim")
         for line in _lines_below_metrics(report):
