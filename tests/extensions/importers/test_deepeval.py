@@ -69,6 +69,23 @@ def test_goldens_parameters_and_lists_make_cases(project: Project) -> None:
     }
 
 
+def test_rows_of_several_parameters_make_cases(project: Project) -> None:
+    imported(project, "rows.py", code=1)
+    assert verdicts(project, 1) == {
+        "test_rows 1": "passed",
+        "test_rows 2": "failed",
+        "test_product 1": "passed",
+        "test_product 2": "failed",
+        "test_product 3": "failed",
+        "test_product 4": "passed",
+        "test_loop 1": "passed",
+        "test_loop 2": "failed",
+        # A row that is too short, and rows that a function returns.
+        "test_short_row: assert_test": "error",
+        "test_computed: assert_test": "error",
+    }
+
+
 def test_lists_by_name_and_expected_failures(project: Project) -> None:
     rows = imported(project, "refuses.py", code=1)
     assert [(line, source) for line, source, _, outcome in rows if outcome == "missing"] == [

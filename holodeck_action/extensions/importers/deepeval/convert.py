@@ -21,9 +21,8 @@ from holodeck_action.extensions.importers.deepeval.reading import (
     Bound,
     EvaluationCall,
     PythonFile,
-    argument_of,
-    called_name,
 )
+from holodeck_action.extensions.importers.deepeval.syntax import argument_of, called_name
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
 from holodeck_action.extensions.importers.names import Names
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, json_problem
@@ -221,9 +220,11 @@ class _Builder:
         try:
             if site.cases is None:
                 raise UnfitError("it evaluates what the code does while it runs (a golden, or traces)")
-            found = file.values(site.cases)
+            found = file.evaluated_cases(site.call, site.cases)
         except UnfitError as error:
             found = []
+            if site.cases is not None:
+                used.add(id(site.cases.node))
             case = self._add_refused_case(place, what, site.function or f"line {place.line}")
             self._add_missing(case, place, what, str(error))
             self._add_metrics(file, site, case, None)

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from holodeck_action.extensions.importers.accounting import Outcome
-from holodeck_action.extensions.importers.deepeval.reading import Bound, PythonFile, argument_of, called_name
+from holodeck_action.extensions.importers.deepeval.reading import Bound, PythonFile
+from holodeck_action.extensions.importers.deepeval.syntax import argument_of, called_name
 from holodeck_action.extensions.importers.grader_file import Check, Counterpart
 from holodeck_action.extensions.importers.source import UnfitError
 

@@ -9,10 +9,20 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from holodeck_action.extensions.importers.deepeval.syntax import (
+    FUNCTIONS,
+    Scope,
+    argument_of,
+    called_name,
+    ids_expected_to_fail,
+    loop_names,
+    nodes_of,
+    parameters_of,
+    row_of,
+    target_names,
+)
 from holodeck_action.extensions.importers.source import MOST_CASES, UnfitError, json_problem
 
-Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SINGLE = ("LLMTestCase", "MLLMTestCase", "Golden")
 CONVERSATIONS = ("ConversationalTestCase", "ConversationalGolden")
 _CASES = (*SINGLE, *CONVERSATIONS)
@@ -72,12 +82,12 @@ class _Content:
     """
 
     def __init__(self, scope: Scope) -> None:
-        self.nodes = _own_nodes(scope)
+        self.nodes = nodes_of(scope)
         self.targets: dict[str, list[ast.AST]] = {}
         self.loops: list[tuple[ast.For | ast.AsyncFor, frozenset[int]]] = []
         self.added: dict[str, list[tuple[ast.Call, str]]] = {}
         for node in self.nodes:
-            for name in dict.fromkeys(_target_names(node)):
+            for name in dict.fromkeys(target_names(node)):
                 self.targets.setdefault(name, []).append(node)
             if isinstance(node, ast.For | ast.AsyncFor):
                 self.loops.append((node, frozenset(map(id, ast.walk(node)))))
@@ -100,7 +110,7 @@ class PythonFile:
         self.tree = tree
         nodes = list(ast.walk(tree))
         self.calls = [node for node in nodes if isinstance(node, ast.Call)]
-        self._functions = [node for node in nodes if isinstance(node, _FUNCTIONS)]
+        self._functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
         self.classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
         self._contents: dict[Scope, _Content] = {}
         self._steps = 0
@@ -121,7 +131,7 @@ class PythonFile:
         """Return the calls of `assert_test`, `evaluate` and `measure`, in the order of their lines."""
         found = []
         for scope in (self.tree, *self._functions):
-            failing = _ids_expected_to_fail(scope, self._content(scope).nodes)
+            failing = ids_expected_to_fail(scope, self._content(scope).nodes)
             for node in self._content(scope).nodes:
                 if isinstance(node, ast.Call) and (site := self._read_call(node, scope)) is not None:
                     found.append(replace(site, fails=id(node) in failing))
@@ -157,6 +167,25 @@ class PythonFile:
         """Return all calls of functions or classes with these names, in the order of their lines."""
         calls = [call for call in self.calls if called_name(call) in names]
         return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
+
+    def evaluated_cases(self, call: ast.Call, cases: Bound) -> list[Bound]:
+        """Return the cases of a call, in each round of the loops and test parameters that the expression `cases` names.
+
+        Raises:
+            UnfitError: the cases are known only when the code runs.
+        """
+        loops = [loop for loop, inside in self._content(cases.scope).loops if id(call) in inside]
+        tables = parameters_of(cases.scope) if isinstance(cases.scope, FUNCTIONS) else ()
+        variables = {name for loop in loops for name in target_names(loop)}
+        variables.update(name for names, _ in tables for name in names)
+        named = variables & {node.id for node in ast.walk(cases.node) if isinstance(node, ast.Name)}
+        if not named or isinstance(cases.node, ast.Name):
+            return self.values(cases)
+        rounds = {
+            tuple(id(names[name].node) for name in sorted(named)): {name: names[name] for name in named}
+            for names in self._loop_rounds(call, cases.scope, cases, 0)
+        }
+        return [value for names in rounds.values() for value in self.values(Bound(cases.node, cases.scope, names))]
 
     def values(self, bound: Bound, depth: int = 0) -> list[Bound]:
         """Return the elements of an expression that is a list or a dataset; any other expression as the only element.
@@ -266,31 +295,53 @@ class PythonFile:
                 )
             else:
                 raise UnfitError(f"{name} gets its value only at run time")
-        if not assignments and isinstance(scope, _FUNCTIONS):
-            for parametrized in _parameter_values(scope, name):
-                for value in self.values(Bound(parametrized, self.tree), depth + 1):
-                    yield value.node, value.names
+        if not assignments and isinstance(scope, FUNCTIONS):
+            for names_of_row, values in parameters_of(scope):
+                if name in names_of_row:
+                    for row in self._rounds(Bound(values, self.tree), names_of_row, depth):
+                        yield row[name].node, row[name].names
 
     def _loop_rounds(self, node: ast.AST, scope: Scope, bound: Bound, depth: int) -> list[Mapping[str, Bound]]:
         """Return the values of the loop variables around a statement, one mapping for each iteration."""
         loops = [loop for loop, inside in self._content(scope).loops if id(node) in inside]
         rounds: list[Mapping[str, Bound]] = [bound.names]
         for loop in loops:
-            if set(_target_names(loop)) <= bound.names.keys():
+            if set(target_names(loop)) <= bound.names.keys():
                 continue
             rounds = _nested_rounds(rounds, self._variable_rounds(bound, loop.target, loop.iter, depth))
-        if not loops and isinstance(scope, _FUNCTIONS):
-            for parameter in scope.args.args:
-                for values in _parameter_values(scope, parameter.arg):
-                    if parameter.arg not in bound.names:
-                        found = self.values(Bound(values, self.tree), depth + 1)
-                        rounds = _nested_rounds(rounds, [{parameter.arg: value} for value in found])
+        if not loops and isinstance(scope, FUNCTIONS):
+            for parameters, values in parameters_of(scope):
+                if not bound.names.keys() & set(parameters):
+                    rounds = _nested_rounds(rounds, self._rounds(Bound(values, self.tree), parameters, depth))
         return rounds
 
     def _variable_rounds(self, bound: Bound, target: ast.expr, values: ast.expr, depth: int) -> list[dict[str, Bound]]:
-        if not isinstance(target, ast.Name):
-            raise UnfitError("its loop has several variables")
-        return [{target.id: value} for value in self.values(bound.with_node(values), depth + 1)]
+        names = loop_names(target)
+        if not names:
+            raise UnfitError("its loop assigns to something other than variables")
+        return self._rounds(bound.with_node(values), names, depth)
+
+    def _rounds(self, bound: Bound, names: Sequence[str], depth: int) -> list[dict[str, Bound]]:
+        """Return the values of loop variables or test parameters, one mapping for each element of an expression."""
+        if len(names) == 1:
+            found = self.values(bound, depth + 1)
+            return [{names[0]: value.with_node(_only(row_of(value.node), value.node))} for value in found]
+        rounds = []
+        for row in self._rows(bound, depth + 1):
+            items = row_of(row.node)
+            if len(items) != len(names) or any(isinstance(item, ast.Starred) for item in items):
+                raise UnfitError(f"{', '.join(names)} get their values only at run time")
+            rounds.append({name: row.with_node(item) for name, item in zip(names, items, strict=True)})
+        return rounds
+
+    def _rows(self, bound: Bound, depth: int) -> list[Bound]:
+        """Return the elements of a list, which may be lists themselves."""
+        self._step(depth)
+        if isinstance(bound.node, ast.Name):
+            return self._rows(self._expression_of_name(bound.node.id, bound, depth), depth + 1)
+        if not isinstance(bound.node, ast.List | ast.Tuple) or len(bound.node.elts) > MOST_CASES:
+            raise UnfitError("its rows are known only at run time")
+        return [bound.with_node(item) for item in bound.node.elts]
 
     def _appended_items(self, name: str, bound: Bound, depth: int) -> Iterator[Bound]:
         """Yield the items that calls such as `dataset.add_golden(…)` and `cases.append(…)` add to a variable."""
@@ -350,23 +401,10 @@ class PythonFile:
         return str(value)
 
 
-def called_name(call: ast.Call) -> str:
-    """Return the name of the called function or class, without the object or module before it."""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-
-
-def argument_of(call: ast.Call, name: str, position: int | None) -> ast.expr | None:
-    """Return the argument of a call with this name or at this position; None if it is missing."""
-    for keyword in call.keywords:
-        if keyword.arg == name:
-            return keyword.value
-    return call.args[position] if position is not None and position < len(call.args) else None
-
-
 def _new_call(
     call: ast.Call, scope: Scope, here: Bound, cases: ast.expr | None, metrics: ast.expr | None
 ) -> EvaluationCall:
-    function = scope.name if isinstance(scope, _FUNCTIONS) else ""
+    function = scope.name if isinstance(scope, FUNCTIONS) else ""
     return EvaluationCall(
         call,
         function,
@@ -384,52 +422,5 @@ def _nested_rounds(
     return [{**names, **each} for names in rounds for each in values]
 
 
-def _own_nodes(scope: Scope) -> list[ast.AST]:
-    """Return all syntax nodes of a scope except those inside its functions."""
-    found: list[ast.AST] = []
-    left: list[ast.AST] = list(reversed(scope.body))
-    while left:
-        node = left.pop()
-        found.append(node)
-        if not isinstance(node, _FUNCTIONS):
-            left += reversed(list(ast.iter_child_nodes(node)))
-    return found
-
-
-def _ids_expected_to_fail(scope: Scope, nodes: Sequence[ast.AST]) -> set[int]:
-    """Return the ids of the nodes that the file expects to fail.
-
-    These are the nodes inside `pytest.raises`, or all nodes if the scope is marked `pytest.mark.xfail`.
-    """
-    marks = scope.decorator_list if isinstance(scope, _FUNCTIONS) else []
-    names = [mark.func if isinstance(mark, ast.Call) else mark for mark in marks]
-    if any(isinstance(name, ast.Attribute) and name.attr == "xfail" for name in names):
-        return {id(node) for node in nodes}
-    return {
-        id(inner)
-        for node in nodes
-        if isinstance(node, ast.With | ast.AsyncWith)
-        if any(
-            isinstance(item.context_expr, ast.Call) and called_name(item.context_expr) == "raises"
-            for item in node.items
-        )
-        for inner in ast.walk(node)
-    }
-
-
-def _target_names(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Assign):
-        return [target.id for target in node.targets if isinstance(target, ast.Name)]
-    if isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For | ast.AsyncFor | ast.NamedExpr):
-        return [node.target.id] if isinstance(node.target, ast.Name) else []
-    return []
-
-
-def _parameter_values(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> Iterator[ast.expr]:
-    """Yield the expressions with the values of a test parameter, from `pytest.mark.parametrize`."""
-    for decorator in function.decorator_list:
-        if isinstance(decorator, ast.Call) and called_name(decorator) == "parametrize":
-            names = argument_of(decorator, "argnames", 0)
-            values = argument_of(decorator, "argvalues", 1)
-            if isinstance(names, ast.Constant) and names.value == name and values is not None:
-                yield values
+def _only(items: Sequence[ast.expr], otherwise: ast.expr) -> ast.expr:
+    return items[0] if len(items) == 1 else otherwise
