@@ -19,7 +19,7 @@ _CHECK = re.compile(r"(\w+) [\"/]")
 
 
 def metric_rows(metrics: Sequence[Any]) -> Sequence[int]:
-    """Return the indexes of the metrics that have a row of their own, in their order.
+    """Return the indexes of the metrics that each have a row, in their order.
 
     Args:
         metrics: `MetricView`s, or their wrapped or plain data.
