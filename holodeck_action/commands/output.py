@@ -17,6 +17,7 @@ from holodeck_action.record.disk import DISK, Disk
 from holodeck_action.record.folder import Claims, suite_folders
 from holodeck_action.record.result_files import RESULTS_FILE, VERDICT_FILE
 from holodeck_action.reports.conclusion import Conclusion
+from holodeck_action.reports.headline import verdict_line
 from holodeck_action.reports.terminal.console import print_report
 from holodeck_action.reports.terminal.progress import ProgressDisplay
 from holodeck_action.run.caller import Caller
@@ -211,8 +212,8 @@ def report_together(done: Sequence[FinishedSuite], not_run: Sequence[str], outpu
     if len(verdicts) + len(not_run) == 1:
         return verdicts[0].exit_code
     code = worst_exit_code([verdict.exit_code for verdict in verdicts] + ([ExitCode.STOPPED] if not_run else []))
-    for verdict in verdicts:
-        output.stdout.write(f"{verdict.outcome}: {one_line(verdict.suite)} ({one_line(verdict.reason, 1000)})\n")
+    for item in done:
+        output.stdout.write(f"{verdict_line(item.report)}\n")
     if not_run:
         output.stdout.write(f"not run: {one_line(', '.join(not_run), 1000)}\n")
     output.stdout.flush()

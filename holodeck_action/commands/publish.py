@@ -31,6 +31,7 @@ from holodeck_action.record.result_files import BASE_FOLDER, RESULTS_FILE, TABLE
 from holodeck_action.record.results_search import results_name
 from holodeck_action.record.stored_cases import MappedCases, RecordError
 from holodeck_action.reports.conclusion import conclude
+from holodeck_action.reports.headline import verdict_line
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
 from holodeck_action.run.options.input_values import anchor_paths, read_inputs
@@ -82,7 +83,7 @@ def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller)
     findings = Findings(done.exit_code, reports, (), template, lambda text: _write_line(caller.stderr, f"note: {text}"))
     published = publisher.finish(findings)
     for suite in done.suites:
-        _write_line(caller.stdout, f"{suite.verdict.outcome}: {suite.verdict.suite} ({suite.verdict.reason})")
+        _write_line(caller.stdout, verdict_line(suite.report))
     if done.not_run:
         _write_line(caller.stdout, f"not run: {', '.join(done.not_run)}")
     for line in channel_lines(published.channels):

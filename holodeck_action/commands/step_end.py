@@ -20,6 +20,7 @@ from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.first_lines import first_notices
 from holodeck_action.reports.formats import REPORT_FILE, markdown_report
+from holodeck_action.reports.headline import verdict_line
 from holodeck_action.reports.page.viewer import PAGE_FILE
 from holodeck_action.suite.configuration_errors import Located
 from holodeck_action.text.code_spans import cell, fence
@@ -135,12 +136,8 @@ def job_summary(
 
 def failure_reasons(ended: StepEnd, channels: Sequence[Channel]) -> str:
     """Return the reasons why the step fails, as lines of plain text."""
-    verdicts = [suite.verdict for suite in ended.done.suites] if ended.done is not None else []
-    reasons = [
-        f"{one_line(verdict.suite, 100)}: {verdict.outcome}: {one_line(verdict.reason, 1000)}"
-        for verdict in verdicts
-        if verdict.exit_code
-    ]
+    suites = ended.done.suites if ended.done is not None else []
+    reasons = [verdict_line(suite.report) for suite in suites if suite.verdict.exit_code]
     if ended.done is not None and ended.done.not_run:
         reasons.append(f"not run: {one_line(', '.join(ended.done.not_run), 1000)}")
     if ended.compared is not None and ended.compared.exit_code:

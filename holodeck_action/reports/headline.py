@@ -15,6 +15,7 @@ from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.verdict import GateVerdict
 from holodeck_action.reports.causes import Cause, causes_of
 from holodeck_action.reports.comparison import base_name, cases_text, rate_text
+from holodeck_action.reports.phrases import VERDICTS
 from holodeck_action.reports.report_views import Report
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.plain import one_line
@@ -89,6 +90,17 @@ def headline(
     if report.outcome == "stopped":
         return Headline(f"no verdict: {style.text(report.reason, 300)}", f" · {passed_text(report)}")
     return _incomplete(report, style, causes_of(report) if causes is None else causes)
+
+
+def verdict_line(report: Report, causes: Sequence[Cause] | None = None) -> str:
+    """Return the verdict, the suite's name and the headline as one line of plain text.
+
+    Args:
+        report: the suite's report.
+        causes: the causes of the report's failing cases; None to compute them.
+    """
+    said = headline(report, PLAIN, causes=causes)
+    return f"{VERDICTS[report.outcome]}: {one_line(report.suite, 100)} · {said.text}"
 
 
 def passed_text(report: Report) -> str:

@@ -41,7 +41,7 @@ def test_the_support_example(step: Step) -> None:
     [error] = ended.meant[-1:]
     assert error.name == "error"
     assert error.properties == {"title": "holodeck-action"}
-    assert error.data.startswith("larkfield-support: failed: 21 of 27 passed, all must pass")
+    assert error.data.startswith("FAILED: larkfield-support · 21 of 27 passed, all must pass")
 
     report = (step.project.folder / "holodeck-results/report.md").read_text(encoding="utf-8")
     assert ended.report == report.strip()

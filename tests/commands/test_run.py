@@ -230,8 +230,8 @@ def test_several_suites_write_into_their_own_folders_beside_one_verdict(project:
     finished = project.run("run", "-o", "out", "shop/*/agent.yaml")
     assert finished.code == 1
     assert finished.stdout.index("Suite orders (shop/orders/agent.yaml)") < finished.stdout.index("Suite refunds")
-    assert "failed: orders (" in finished.stdout
-    assert "passed: refunds (every gate holds)" in finished.stdout
+    assert "FAILED: orders · " in finished.stdout
+    assert "PASSED: refunds · 1 of 1 passed" in finished.stdout
     combined = json.loads((project.out / "verdict.json").read_bytes())
     assert combined["exit_code"] == 1
     assert [(suite["suite"], suite["folder"], suite["exit_code"]) for suite in combined["suites"]] == [

@@ -90,7 +90,7 @@ def test_a_person_publishes_a_comment_and_updates_it(
     first = publish("out", "--pull-request", "7", token=token)
 
     assert (first.code, first.stderr) == (1, "")
-    assert first.stdout.startswith("failed: shop (")
+    assert first.stdout.startswith("FAILED: shop · ")
     (comment,) = _of(repository, login)
     assert f"comment: created: {comment['html_url']}" in first.stdout
     assert "check skipped: a check run can only be written by the job's own token" in first.stdout
@@ -257,7 +257,7 @@ def test_a_failing_github_does_not_hide_the_verdict(hub: FakeGitHub, publish: Pu
     hub.fail(Fault(method="POST", path=r"/issues/7/comments", status=422, body={"message": "no"}, times=None))
     ended = publish("out", "--pull-request", "7")
     assert (ended.code, repository.comments(7)) == (1, [])
-    assert "failed: shop" in ended.stdout
+    assert "FAILED: shop · " in ended.stdout
     assert "comment failed: " in ended.stdout
 
 

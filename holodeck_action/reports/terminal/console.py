@@ -16,11 +16,10 @@ from holodeck_action.reports.causes import MOST_OPEN, Cause, causes_of
 from holodeck_action.reports.comparison import comparison_lines
 from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
-from holodeck_action.reports.headline import ACTIONS, PLAIN, headline
+from holodeck_action.reports.headline import ACTIONS, verdict_line
 from holodeck_action.reports.history import history_lines, runs_text
 from holodeck_action.reports.metric_rows import joined_metrics, metric_rows, more_metrics
 from holodeck_action.reports.phrases import (
-    VERDICTS,
     call_text,
     calls_text,
     card_text,
@@ -220,8 +219,7 @@ def _end_lines(report: Report, causes: Sequence[Cause]) -> Iterator[str]:
     counts = report.counts
     if counts.failed + counts.error + counts.skipped + counts.informational + counts.quarantined:
         yield counts_text(counts)
-    said = headline(report, PLAIN, causes=causes, base_details="")
-    yield f"{VERDICTS[report.outcome]}: {one_line(report.suite, 100)} · {said.text}"
+    yield verdict_line(report, causes)
 
 
 def _case_lines(case: CaseView, folder: str, change: CaseChange | None = None) -> Iterator[str]:
