@@ -183,7 +183,7 @@ def rejudge(caller: Caller, /, results: GivenPath, suite: str, **given: Any) -> 
 
 
 @cli.command()
-@click.argument("results", type=PATH, required=False)
+@click.argument("results", nargs=-1, type=PATH)
 @click.option(
     "--format",
     type=click.Choice(["markdown", "html", "junit", "json", "csv", "console"]),
@@ -203,7 +203,8 @@ def rejudge(caller: Caller, /, results: GivenPath, suite: str, **given: Any) -> 
 def report(caller: Caller, /, **given: Any) -> int:
     """Show RESULTS (a results.json) in a format, without running anything.
 
-    Without RESULTS: those in .holodeck/last, where a run without --output-dir keeps them.
+    Without RESULTS: those in .holodeck/last, where a run without --output-dir keeps them. With --format html, several
+    RESULTS are runs in the columns of one table; the first is the run of the page.
 
     Exit code 0: shown; 2: RESULTS or an option cannot be used.
     """

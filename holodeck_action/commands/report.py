@@ -10,7 +10,10 @@ from msgspec.structs import replace
 from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.job import page_links
+from holodeck_action.record.result_files import RESULTS_FILE
+from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.formats import markdown_report, render
+from holodeck_action.reports.page.run_columns import RunColumn, check_columns, column_name
 from holodeck_action.reports.page.viewer import View, render_page
 from holodeck_action.reports.report_views import Report, canonical_report, cases_in_suite_order
 from holodeck_action.reports.terminal.console import print_report
@@ -28,7 +31,7 @@ class ReportOptions(Struct, frozen=True):
     """The options of the command `report`.
 
     Attributes:
-        results: path of a results.json; None to use the last run's.
+        results: paths of results.json files, several for the columns of an HTML page; empty to use the last run's.
         format: format of the report.
         canonical: whether to omit values that differ between runs.
         file: path of the report; None to write to standard output.
@@ -36,7 +39,7 @@ class ReportOptions(Struct, frozen=True):
         case_globs: globs that select the cases on the page by id or name; empty to show all cases.
     """
 
-    results: GivenPath | None
+    results: tuple[GivenPath, ...]
     format: str
     canonical: bool
     file: GivenPath | None
@@ -53,7 +56,8 @@ def show_record(showing: ReportOptions, caller: Caller) -> int:
 
     Raises:
         ConfigurationError: the file is not a record, a template cannot be read or the format is not Markdown, cases are
-            selected but do not exist or the format is not HTML, or the report cannot be written.
+            selected but do not exist or the format is not HTML, several runs cannot be one page or the format is not
+            HTML, or the report cannot be written.
     """
     stdout = caller.stdout
 
@@ -66,8 +70,10 @@ def show_record(showing: ReportOptions, caller: Caller) -> int:
         raise ConfigurationError(
             [f"--case selects the cases of an HTML page and cannot be combined with --format {showing.format}"]
         )
+    if len(showing.results) > 1 and showing.format != "html":
+        raise ConfigurationError(["several RESULTS are columns of one HTML page: add --format html, or give one"])
     template = template_of(showing.template)
-    results = results_or_last(showing.results, caller)
+    results, *others = [results_or_last(given, caller) for given in showing.results or (None,)]
     viewed = read_viewed_suite(results)
     concluded = viewed.concluded
     report = concluded.report
@@ -84,6 +90,7 @@ def show_record(showing: ReportOptions, caller: Caller) -> int:
             links=page_links(caller.environ),
             chosen=_case_filter(showing.case_globs, report),
             canonical=showing.canonical,
+            runs=_run_columns(results, concluded, others),
         )
         write_pieces(render_page(view), showing.file, stdout)
         return ExitCode.PASSED
@@ -95,6 +102,20 @@ def show_record(showing: ReportOptions, caller: Caller) -> int:
         # A table has no columns for them.
         note(f"the table holds outcomes, scores and reasons; inputs and answers are in {results}")
     return ExitCode.PASSED
+
+
+def _run_columns(results: GivenPath, concluded: Conclusion, others: Sequence[GivenPath]) -> Sequence[RunColumn]:
+    """Return the columns of a page with several runs; empty for one run.
+
+    Raises:
+        ConfigurationError: the runs cannot be columns of one page.
+    """
+    if not others:
+        return ()
+    found = [(results, concluded), *((path, read_viewed_suite(path).concluded) for path in others)]
+    runs = [RunColumn(column_name(str(path), RESULTS_FILE), each) for path, each in found]
+    check_columns(runs)
+    return runs
 
 
 def _case_filter(globs: Sequence[str], report: Report) -> Callable[[str, str], bool] | None:

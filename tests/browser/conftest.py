@@ -38,8 +38,8 @@ class Reader:
     contexts: list[BrowserContext] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
 
-    def open(self, place: Path | str, hash: str = "", **options: Any) -> Page:
-        """Open a file or an address in a profile of its own, and wait until the cases are there."""
+    def open(self, place: Path | str, hash: str = "", ready: str = ".app", **options: Any) -> Page:
+        """Open a file or an address in a profile of its own, and wait until the cases (or `ready`) are there."""
         context = self.browser.new_context(**{"viewport": WIDE, **options})
         context.set_default_timeout(15_000)
         context.add_init_script("window.__owned = 0")
@@ -52,7 +52,7 @@ class Reader:
         page.on("console", lambda message: self.events.append(f"console {message.type} {message.text}"))
         page.on("request", lambda request: self._requested(request.url, address))
         page.goto(address + hash)
-        page.wait_for_selector(".app")
+        page.wait_for_selector(ready)
         return page
 
     def _note(self, event: str, then: Any) -> None:

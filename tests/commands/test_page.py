@@ -82,6 +82,51 @@ def test_the_page_of_some_cases(project: Project) -> None:
         assert (refused.code, refused.stdout, refused.stderr) == (2, "", sentence)
 
 
+@pytest.mark.proves("report: RESULTS")
+def test_several_runs_are_columns_of_one_page(project: Project) -> None:
+    for name, count, wrong in (("new", 4, {2}), ("old", 3, {0}), ("more", 5, set[int]())):
+        project.numbered(count, wrong=frozenset(wrong))
+        project.run("run", "-o", name)
+    found = Page(project.run("report", "new/results.json", "old", "./more/results.json", "--format", "html").stdout)
+    runs = [(run["name"], run["outcome"], run["pass_rate"]) for run in found.head["runs"]]
+    assert runs == [("new", "failed", 0.75), ("old", "failed", 2 / 3), ("more", "passed", 1.0)]
+    assert {name: (found.row(name)["runs"], found.row(name)["difference"]) for name in found.index["id"]} == {
+        "case-2": (["failed", "passed", "passed"], "verdict"),
+        "case-0": (["passed", "failed", "passed"], "verdict"),
+        "case-1": (["passed", "passed", "passed"], None),
+        "case-3": (["passed", None, "passed"], "verdict"),
+        "case-4": ([None, None, "passed"], "verdict"),
+    }
+    assert found.row("case-4")["reason"] == "only other runs have this case"
+    others = found.details["case-0"]["others"]
+    assert [trials[0]["turns"][0]["response"] for trials in others] == ["wrong", "0"]
+    assert found.details["case-3"]["others"][0] is None
+    # The page of one run has no such columns.
+    one = Page(project.run("report", "new", "--format", "html").stdout)
+    assert (one.head["runs"], "runs" in one.index, "others" in one.details["case-0"]) == ([], False, False)
+
+
+def test_runs_that_cannot_be_columns_are_refused(project: Project) -> None:
+    project.numbered(1)
+    project.run("run", "-o", "out")
+    other = Project(project.folder / "other")
+    other.folder.mkdir()
+    other.suite([{"name": "another", "input": "q", "ground_truth": "a"}])
+    other.answers([{"case": "another", "response": "a"}])
+    other.policy(target="recorded:answers.jsonl")
+    assert other.run("run", "-o", "out").code == 0
+    for arguments, sentence in (
+        (("out", "out"), "several RESULTS are columns of one HTML page: add --format html, or give one"),
+        (("out",) * 7 + ("--format", "html"), "a page shows at most 6 runs, and there are 7: leave some out"),
+        (
+            ("out", "other/out", "--format", "html"),
+            "other/out: has no case of out, so nothing can stand in one row; give runs of the same suite",
+        ),
+    ):
+        refused = project.run("report", *arguments)
+        assert (refused.code, refused.stdout, refused.stderr) == (2, "", f"error: {sentence}\n")
+
+
 def test_links_are_https_and_to_a_repository(project: Project) -> None:
     project.numbered(1)
     project.run("run", "-o", "out")

@@ -39,7 +39,7 @@ function firstState(page: Page): State {
   const where = readPlace(location.hash);
   return {
     view: where.view,
-    layout: "list",
+    layout: page.head.runs.length ? "table" : "list",
     row: where.case === null ? null : page.rowOf(where.case, where.suite),
     trial: 0,
     filters: NO_FILTERS,
@@ -69,7 +69,7 @@ export function App(props: { page: Page }): JSX.Element {
   const search = useRef<HTMLInputElement>(null);
   const shared = useMemo((): Shared => ({ page, dispatch, say }), [page]);
   const { view, row, filters } = state;
-  const sort = state.sort ?? (view === "compare" ? "changes" : "problems");
+  const sort = state.sort ?? (view === "compare" ? "changes" : page.head.runs.length ? "differences" : "problems");
   const query = filters.query.trim();
   const { rows, found } = useMemo(() => {
     const chosen = choose(page.index, filters, reading.texts);
@@ -131,7 +131,7 @@ export function App(props: { page: Page }): JSX.Element {
   const onStep = useCallback((by: number) => latest.current.step(by), []);
   const onClose = useCallback(() => dispatch({ do: "open", row: null }), []);
   const labels = state.labelling ? state.labels : null;
-  const beside = state.beside ?? view === "compare";
+  const beside = state.beside ?? (view === "compare" ? 1 : 0);
   // Both are made anew only when they change: typing does not draw the case again, and stepping not the filters.
   const right = useMemo(() => {
     if (row !== null) {

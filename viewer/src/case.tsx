@@ -16,7 +16,7 @@ interface Properties {
   row: number;
   trial: number;
   mode: Mode;
-  beside: boolean;
+  beside: number;
   /** Null when the reader does not label. */
   labels: Labels | null;
   onStep: (by: number) => void;
@@ -91,7 +91,13 @@ function Trials(props: Properties & { detail: Detail }): JSX.Element {
   const { head, index } = page;
   const trial = Math.min(props.trial, detail.trials.length - 1);
   const shown = detail.trials[trial];
-  const base = detail.base?.find((one) => one.index === shown?.index) ?? detail.base?.[0] ?? null;
+  const runs = [detail.base, ...(detail.others ?? [])].map((trials, at) => {
+    const found = trials?.find((one) => one.index === shown?.index) ?? trials?.[0];
+    const name = at === 0 ? "Base" : visible(head.runs[at]?.name ?? "");
+    return found ? { at: at + 1, name, trial: found } : null;
+  }).filter((run) => run !== null);
+  const elsewhere = runs.find((run) => run.at === props.beside) ?? runs[0];
+  const beside = runs.find((run) => run.at === props.beside) ?? null;
   const suite = index.suite[row]!;
   const labelling = props.labels && { labels: props.labels, suite: head.suites[suite]?.name ?? "", case: index.id[row]!, trial: shown?.index ?? 0 };
   // One answer says its problems itself.
@@ -100,7 +106,7 @@ function Trials(props: Properties & { detail: Detail }): JSX.Element {
     <>
       {!said && index.reason[row] && index.outcome[row] !== "passed" && <p class="reason" dir="auto">{visible(index.reason[row]!)}</p>}
       {detail.remarks.map((remark) => <p class="remark" dir="auto">{visible(remark)}</p>)}
-      {(detail.trials.length > 1 || base) && (
+      {(detail.trials.length > 1 || runs.length > 0) && (
         <div class="line choices">
           {detail.trials.length > 1 && (
             <span class="switch" role="group" aria-label="Trial">
@@ -111,21 +117,25 @@ function Trials(props: Properties & { detail: Detail }): JSX.Element {
               ))}
             </span>
           )}
-          {base && (
+          {runs.length > 0 && (
             <span class="switch" role="group" aria-label="Runs">
-              <button type="button" aria-pressed={!props.beside} onClick={() => dispatch({ do: "set", change: { beside: false } })}>This run</button>
-              <button type="button" aria-pressed={props.beside} onClick={() => dispatch({ do: "set", change: { beside: true } })}>Beside the base</button>
+              <button type="button" aria-pressed={!beside} onClick={() => dispatch({ do: "set", change: { beside: 0 } })}>This run</button>
+              {runs.map((run) => (
+                <button type="button" aria-pressed={run === beside} onClick={() => dispatch({ do: "set", change: { beside: run.at } })}>
+                  <Mark outcome={run.trial.outcome} label /> Beside {run.at === 1 ? "the base" : run.name}
+                </button>
+              ))}
             </span>
           )}
         </div>
       )}
       {shown ? (
-        <TrialView trial={shown} base={props.beside ? base : null} mode={props.mode} labelling={labelling}
+        <TrialView trial={shown} beside={beside} mode={props.mode} labelling={labelling}
           metrics={page.metrics.filter((metric) => metric.suite === suite)} />
-      ) : base ? (
+      ) : elsewhere ? (
         <>
-          <p class="none">Only the base has this case.</p>
-          <TrialView trial={base} base={null} mode={props.mode} labelling={null} metrics={page.metrics} />
+          <p class="none">{runs.length === 1 && elsewhere.at === 1 ? "Only the base has this case." : `This run does not have the case. ${elsewhere.name}:`}</p>
+          <TrialView trial={elsewhere.trial} beside={null} mode={props.mode} labelling={null} metrics={page.metrics} />
         </>
       ) : (
         <p class="none">The case was not run.</p>
@@ -134,9 +144,12 @@ function Trials(props: Properties & { detail: Detail }): JSX.Element {
   );
 }
 
-/** The turns of a trial, beside those of the base where one is given. */
+/** The same trial of the base or of another run. */
+export interface Beside { name: string; trial: Trial }
+
+/** The turns of a trial, beside those of another run where one is given. */
 export function TrialView(props: {
-  trial: Trial; base: Trial | null; mode: Mode; metrics: Metric[];
+  trial: Trial; beside: Beside | null; mode: Mode; metrics: Metric[];
   labelling: { labels: Labels; suite: string; case: string; trial: number } | null;
 }): JSX.Element {
   const { trial, labelling } = props;
@@ -146,7 +159,8 @@ export function TrialView(props: {
       {trial.turns.map((turn, at) => (
         <TurnView
           turn={turn}
-          base={props.base?.turns[at] ?? null}
+          base={props.beside?.trial.turns[at] ?? null}
+          baseName={props.beside?.name ?? ""}
           number={at + 1}
           of={trial.turns.length}
           metrics={props.metrics}

@@ -3,7 +3,7 @@
 import type { Index } from "./columns";
 import { minimized } from "./columns";
 import type { Change, Head, Outcome } from "./data";
-import { CHANGES } from "./format";
+import { CHANGES, OUTCOMES } from "./format";
 import type { Field, Texts } from "./texts";
 import { FIELDS } from "./texts";
 
@@ -32,7 +32,7 @@ export function filtered(filters: Filters): boolean {
   return JSON.stringify({ ...filters, query: filters.query.trim() }) !== JSON.stringify(NO_FILTERS);
 }
 
-export type Sort = "problems" | "record" | "changes" | "title" | "latency_ms" | "cost_usd" | "tokens" | `${number}`;
+export type Sort = "problems" | "record" | "changes" | "differences" | `run ${number}` | "title" | "latency_ms" | "cost_usd" | "tokens" | `${number}`;
 
 /** The numbers of a column, one a case. */
 export function values(index: Index, column: Column): (number | null)[] {
@@ -109,7 +109,15 @@ function keyOf(head: Head, index: Index, sort: Sort): ((row: number) => number |
       return change ? CHANGES.indexOf(change) : CHANGES.length;
     };
   }
-  const column = values(index, sort);
+  if (sort === "differences") return (row) => ["verdict", "answer"].indexOf(index.difference[row] ?? "") >>> 0;
+  if (sort.startsWith("run ")) {
+    const run = Number(sort.slice(4));
+    return (row) => {
+      const outcome = index.runs[row]?.[run] ?? null;
+      return outcome === null ? Infinity : OUTCOMES.indexOf(outcome);
+    };
+  }
+  const column = values(index, sort as Column);
   // Bad scores first: low ones, or high ones where low is good. Slow and costly cases first.
   const sign = /^\d+$/.test(sort) && !minimized(head.metrics[Number(sort)]) ? 1 : -1;
   return (row) => {

@@ -3,16 +3,17 @@
 import type { Block, Head, MetricView } from "./data";
 
 /** All blocks as one; `scores` has a column a metric. */
-export type Index = Block;
+export type Index = Required<Block>;
 
 export interface Metric extends MetricView { min: number; max: number }
 
 /** Whether low scores are good. */
 export const minimized = (metric: MetricView | undefined): boolean => metric?.polarity === "minimize";
 
-const NO_CASES: Block = {
+const NO_CASES: Index = {
   id: [], title: [], suite: [], position: [], outcome: [], flaky: [], change: [], reason: [], place: [], url: [], tags: [],
   command: [], scores: [], metric_outcomes: [], latency_ms: [], tokens: [], cost_usd: [], trials: [], passed_trials: [],
+  runs: [], difference: [],
 };
 
 export function joined(blocks: Block[], metrics: number): Index {

@@ -67,6 +67,9 @@ export interface PastRun {
   metrics: (number | null)[];
 }
 
+/** A run of a page with several; `pass_rate` is a share. */
+export interface RunColumn { name: string; outcome: string; sentence: string; pass_rate: number | null }
+
 export interface RunFacts {
   started: string | null;
   duration_ms: number | null;
@@ -93,6 +96,8 @@ export interface Head {
   /** Oldest first. */
   history: PastRun[];
   run: RunFacts;
+  /** The page's own run first; empty for a page of one run. */
+  runs: RunColumn[];
   omitted: { cases: number; why: string; command: string } | null;
   live: string | null;
 }
@@ -125,6 +130,10 @@ export interface Block {
   cost_usd: (number | null)[];
   trials: number[];
   passed_trials: number[];
+  /** On a page of several runs: the outcome in each, the page's own first, null where a run does not have the case. */
+  runs?: (Outcome | null)[][];
+  /** On a page of several runs: the greatest difference between them. */
+  difference?: ("verdict" | "answer" | null)[];
 }
 
 export interface ToolCall {
@@ -218,4 +227,6 @@ export interface Detail {
   trials: Trial[];
   /** The same case in the record that this one is compared with. */
   base: Trial[] | null;
+  /** The same case in the other runs of a page of several. */
+  others?: (Trial[] | null)[];
 }

@@ -123,7 +123,7 @@ function Votes(props: { votes: Vote[] }): JSX.Element {
 }
 
 /** The scores of two answers to the same question. */
-export function ComparedEvaluations(props: { base: Evaluation[]; head: Evaluation[] }): JSX.Element {
+export function ComparedEvaluations(props: { base: Evaluation[]; baseName: string; head: Evaluation[] }): JSX.Element {
   const names = [...new Set([...props.head, ...props.base].map((evaluation) => evaluation.name))];
   const of = (list: Evaluation[], name: string): Evaluation | undefined => list.find((one) => one.name === name);
   const shown = (one: Evaluation | undefined): JSX.Element => (
@@ -132,7 +132,7 @@ export function ComparedEvaluations(props: { base: Evaluation[]; head: Evaluatio
   return (
     <div class="scrolls" tabIndex={0} role="group" aria-label="Scores of both answers">
       <table>
-        <thead><tr><th>Metric</th><th class="n">Base</th><th class="n">This run</th><th class="n">Change</th><th>Why</th></tr></thead>
+        <thead><tr><th>Metric</th><th class="n">{props.baseName}</th><th class="n">This run</th><th class="n">Change</th><th>Why</th></tr></thead>
         <tbody>
           {names.map((name) => {
             const base = of(props.base, name);

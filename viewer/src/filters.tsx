@@ -163,6 +163,8 @@ function SortSelect(props: { sort: Sort }): JSX.Element {
     <select aria-label="Order" value={props.sort} onChange={(event) => dispatch({ do: "sort", sort: event.currentTarget.value as Sort })}>
       <option value="problems">Problems first</option>
       {head.base && <option value="changes">Changes first</option>}
+      {head.runs.length > 0 && <option value="differences">Differences first</option>}
+      {head.runs.map((run, at) => <option value={`run ${at}`}>{`Problems of ${visible(run.name)} first`}</option>)}
       <option value="record">As in the suite</option>
       <option value="title">By name</option>
       {known(index.latency_ms) && <option value="latency_ms">Slowest first</option>}

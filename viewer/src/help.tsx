@@ -13,7 +13,7 @@ export const KEYS: readonly [string, string][] = [
   ["f", "only failed cases, or all"],
   ["g", "cases as a table, or as a list"],
   ["d", "differences side by side or inline"],
-  ["b", "beside the base, or this run alone"],
+  ["b", "beside the base, beside another run, or this run alone"],
   ["t", "next trial"],
   ["c", "copy the command that runs the case alone"],
   ["l", "label answers, or stop"],

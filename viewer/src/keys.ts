@@ -44,8 +44,8 @@ export function onKey(event: KeyboardEvent, keyboard: Keyboard): boolean {
       return true;
     case "g": dispatch({ do: "set", change: { layout: state.layout === "table" ? "list" : "table" } }); return true;
     case "d": dispatch({ do: "set", change: { mode: state.mode === "sides" ? "inline" : "sides" } }); return true;
-    case "b": dispatch({ do: "set", change: { beside: !(state.beside ?? state.view === "compare") } }); return true;
-    case "t": nextTrial(); return true;
+    case "b": next("Runs"); return true;
+    case "t": next("Trial"); return true;
     case "c": keyboard.copyCommand(); return true;
     case "l": dispatch({ do: "set", change: { labelling: !state.labelling } }); return true;
     case "r": label("pass"); return true;
@@ -58,8 +58,9 @@ export function onKey(event: KeyboardEvent, keyboard: Keyboard): boolean {
   return true;
 }
 
-function nextTrial(): void {
-  const buttons = [...document.querySelectorAll<HTMLButtonElement>('.case [aria-label="Trial"] button')];
+/** Chooses what follows in a group of the open case, in turn. */
+function next(group: string): void {
+  const buttons = [...document.querySelectorAll<HTMLButtonElement>(`.case [aria-label="${group}"] button`)];
   const at = buttons.findIndex((button) => button.ariaPressed === "true");
   buttons[(at + 1) % buttons.length]?.click();
 }

@@ -23,7 +23,7 @@ export function PrintPage(props: { details: ReadonlyMap<number, Detail>; problem
             {!detail.trials[0]?.turns.some((turn) => turn.problems.length) && <p>{visible(index.reason[row]!)}</p>}
           </header>
           {detail.trials.slice(0, 1).map((trial) => (
-            <TrialView trial={trial} base={null} mode="sides" labelling={null}
+            <TrialView trial={trial} beside={null} mode="sides" labelling={null}
               metrics={page.metrics.filter((metric) => metric.suite === index.suite[row])} />
           ))}
           {detail.trials.length > 1 && <p class="soft">The first of {plural(detail.trials.length, "trial")}.</p>}

@@ -30,8 +30,8 @@ export interface State {
   /** The columns of the table by name; null as the page has them. */
   columns: readonly string[] | null;
   mode: Mode;
-  /** Whether the base's answer stands beside the answer; null as the view has it. */
-  beside: boolean | null;
+  /** What stands beside the answer: 0 nothing, 1 the base's, from 2 on those of the other runs; null as the view has it. */
+  beside: number | null;
   theme: Theme;
   help: boolean;
   labelling: boolean;

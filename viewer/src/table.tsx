@@ -7,7 +7,7 @@ import type { Column, Sort } from "./choosing";
 import { values } from "./choosing";
 import type { Excerpt } from "./excerpts";
 import { excerptOf } from "./excerpts";
-import { count, duration, letterWord, number, usd, visible } from "./format";
+import { count, duration, letterWord, number, percent, usd, visible } from "./format";
 import { Mark } from "./icons";
 import type { Page } from "./page";
 import { useShared } from "./state";
@@ -29,18 +29,21 @@ const OF_LETTER: Record<string, string> = { p: "passed", f: "failed", e: "error"
 function columnsOf(page: Page): TableColumn[] {
   const { head, index } = page;
   const known = (column: Column): boolean => values(index, column).some((value) => value !== null);
-  const text = (name: keyof Excerpt, title: string): TableColumn => ({
+  const text = (name: Exclude<keyof Excerpt, "others">, title: string): TableColumn => ({
     name, head: title, sort: null, class: "words", least: 160, share: 2,
     cell: (_, excerpt) => (excerpt === undefined ? "…" : excerpt[name] === null ? "–" : visible(excerpt[name]) || "(empty)"),
   });
   const amount = (name: "latency_ms" | "tokens" | "cost_usd", title: string, shown: (value: number | null) => string): TableColumn[] =>
     known(name) ? [{ name, head: title, sort: name, class: "n", least: 84, share: 0, cell: (row) => shown(index[name][row]!) }] : [];
+  const differs: TableColumn = {
+    name: "differs", head: "Differs", sort: "differences", class: "", least: 84, share: 0, cell: (row) => index.difference[row] ?? "–",
+  };
   return [
     {
       name: "title", head: "Case", sort: "title", class: "title", least: 190, share: 1.4,
       cell: (row) => (
         <>
-          <Mark outcome={index.outcome[row]!} label />
+          {!head.runs.length && <Mark outcome={index.outcome[row]!} label />}
           <span dir="auto">{visible(index.title[row]!.slice(0, 300))}</span>
           {index.change[row] && index.change[row] !== "same" && <ChangeTag change={index.change[row]!} />}
         </>
@@ -49,7 +52,7 @@ function columnsOf(page: Page): TableColumn[] {
     text("input", "Input"),
     text("expected", "Expected"),
     ...(head.base ? [text("base", `Answer on ${visible(head.base.name)}`)] : []),
-    text("answer", "Answer"),
+    ...(head.runs.length ? [differs, ...head.runs.map((_, run) => runColumn(page, run))] : [text("answer", "Answer")]),
     ...head.metrics.map((metric, at): TableColumn => ({
       name: `metric ${at}`,
       head: visible(head.suites.length > 1 ? `${head.suites[metric.suite]?.name}: ${metric.name}` : metric.name),
@@ -68,12 +71,37 @@ function columnsOf(page: Page): TableColumn[] {
   ];
 }
 
-/** The columns before a reader chooses: of the metrics those that fail most often, and not the reason. */
+/** A run of a page of several: its verdict on each case, and its answer. */
+function runColumn(page: Page, run: number): TableColumn {
+  const { name, pass_rate } = page.head.runs[run]!;
+  return {
+    name: `run ${run}`, head: `${visible(name)} (${percent(pass_rate)})`, sort: `run ${run}`, class: "words run", least: 180, share: 2,
+    cell: (row, excerpt) => {
+      const outcome = page.index.runs[row]?.[run] ?? null;
+      if (outcome === null) return <i class="soft">This run does not have the case.</i>;
+      const other = run === 0 ? excerpt && { answer: excerpt.answer, asked: true } : excerpt?.others[run - 1];
+      return (
+        <>
+          <Mark outcome={outcome} label />{" "}
+          {other?.asked === false && <span class="tag">other case text</span>}{" "}
+          {excerpt === undefined ? "…" : other?.answer == null ? "–" : visible(other.answer) || "(empty)"}
+        </>
+      );
+    },
+  };
+}
+
+/**
+ * The columns before a reader chooses: of the metrics those that fail most often, and not the reason. Of several runs,
+ * columns that tell of the page's own run alone are left out, too.
+ */
 function firstOf(page: Page, all: readonly TableColumn[]): string[] {
   const metrics = page.head.metrics.map((metric, at) => ({ metric, at }));
   metrics.sort((one, other) => other.metric.failed - one.metric.failed || other.metric.cases - one.metric.cases || one.at - other.at);
   const shown = new Set(metrics.slice(0, METRICS).map(({ at }) => `metric ${at}`));
-  return all.map(({ name }) => name).filter((name) => name !== "reason" && (shown.has(name) || !name.startsWith("metric ")));
+  const names = all.map(({ name }) => name);
+  if (page.head.runs.length) return names.filter((name) => !/^(reason|metric .*|tokens|latency_ms|cost_usd)$/.test(name));
+  return names.filter((name) => name !== "reason" && (shown.has(name) || !name.startsWith("metric ")));
 }
 
 export function CaseTable(props: {
@@ -114,7 +142,7 @@ export function CaseTable(props: {
           {columns.map((column) => {
             const by = column.sort !== null && props.sort === column.sort;
             return (
-              <div role="columnheader" class={column.class} aria-sort={by ? (props.reversed ? "descending" : "ascending") : undefined}>
+              <div role="columnheader" class={column.class} title={column.head} aria-sort={by ? (props.reversed ? "descending" : "ascending") : undefined}>
                 {column.sort === null ? column.head : (
                   <button type="button" class="plain" onClick={() => name(column)}>
                     {column.head}{by ? (props.reversed ? " ▴" : " ▾") : ""}
@@ -129,7 +157,7 @@ export function CaseTable(props: {
             <div class="row" key={row} role="row" aria-rowindex={from + at + 2} data-row={row}
               style={{ ...grid, transform: `translateY(${(from + at) * ROW}px)` }}>
               {columns.map((column) => (
-                <div role="cell" class={column.class} dir={column.class === "words" ? "auto" : undefined}>
+                <div role="cell" class={column.class} dir={column.class.startsWith("words") ? "auto" : undefined}>
                   {column.name === "title"
                     ? <button type="button" class="open" onClick={() => dispatch({ do: "open", row })}>{column.cell(row, undefined)}</button>
                     : <span>{column.cell(row, excerpts[row])}</span>}

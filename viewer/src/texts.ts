@@ -64,5 +64,6 @@ function textsOf(detail: Detail): string[] {
   add(...detail.remarks);
   detail.trials.forEach(read);
   detail.base?.forEach(read);
+  detail.others?.forEach((trials) => trials?.forEach(read));
   return found;
 }

@@ -15,7 +15,8 @@ import { Section, Text } from "./text";
 
 interface Properties { turn: Turn; number: number; of: number; metrics: Metric[]; mode: Mode; labelling: Labelling | null }
 
-export function TurnView(props: Properties & { base: Turn | null }): JSX.Element {
+/** `base` is the same turn of the run of the name `baseName`. */
+export function TurnView(props: Properties & { base: Turn | null; baseName: string }): JSX.Element {
   const { turn, base } = props;
   const calls = turn.tool_invocations ?? [];
   const chunks = chunksOf(turn);
@@ -42,7 +43,7 @@ export function TurnView(props: Properties & { base: Turn | null }): JSX.Element
         <Section title="Tool calls">
           <ExpectedTools turn={turn} />
           {base && callsText(base.tool_invocations ?? []) !== callsText(calls) ? (
-            <Compared left={callsText(base.tool_invocations ?? [])} right={callsText(calls)} leftName="Base" rightName="This run" mode={props.mode} code />
+            <Compared left={callsText(base.tool_invocations ?? [])} right={callsText(calls)} leftName={props.baseName} rightName="This run" mode={props.mode} code />
           ) : (
             <ToolCalls calls={calls} />
           )}
@@ -50,7 +51,7 @@ export function TurnView(props: Properties & { base: Turn | null }): JSX.Element
       )}
       {turn.evaluations.length > 0 && (
         <Section title="Evaluations">
-          {base && <ComparedEvaluations base={base.evaluations} head={turn.evaluations} />}
+          {base && <ComparedEvaluations base={base.evaluations} baseName={props.baseName} head={turn.evaluations} />}
           <Evaluations evaluations={turn.evaluations} metrics={props.metrics} said={turn.problems} labelling={props.labelling} />
         </Section>
       )}
@@ -96,15 +97,16 @@ function Answer(props: Properties): JSX.Element {
   );
 }
 
-function BesideBase(props: Properties & { base: Turn }): JSX.Element {
-  const { turn, base } = props;
+function BesideBase(props: Properties & { base: Turn; baseName: string }): JSX.Element {
+  const { turn, base, baseName } = props;
+  const name = baseName === "Base" ? "base" : baseName;
   return (
     <>
       {base.input !== turn.input && (
-        <Section title="Input of the base"><Text text={base.input} label="Input of the base" class="said" /></Section>
+        <Section title={`Input of ${name}`}><Text text={base.input} label={`Input of ${name}`} class="said" /></Section>
       )}
-      <Section title="Answer, base and this run" extra={<ModeSwitch mode={props.mode} />}>
-        <Compared left={base.response} right={turn.response} leftName="Base" rightName="This run" mode={props.mode} />
+      <Section title={`Answer, ${name} and this run`} extra={<ModeSwitch mode={props.mode} />}>
+        <Compared left={base.response} right={turn.response} leftName={baseName} rightName="This run" mode={props.mode} />
       </Section>
       {turn.ground_truth !== null && <Section title="Expected"><Text text={turn.ground_truth} label="Expected" class="said" /></Section>}
     </>

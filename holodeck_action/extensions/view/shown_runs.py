@@ -32,6 +32,7 @@ from holodeck_action.record.result_files import (
 from holodeck_action.record.results_search import results_name
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.reports.conclusion import conclude
+from holodeck_action.reports.page.run_columns import MOST_RUNS, RunColumn, check_columns, column_name
 from holodeck_action.reports.page.viewer import View
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.run.caller import Caller
@@ -305,6 +306,28 @@ def _planned_case(name: str, running: RunProgress) -> CaseRecord:
 def _make_view(suites: Sequence[ViewedSuite], results: str) -> View:
     code = worst_exit_code(suite.concluded.report.exit_code for suite in suites)
     return View(suites, code, results=results)
+
+
+def side_by_side(runs: Sequence[ListedRun]) -> View:
+    """Return the page of several runs as columns, in the given order.
+
+    Raises:
+        ConfigurationError: a run has several suites, or the runs cannot be columns of one page.
+    """
+    views = [run.view() for run in runs[: MOST_RUNS + 1]]
+    several = [
+        f"{run.place}: has several suites; name one of their results"
+        for run, view in zip(runs, views, strict=False)
+        if len(view.suites) > 1
+    ]
+    if several:
+        raise ConfigurationError(several)
+    columns = [
+        RunColumn(column_name(run.place, RESULTS_FILE), view.suites[0].concluded)
+        for run, view in zip(runs, views, strict=False)
+    ]
+    check_columns(columns)
+    return replace(views[0], runs=columns)
 
 
 def _is_locked(folder: Path) -> bool:

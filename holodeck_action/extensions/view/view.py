@@ -15,13 +15,15 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 from msgspec import Struct
 from msgspec.json import encode
 from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.extensions.view.shown_runs import ListedRun, list_runs, progress_of
+from holodeck_action.extensions.view.shown_runs import ListedRun, list_runs, progress_of, side_by_side
+from holodeck_action.reports.page.run_columns import MOST_RUNS
 from holodeck_action.reports.page.viewer import asset, page_policy, render_page, style_policy
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.untrusted import wrap
@@ -109,11 +111,12 @@ class _Site(Struct, frozen=True):
         """Return the response to a request."""
         if host not in (f"{ADDRESS}:{self.port}", f"localhost:{self.port}"):
             return _Answer(HTTPStatus.MISDIRECTED_REQUEST, _TEXT, [b"This server does not have that name.\n"])
-        first, token, *rest = path.partition("?")[0].split("/") if "/" in path else ("", "")
+        place, _, query = path.partition("?")
+        first, token, *rest = place.split("/") if "/" in place else ("", "")
         if first or not secrets.compare_digest(token.encode(), self.token.encode()):
             return _NOTHING
         try:
-            found = self._route(rest)
+            found = self._route(rest, query)
             # Cases of large results are read while the page is written.
             return replace(found, body=[b"".join(found.body)])
         except ConfigurationError as error:
@@ -130,10 +133,12 @@ class _Site(Struct, frozen=True):
         """Return one line that describes an internal error."""
         return one_line(" ".join(map(str, explain_error(error, self.caller.environ).problems)), 1000)
 
-    def _route(self, parts: Sequence[str]) -> _Answer:
+    def _route(self, parts: Sequence[str], query: str) -> _Answer:
         match parts:
             case [""]:
                 return self._list_page()
+            case ["runs", ""]:
+                return self._columns_page(parse_qs(query).get("run", []))
             case ["run", key, ""]:
                 return self._run_page(key)
             case ["run", key, "live"]:
@@ -146,8 +151,11 @@ class _Site(Struct, frozen=True):
 
     def _list_page(self) -> _Answer:
         style = asset("runs.css")
+        listed = list_runs(self.given, self.caller)
+        chosen = len(self.given) == len(listed) and 1 < len(listed) <= MOST_RUNS
         runs = [
             {
+                "chosen": chosen,
                 "key": run.key,
                 "title": run.title,
                 "outcome": run.outcome,
@@ -155,7 +163,7 @@ class _Site(Struct, frozen=True):
                 "place": run.place,
                 "changed": datetime.fromtimestamp(run.changed, UTC).strftime("%Y-%m-%d %H:%M UTC"),
             }
-            for run in list_runs(self.given, self.caller)
+            for run in listed
         ]
         text = shipped_template("runs.html.j2").render(runs=wrap(runs), style=style)
         return _Answer(HTTPStatus.OK, _HTML, [text.encode("utf-8", "replace")], style_policy(style))
@@ -166,6 +174,12 @@ class _Site(Struct, frozen=True):
             return _NOTHING
         view = replace(run.view(), live=f"/{self.token}/run/{key}/live")
         return _Answer(HTTPStatus.OK, _HTML, render_page(view), page_policy(live=True))
+
+    def _columns_page(self, keys: Sequence[str]) -> _Answer:
+        runs = [run for run in list_runs(self.given, self.caller) if run.key in keys]
+        if len(runs) < 2:
+            raise ConfigurationError(["choose at least two runs in the list"])
+        return _Answer(HTTPStatus.OK, _HTML, render_page(side_by_side(runs)), page_policy(live=False))
 
     def _progress_answer(self, run: ListedRun) -> _Answer:
         return _Answer(HTTPStatus.OK, _JSON, [encode(progress_of(run))])

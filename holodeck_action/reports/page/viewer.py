@@ -19,6 +19,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from holodeck_action.reports.page.run_columns import RunColumn
 from holodeck_action.reports.page.viewer_cases import LONGEST_TEXT, shorten
 from holodeck_action.reports.page.viewer_columns import ColumnBuilder, page_json, without_volatile
 from holodeck_action.reports.page.viewer_head import metric_columns, page_head
@@ -50,6 +51,7 @@ class View(Struct, frozen=True):
         links: URLs for links.
         chosen: called with a case's id and title, returns whether to include the case; None to include all cases.
         canonical: whether to leave out times and other data that differ between runs.
+        runs: the runs of a page with several, checked by `check_columns`; the first is that of the page's only suite.
         live: path from which a served page gets the progress of the run; None if the page is a file.
     """
 
@@ -59,6 +61,7 @@ class View(Struct, frozen=True):
     links: Links = NO_LINKS
     chosen: Callable[[str, str], bool] | None = None
     canonical: bool = False
+    runs: Sequence[RunColumn] = ()
     live: str | None = None
 
 
@@ -72,7 +75,7 @@ def render_page(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]
     from markupsafe import Markup
 
     packed = _pack_rows(view, most_details)
-    head = page_head(view.suites, view.exit_code, view.links)
+    head = page_head(view.suites, view.exit_code, view.links, view.runs)
     head["live"], head["omitted"] = view.live, packed.omitted
     script, style = asset("viewer.js"), asset("viewer.css")
     attention = sum(len(suite.concluded.report.attention) for suite in view.suites)
@@ -154,7 +157,7 @@ def _pack_rows(view: View, most: int) -> _PackedRows:
     all_rows = 0
     with ThreadPoolExecutor(1) as packer:
         chunks = _Chunks(texts, most, packer, canonical=view.canonical)
-        for row in page_rows(view.suites):
+        for row in page_rows(view.suites, view.runs[1:]):
             all_rows += 1
             if view.chosen is not None and not view.chosen(
                 row.latest_case.id, row.latest_case.name or row.latest_case.id
@@ -189,8 +192,8 @@ def page_policy(*, live: bool) -> str:
 
 
 def style_policy(style: str) -> str:
-    """Return the content security policy of a page with this style sheet and without scripts."""
-    return f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'none'"
+    """Return the content security policy of a page with this style sheet, without scripts; its server answers forms."""
+    return f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'self'"
 
 
 def _data_elements(view: View, packed: _PackedRows, head: dict[str, Any]) -> Iterator[Any]:

@@ -6,7 +6,7 @@ Values from outside, such as arguments of tools, are embedded as JSON text, sinc
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from holodeck_action.decide.case_verdicts import judge_trial
@@ -14,6 +14,7 @@ from holodeck_action.decide.verdict import CaseVerdict, MetricVerdict, TrialVerd
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 from holodeck_action.record.serialization import to_json, to_plain
+from holodeck_action.reports.page.run_columns import CaseInRun
 from holodeck_action.reports.report_building import turn_problems
 
 LONGEST_TEXT = 200_000
@@ -32,12 +33,18 @@ def case_detail(
     base: CaseRecord | None,
     base_verdict: CaseVerdict | None,
     remarks: Iterable[str],
+    others: Sequence[CaseInRun | None] = (),
 ) -> dict[str, Any]:
-    """Return the details of a case and of the same case on the base; an argument is None if it does not exist."""
+    """Return the details of a case, of the same case on the base, and of the same case in other runs.
+
+    An argument is None if it does not exist.
+    """
+    beside = [None if other is None else _trials(other.case, other.verdict) for other in others]
     return {
         "remarks": list(remarks),
         "trials": [] if case is None else _trials(case, verdict),
         "base": None if base is None else _trials(base, base_verdict),
+        **({"others": beside} if beside else {}),
     }
 
 

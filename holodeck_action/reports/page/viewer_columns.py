@@ -11,6 +11,7 @@ from holodeck_action.decide.summaries import case_means
 from holodeck_action.decide.verdict import Outcome
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.serialization import to_json
+from holodeck_action.reports.page.run_columns import case_difference
 from holodeck_action.reports.page.viewer_cases import tokens_of
 from holodeck_action.reports.page.viewer_index import Links, Row
 from holodeck_action.reports.phrases import place, run_command
@@ -25,6 +26,7 @@ _LONGEST_REASON = 200
 _LONGEST_ANSWER = 120
 _SCORES_SHOWN = 4
 _GONE = "the suite no longer has this case"
+_ELSEWHERE = "only other runs have this case"
 _LETTERS: dict[Outcome, str] = {
     "failed": "f",
     "error": "e",
@@ -85,7 +87,8 @@ class ColumnBuilder:
         """Append a row."""
         if len(self._block["id"]) == _BLOCK_ROWS:
             self._end_block()
-        for name, value in {**self._question_columns(row), **self._outcome_columns(row)}.items():
+        columns = {**self._question_columns(row), **self._outcome_columns(row), **_run_columns(row)}
+        for name, value in columns.items():
             self._block[name].append(value)
         self.rows += 1
 
@@ -134,7 +137,7 @@ class ColumnBuilder:
         shown: dict[str, object] = {
             "title": one_line(case.name or case.id, _LONGEST_TITLE),
             "outcome": "skipped" if verdict is None else verdict.outcome,
-            "reason": _GONE if verdict is None else _passing_text(row) or one_line(verdict.reason, _LONGEST_REASON),
+            "reason": _reason(row),
             "place": one_line(place(case.source, report.folder)),
         }
         if self.rows < SHOWN_CASES:
@@ -150,6 +153,24 @@ class ColumnBuilder:
             "tags": sorted({one_line(tag, _LONGEST_TITLE) for tag in case.tags}),
             "command": "" if verdict is None else run_command(report, case.id) or "",
         }
+
+
+def _run_columns(row: Row) -> dict[str, object]:
+    """Return a row's values by column, for the columns about other runs; empty if the page shows one run."""
+    if not row.others:
+        return {}
+    others = (None if other is None else other.verdict for other in row.others)
+    return {
+        "runs": [None if one is None else one.outcome for one in (row.verdict, *others)],
+        "difference": case_difference(row.case, row.verdict, row.others),
+    }
+
+
+def _reason(row: Row) -> str:
+    """Return the reason of the outcome: which runs have a case that this run does not have, or what it scored."""
+    if row.verdict is None:
+        return _ELSEWHERE if row.base is None else _GONE
+    return _passing_text(row) or one_line(row.verdict.reason, _LONGEST_REASON)
 
 
 def _passing_text(row: Row) -> str:

@@ -25,6 +25,7 @@ from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.headline import PLAIN, headline
 from holodeck_action.reports.history import CASES_SHOWN, flaky_text, history_remarks
+from holodeck_action.reports.page.run_columns import RunColumn
 from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
 from holodeck_action.reports.phrases import (
     calls_text,
@@ -45,13 +46,16 @@ def metric_columns(suites: Sequence[ViewedSuite]) -> list[tuple[int, str]]:
     return [(at, metric.name) for at, suite in enumerate(suites) for metric in suite.concluded.report.metrics]
 
 
-def page_head(suites: Sequence[ViewedSuite], exit_code: int, links: Links) -> dict[str, Any]:
+def page_head(
+    suites: Sequence[ViewedSuite], exit_code: int, links: Links, runs: Sequence[RunColumn] = ()
+) -> dict[str, Any]:
     """Return the head of a page, in the form of `Head` in `data.ts`, for a page that is complete and not live.
 
     Args:
         suites: the suites, at least one.
         exit_code: exit code of all suites together.
         links: URLs for links.
+        runs: the runs of a page with several, the page's own first.
     """
     reports = [suite.concluded.report for suite in suites]
     columns = metric_columns(suites)
@@ -69,9 +73,16 @@ def page_head(suites: Sequence[ViewedSuite], exit_code: int, links: Links) -> di
         "base": _base_head(compared) if compared else None,
         "history": [past for at, report in enumerate(reports) for past in _history_rows(at, report, columns)],
         "run": _run_head(reports, links),
+        "runs": [_run_column(run) for run in runs],
         "omitted": None,
         "live": None,
     }
+
+
+def _run_column(run: RunColumn) -> dict[str, Any]:
+    report = run.concluded.report
+    sentence = headline(report, PLAIN).text
+    return {"name": run.name, "outcome": report.outcome, "sentence": sentence, "pass_rate": report.pass_rate}
 
 
 def _verdict_sentence(reports: Sequence[Report]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind, changed_ids
 from holodeck_action.decide.survey import judge_cases
@@ -15,6 +16,7 @@ from holodeck_action.record.stored_cases import case_ids
 from holodeck_action.reports.comment.places import line_url
 from holodeck_action.reports.comparison import step_text
 from holodeck_action.reports.conclusion import Conclusion
+from holodeck_action.reports.page.run_columns import CaseInRun, OtherCases, RunColumn
 from holodeck_action.reports.page.viewer_cases import case_detail
 from holodeck_action.reports.phrases import case_trials_text, repository_path
 from holodeck_action.reports.report_views import Report, positions_of, view_at
@@ -56,10 +58,11 @@ class ViewedSuite(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """A case of the page; `case` and `verdict` are None if only the base has the case.
+    """A case of the page; `case` and `verdict` are None if only the base or other runs have the case.
 
     `position` is its index in the suite; for a case that only the base has, the number of the suite's cases. `moved`
     describes the change if the case passes on one side and fails on the other. `trials` describes repeated trials.
+    `others` has the case in each other run of the page.
     """
 
     suite: int
@@ -72,17 +75,17 @@ class Row(Struct, frozen=True):
     base: CaseRecord | None
     base_verdict: CaseVerdict | None
     trials: str | None = None
+    others: tuple[CaseInRun | None, ...] = ()
 
     @property
     def latest_case(self) -> CaseRecord:
-        """The case in this run, or in the base if only the base has it."""
-        case = self.base if self.case is None else self.case
-        assert case is not None
-        return case
+        """The case in this run, or else in the base, or else in the first other run that has it."""
+        found = (self.case, self.base, *(None if other is None else other.case for other in self.others))
+        return next(case for case in found if case is not None)
 
     def detail(self) -> dict[str, Any]:
         """Return the details of the case in the form of `case_detail`."""
-        return case_detail(self.case, self.verdict, self.base, self.base_verdict, self._remarks())
+        return case_detail(self.case, self.verdict, self.base, self.base_verdict, self._remarks(), self.others)
 
     def _remarks(self) -> Iterator[str]:
         if self.trials is not None:
@@ -91,11 +94,25 @@ class Row(Struct, frozen=True):
             yield from (step_text(step, self.moved.turns, self.moved.trial) for step in self.moved.steps)
 
 
-def page_rows(suites: Sequence[ViewedSuite]) -> Iterator[Row]:
+def page_rows(suites: Sequence[ViewedSuite], others: Sequence[RunColumn] = ()) -> Iterator[Row]:
     """Yield the rows of a page one by one.
 
-    Cases that need attention come first, then other cases in the order of the suites, then cases that only a base has.
+    Cases that need attention come first, then other cases in the order of the suites, then cases that only a base has,
+    then cases that only `others` have, the other runs of a page with one suite.
     """
+    if not others:
+        yield from _suite_rows(suites)
+        return
+    cases = OtherCases(others)
+    for row in _suite_rows(suites):
+        yield replace(row, others=cases.take(row.latest_case.id))
+    report = suites[0].concluded.report
+    after = len(suites[0].concluded.record.cases)
+    for found in cases.take_rest():
+        yield Row(0, report, after, None, None, None, None, None, None, others=found)
+
+
+def _suite_rows(suites: Sequence[ViewedSuite]) -> Iterator[Row]:
     rows = [_Rows(at, suite) for at, suite in enumerate(suites)]
     for each in rows:
         yield from each.report_rows(positions_of(each.report.attention))

@@ -110,6 +110,24 @@ def test_the_runs_are_listed_newest_first_and_each_has_its_page(project: Project
     )
 
 
+def test_chosen_runs_are_columns_of_one_page(project: Project) -> None:
+    for name, wrong in (("first", frozenset({1})), ("second", frozenset[int]())):
+        project.numbered(3, wrong=wrong)
+        project.run("run", "-o", name)
+    with served(project, "first/results.json", "second/results.json") as site:
+        status, headers, listed = site.get(site.start)
+        keys = re.findall(r'type="checkbox" name="run" value="([0-9a-f]+)" aria-label="Choose [\w/.]+" checked', listed)
+        assert (status, len(keys)) == (200, 2)
+        assert "form-action 'self'" in headers["Content-Security-Policy"]
+        status, headers, text = site.get(f"{site.start}runs/?run={keys[0]}&run={keys[1]}")
+        page = Page(text)
+        assert (status, [run["name"] for run in page.head["runs"]]) == (200, ["second", "first"])
+        assert page.row("case-1")["runs"] == ["passed", "failed"]
+        assert headers["Content-Security-Policy"] == f"{page.policy}; frame-ancestors 'none'"
+        for query in ("", f"?run={keys[0]}", f"?run={keys[0]}&run={keys[0]}&run=../x"):
+            assert site.get(f"{site.start}runs/{query}")[::2] == (409, "choose at least two runs in the list\n"), query
+
+
 def test_nobody_reads_it_who_does_not_know_the_address(project: Project) -> None:
     project.numbered(1)
     project.run("run", "-o", "out")

@@ -1,0 +1,98 @@
+"""Several runs on one page, each a column of its table: their cases by id, and the differences between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from holodeck_action.decide.verdict import CaseVerdict
+from holodeck_action.record.record import CaseRecord
+from holodeck_action.record.stored_cases import case_ids
+from holodeck_action.reports.conclusion import Conclusion
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.plain import one_line
+
+MOST_RUNS = 6
+"""Maximum number of runs on a page, so that their columns fit on a screen."""
+
+Difference = Literal["verdict", "answer"]
+"""The greatest difference of a case between runs; a missing case is another verdict."""
+
+
+class RunColumn(Struct, frozen=True):
+    """A run of a page with several runs; `name` is where the run comes from, as the user typed it."""
+
+    name: str
+    concluded: Conclusion
+
+
+class CaseInRun(Struct, frozen=True):
+    """A case in one of the other runs, with its verdict there."""
+
+    case: CaseRecord
+    verdict: CaseVerdict
+
+
+def check_columns(runs: Sequence[RunColumn]) -> None:
+    """Check that runs can be the columns of one page.
+
+    Raises:
+        ConfigurationError: there are too many runs, or one has no case of the first.
+    """
+    if len(runs) > MOST_RUNS:
+        raise ConfigurationError([f"a page shows at most {MOST_RUNS} runs, and there are {len(runs)}: leave some out"])
+    first = runs[0]
+    known = set(case_ids(first.concluded.record.cases))
+    strangers = [run for run in runs[1:] if known.isdisjoint(case_ids(run.concluded.record.cases))]
+    if strangers:
+        raise ConfigurationError(
+            [
+                f"{run.name}: has no case of {first.name}, so nothing can stand in one row; give runs of the same suite"
+                for run in strangers
+            ]
+        )
+
+
+class OtherCases:
+    """The cases of the other runs of a page, each taken once by its id."""
+
+    def __init__(self, runs: Sequence[RunColumn]) -> None:
+        self._runs = [run.concluded for run in runs]
+        self._places = [{name: at for at, name in enumerate(case_ids(run.record.cases))} for run in self._runs]
+
+    def take(self, case_id: str) -> tuple[CaseInRun | None, ...]:
+        """Return the case in each run, None if the run does not have it."""
+        found = []
+        for run, places in zip(self._runs, self._places, strict=True):
+            at = places.pop(case_id, None)
+            found.append(None if at is None else CaseInRun(run.record.cases[at], run.verdict.cases[at]))
+        return tuple(found)
+
+    def take_rest(self) -> Iterator[tuple[CaseInRun | None, ...]]:
+        """Yield the cases that were not taken."""
+        for places in self._places:
+            for case_id in list(places):
+                yield self.take(case_id)
+
+
+def case_difference(
+    case: CaseRecord | None, verdict: CaseVerdict | None, others: Sequence[CaseInRun | None]
+) -> Difference | None:
+    """Return how a case differs between the page's run and the other runs; None if verdicts and answers are equal."""
+    outcomes = {None if verdict is None else verdict.outcome}
+    outcomes.update(None if other is None else other.verdict.outcome for other in others)
+    if len(outcomes) > 1:
+        return "verdict"
+    answers = {_answers(one) for one in (case, *(None if other is None else other.case for other in others))}
+    return "answer" if len(answers) > 1 else None
+
+
+def _answers(case: CaseRecord | None) -> tuple[str | None, ...]:
+    return () if case is None else tuple(turn.response for turn in case.turns)
+
+
+def column_name(path: str, file: str) -> str:
+    """Return the name of a run's column: the path of its results without the name that all results have."""
+    return one_line(path.removesuffix(f"/{file}"), 200)
