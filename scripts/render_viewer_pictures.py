@@ -3,8 +3,8 @@
     python -m scripts.render_viewer_pictures
 
 The script makes three runs without a model: of the recorded model calls, of the recorded conversations, and of these
-with different answers in two cases, as from an earlier version of the agent. Chromium opens the page of the first run
-and a comparison of the other two. Needs what `make browser-test` installs, and pngquant.
+with different answers in two cases, as from an earlier version of the agent. Chromium opens the page of the first run,
+a comparison of the other two, and all three in one table. Needs what `make browser-test` installs, and pngquant.
 
 Environment: CHROMIUM, the browser to use (default: chromium, chromium-browser or google-chrome on the PATH).
 """
@@ -63,6 +63,7 @@ PICTURES = (
     ),
     Picture("diff", "run", "#case=cancel-an-order", do=lambda page: page.keyboard.press("d")),
     Picture("compare", "compared", "#compare", do=lambda page: page.keyboard.press("j")),
+    Picture("runs", "runs", do=lambda page: page.wait_for_selector(".grid .row")),
     Picture("dark", "run", "#metrics", scheme="dark"),
     Picture("phone", "run", "#case=return-of-a-milk-jug", size=_PHONE),
 )
@@ -88,7 +89,8 @@ def make_pages(folder: Path) -> Mapping[str, Path]:
     command("run", "-o", "before")
     compared = support / "compared.html"
     compared.write_text(command("compare", "before", "now", "--format", "html"), encoding="utf-8")
-    return {"run": support / "run.html", "compared": compared}
+    command("report", "now", "before", "replayed", "--format", "html", "-o", "runs.html")
+    return {"run": support / "run.html", "compared": compared, "runs": support / "runs.html"}
 
 
 def _command(arguments: tuple[str, ...], folder: Path, environ: Mapping[str, str]) -> str:

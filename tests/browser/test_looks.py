@@ -10,6 +10,7 @@ import pytest
 from tests.browser.conftest import PHONE, Reader
 from tests.browser.shop import compared_page, page_of, run_of_shop
 from tests.browser.test_reading import until
+from tests.record.records import case_of, evaluation, record, turn
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -58,6 +59,28 @@ def test_no_rule_of_accessibility_is_broken(reader: Reader, shop: Path, compared
     assert violations(page) == []
     page.keyboard.press("j")
     page.wait_for_selector(".turn")
+    assert violations(page) == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_difference_is_seen_without_its_colours(reader: Reader, tmp_path: Path, scheme: str) -> None:
+    lines = "One line.\nA second line of {}.\nThe last line.\n"
+    said, expected = f"{lines.format('five words')}Quite another ending\n", f"{lines.format('four words')}0815\n"
+    differing = case_of(turn(evaluation(0.1), response=said, ground_truth=expected), name="differing")
+    page = reader.open(page_of(tmp_path, record(differing)), "#case=case-0", color_scheme=scheme, bypass_csp=True)
+    page.wait_for_selector(".sides .lines")
+    looks = """(shown) => [...document.querySelectorAll(shown)].map((one) => {
+        const { textDecorationLine, fontWeight, borderLeftWidth } = getComputedStyle(one);
+        return [textDecorationLine, Number(fontWeight) > 600, borderLeftWidth];
+    })"""
+    assert page.evaluate(looks, ".sides del") == [["underline", False, "0px"]]
+    assert page.evaluate(looks, ".sides ins") == [["underline", True, "0px"]]
+    assert page.evaluate(looks, ".sides .lines") == [["none", False, "3px"]] * 2
+    assert violations(page) == []
+    page.keyboard.press("d")
+    page.wait_for_selector("pre.diff")
+    assert page.evaluate(looks, "pre.diff del") == [["line-through", False, "0px"]] * 2
+    assert page.evaluate(looks, "pre.diff ins") == [["underline", True, "0px"]] * 2
     assert violations(page) == []
 
 
