@@ -43,10 +43,20 @@ def test_labels_are_saved_and_calibrate_takes_them(reader: Reader, tmp_path: Pat
         {"case": "case-1", "turn": "0", "trial": "0", "metric": "", "label": "pass"},
         {"case": "case-1", "turn": "1", "trial": "0", "metric": "", "label": "fail"},
     ]
-    # They outlast the visit, and only those who label see them.
+    # They outlast the visit, also as earlier versions stored them, and only those who label see them.
+    page.evaluate(
+        """() => {
+            const [key] = Object.keys(localStorage).filter((name) => name.startsWith("holodeck-action labels"));
+            const stored = JSON.parse(localStorage.getItem(key)).map(([place, { label }]) => [place, label]);
+            localStorage.setItem(key, JSON.stringify(stored));
+        }"""
+    )
     page.reload()
     page.wait_for_selector("text=labels.csv (4)")
     assert page.locator(".ask").count() == 0
+    with page.expect_download() as download:
+        page.click("text=labels.csv (4)")
+    assert download.value.path().read_bytes() == saved
     (tmp_path / "labels.csv").write_bytes(saved)
     for metric, judged in (("tone", 1), ("bleu", 3)):
         finished = Project(tmp_path).run("calibrate", "labels.csv", "--results", "run/results.json", "--metric", metric)

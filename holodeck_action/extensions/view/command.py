@@ -23,7 +23,8 @@ def view(caller: Caller, /, results: tuple[GivenPath, ...], port: int, browser: 
     """Serve the viewer's pages of RESULTS (results.json files, folders of them, histories) on this machine.
 
     Without RESULTS: the runs in .holodeck/last, holodeck-results and the folders beside it. The newest is first; a run
-    that goes on is shown as far as it is. Nothing is sent anywhere. Ctrl-C ends with exit code 0.
+    that goes on is shown as far as it is. Runs that are chosen in the list are shown side by side. Nothing is sent
+    anywhere. Ctrl-C ends with exit code 0.
 
     \b
     Examples:
