@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint core core-all audit bench image-test frameworks-test viewer browser-test docs fields models statistics scale requirements setup clean
+.PHONY: demo check test lint core core-all audit bench image-test frameworks-test viewer browser-test docs conformance fields models statistics scale requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -99,6 +99,10 @@ fields: setup
 	$(BIN)/python -m scripts.build_schemas
 	$(BIN)/python -m scripts.build_stubs
 	$(BIN)/python -m scripts.build_action
+
+# Renews docs/conformance/ from the marks `claims` of the tests.
+conformance: setup
+	$(BIN)/python -m scripts.build_conformance
 
 # Renews what is known about models by their names, from the profiles of pydantic-ai that uv.lock names.
 models: setup

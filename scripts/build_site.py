@@ -87,7 +87,7 @@ def main() -> int:
     (COPY / "assets").mkdir()
     shutil.copy(OURS / "site.css", COPY / "assets")
     shutil.copy(OURS / "iframe-worker.js", COPY / "assets")
-    for page in COPY.glob("*.md"):
+    for page in COPY.rglob("*.md"):
         page.write_text(convert(page.read_text(encoding="utf-8")), encoding="utf-8")
     zensical = Path(sys.executable).with_name("zensical")
     code = subprocess.run([zensical, "build", "--strict", "--clean"], cwd=ROOT, check=False).returncode

@@ -11,7 +11,7 @@ from typing import Any
 from scripts.build_site import convert, foreign_addresses
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(page.name for page in (ROOT / "docs").glob("*.md"))
+PAGES = sorted(page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md"))
 
 
 def _pages(nav: Any) -> Iterator[str]:
@@ -29,7 +29,15 @@ def test_every_page_is_once_in_the_navigation() -> None:
 
 def test_the_first_page_leads_to_every_page_of_a_user() -> None:
     linked = set(re.findall(r"\]\(([\w-]+\.md)", (ROOT / "docs" / "index.md").read_text(encoding="utf-8")))
+    linked |= {page for page in PAGES if page.startswith("conformance/")}  # compatibility.md links to these
     assert set(PAGES) - linked - {"index.md"} == {"dependencies.md"}
+
+
+def test_the_page_of_compatibility_leads_to_the_pages_of_conformance() -> None:
+    linked = re.findall(
+        r"\]\((conformance/[\w-]+\.md)\)", (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
+    )
+    assert sorted(linked) == [page for page in PAGES if page.startswith("conformance/")]
 
 
 def test_a_page_for_github_becomes_one_of_the_site() -> None:
