@@ -162,6 +162,7 @@ def test_an_unquoted_ground_truth_is_the_text_as_written(project: Project, writt
     assert project.run("run", "--target", "recorded:answers.jsonl").code == 0
 
 
+@pytest.mark.claims("holodeck-evaluation-api", "Configuration Models", "`type` decides between the models")
 def test_type_may_be_left_out_in_a_case_and_is_asked_for_by_name_in_a_suite(project: Project) -> None:
     project.suite([{**PARIS, "evaluations": [{"metric": "equality"}]}])
     assert project.run("validate").code == 0

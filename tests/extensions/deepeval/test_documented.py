@@ -98,6 +98,23 @@ def only_printed(folder: Path, output: str, errors: str) -> Any:
     return json.loads(output)
 
 
+@pytest.mark.claims("holodeck-evaluation-api", "Evaluation Framework API", "a G-Eval grades by criteria of one's own")
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "G-Eval Usage",
+    "`name` is the metric's own",
+    "`score` is from 0 to 1",
+    "`passed` compares with 0.7",
+    "`reasoning` is the model's explanation",
+    "`evaluation_steps` are used as given",
+    "the configured model is asked with temperature 0",
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "GEvalEvaluator",
+    "the judge scores from 1 to 5",
+    differs="As in DeepEval, it scores from 0 to 10, and a tenth of that is the score.",
+)
 def test_the_apis_geval(tmp_path: Path, models: FakeModels) -> None:
     assert printed(
         tmp_path,
@@ -149,6 +166,22 @@ def test_the_apis_geval(tmp_path: Path, models: FakeModels) -> None:
     assert (request.provider, request.model, request.body["temperature"]) == ("openai", "gpt-4o", 0.0)
 
 
+@pytest.mark.claims("holodeck-evaluation-api", "GEvalMetric", "steps are thought out from the criteria before scoring")
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "G-Eval: Custom Criteria", "the steps are written first, then the case is scored"
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "GEvalEvaluator",
+    "without `evaluation_steps` they are written from the criteria",
+    "`DeepEvalModelConfig()` asks Ollama's gpt-oss:20b",
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "GEvalEvaluator",
+    "the steps are written for every case",
+    differs="They are written once, so that all cases are scored by the same steps.",
+)
 def test_the_apis_geval_with_the_default_configuration_asks_ollama(tmp_path: Path, models: FakeModels) -> None:
     assert (
         printed(
@@ -226,6 +259,36 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "Evaluation Framework API", "five metrics of retrieval are graded by a model"
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "FaithfulnessEvaluator",
+    "the sample scores low: the answer is not in the retrieved texts",
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "AnswerRelevancyEvaluator", "the sample scores high, without retrieved texts"
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "ContextualRelevancyEvaluator", "the sample scores 0.5: one of two chunks is relevant"
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "ContextualPrecisionEvaluator",
+    "the sample scores lower because the irrelevant chunk is first",
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "ContextualRecallEvaluator", "the sample scores 0.67: one of three facts is missing"
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "RAG Metrics Usage",
+    "`DeepEvalModelConfig()` grades all five",
+    "faithfulness of the opening hours is low",
+    "answer relevancy needs no `retrieval_context`",
+    "contextual precision compares with `expected_output`",
+)
 def test_the_apis_rag_metrics(tmp_path: Path, models: FakeModels) -> None:
     reason = "for these reasons"
     claim = "The store is open 24/7."
@@ -272,6 +335,21 @@ def test_the_apis_rag_metrics(tmp_path: Path, models: FakeModels) -> None:
         ("faithfulness", "FaithfulnessEvaluator"),
     ],
 )
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "FaithfulnessEvaluator", "without `include_reason` no reason is asked for"
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "AnswerRelevancyEvaluator", "without `include_reason` no reason is asked for"
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "ContextualRelevancyEvaluator", "without `include_reason` no reason is asked for"
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "ContextualPrecisionEvaluator", "without `include_reason` no reason is asked for"
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "ContextualRecallEvaluator", "without `include_reason` no reason is asked for"
+)
 def test_without_a_reason_it_is_the_arithmetic(tmp_path: Path, models: FakeModels, module: str, name: str) -> None:
     reason, asked = printed(
         tmp_path,
@@ -299,6 +377,13 @@ def test_without_a_reason_it_is_the_arithmetic(tmp_path: Path, models: FakeModel
     assert not any(asked_keys(request) == {"reason"} for request in models.requests)
 
 
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "DeepEvalBaseEvaluator",
+    "the sample of a metric of one's own gives its score",
+    "`_create_metric` may return a metric of DeepEval",
+    "the sample passes its threshold of 0.7",
+)
 def test_the_apis_evaluator_of_ones_own(tmp_path: Path, models: FakeModels) -> None:
     assert printed(
         tmp_path,
@@ -331,6 +416,15 @@ def test_the_apis_evaluator_of_ones_own(tmp_path: Path, models: FakeModels) -> N
 
 
 @pytest.mark.proves("DeepEvalModelConfig: provider")
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "DeepEval Metrics", "OpenAI, Azure OpenAI, Anthropic and Ollama can grade"
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "DeepEvalModelConfig",
+    "the sample for OpenAI becomes DeepEval's class for it",
+    "`to_deepeval_model` makes a class for each provider",
+)
 def test_the_apis_model_configurations(tmp_path: Path, models: FakeModels) -> None:
     assert printed(
         tmp_path,
@@ -376,6 +470,13 @@ def test_the_apis_model_configurations(tmp_path: Path, models: FakeModels) -> No
     ]
 
 
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "DeepEvalError",
+    "raised when a metric fails, with its name",
+    "`original_error` is the failure beneath",
+    "texts of `test_case_summary` are cut",
+)
 def test_a_failure_is_the_documented_error(tmp_path: Path, models: FakeModels) -> None:
     assert printed(
         tmp_path,
@@ -459,6 +560,12 @@ print(json.dumps([
 
 
 @pytest.mark.proves("DeepEvalBaseEvaluator: observability_config")
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "DeepEvalBaseEvaluator",
+    "with `observability_config` each evaluation has a span",
+    "without it there is none",
+)
 def test_observability_config_opens_a_span_per_evaluation(tmp_path: Path, models: FakeModels) -> None:
     (plain, found), (texts, attributes) = printed_alone(tmp_path, models, TRACED)
     assert (plain, texts) == ("plain", "texts")
@@ -516,6 +623,25 @@ test_cases:
 """
 
 
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "YAML Configuration Example",
+    "`evaluations.model` grades all metrics that need a model",
+    "`type: standard` with `metric: bleu` and `threshold: 0.4`",
+    "`type: geval` with name, criteria, `evaluation_params` and threshold",
+    "`type: rag` with `metric_type: faithfulness`, threshold and `include_reason`",
+)
+@pytest.mark.claims("holodeck-evaluation-api", "GEvalMetric", "criteria in natural language are graded by a model")
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "Complete Agent Configuration Example",
+    "the suite runs",
+    "bleu and rouge are scored against `ground_truth`",
+    "Helpfulness is graded by its criteria",
+    "faithfulness is graded by the case's `retrieval_context`",
+    "`evaluations` of a case replace those of the suite",
+    "`expected_tools` fails a case whose tools are not called",
+)
 def test_the_apis_complete_agent(project: Project, models: FakeModels) -> None:
     models.answer(conversing)
     project.write("agent.yaml", COMPLETE)
@@ -532,6 +658,74 @@ def test_the_apis_complete_agent(project: Project, models: FakeModels) -> None:
     assert [(each.evaluator_name, each.score) for each in found["Product recommendation"]] == [
         ("TechnicalAccuracy", 0.85)
     ]
+
+
+JUDGED = """
+name: judged
+model: {provider: openai, name: gpt-4o}
+instructions: {inline: Help customers.}
+evaluations:
+  model: {provider: openai, name: gpt-4o, temperature: 0.0}
+  metrics:
+    - {type: rag, metric_type: faithfulness, threshold: 0.8, include_reason: true}
+    - {type: rag, metric_type: answer_relevancy, threshold: 0.7}
+    - {type: rag, metric_type: contextual_relevancy, threshold: 0.6}
+    - {type: rag, metric_type: contextual_precision, threshold: 0.7}
+    - {type: rag, metric_type: contextual_recall, threshold: 0.6}
+    - type: geval
+      name: Professionalism
+      criteria: |
+        The response is professional
+        and free of slang.
+      evaluation_steps: [Look for formal language, Look for slang, Look at the tone]
+      evaluation_params: [actual_output, input]
+      threshold: 0.7
+      strict_mode: false
+test_cases:
+  - input: What is your refund policy?
+    ground_truth: We offer a 30-day money-back guarantee on all products.
+    retrieval_context: ["Refund Policy: a 30-day money-back guarantee.", "Returns within 30 days."]
+"""
+
+
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "RAG YAML Configuration",
+    "`metric_type: faithfulness` with a threshold of 0.8 and `include_reason`",
+    "`metric_type: answer_relevancy` with a threshold of 0.7",
+    "`metric_type: contextual_relevancy` with a threshold of 0.6",
+    "`metric_type: contextual_precision` with a threshold of 0.7",
+    "`metric_type: contextual_recall` with a threshold of 0.6",
+    "`evaluations.model` grades all five",
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "G-Eval YAML Configuration",
+    "criteria may be a block of lines",
+    "`evaluation_steps` are what the judge is asked to follow",
+    "`strict_mode: false` gives scores between 0 and 1",
+    "a threshold of 0.7",
+)
+def test_the_apis_judged_metrics_in_yaml(project: Project, models: FakeModels) -> None:
+    models.answer(conversing)
+    project.write("agent.yaml", JUDGED)
+    finished, record = project.evaluate(OPENAI_API_KEY=KEY, OPENAI_BASE_URL=models.openai_url)
+    assert finished.code in (0, 1), finished.stdout + finished.stderr
+    (found,) = evaluations(record).values()
+    assert [(each.evaluator_name, each.criteria.threshold) for each in found] == [
+        ("faithfulness", 0.8),
+        ("answer_relevancy", 0.7),
+        ("contextual_relevancy", 0.6),
+        ("contextual_precision", 0.7),
+        ("contextual_recall", 0.6),
+        ("Professionalism", 0.7),
+    ]
+    assert all(each.score is not None and each.explanation for each in found)
+    assert {each.metadata["judge"] for each in found} == {"openai/gpt-4o"}
+    assert found[-1].score == 0.85
+    assert any(
+        "Look at the tone" in request.text and "free of slang" not in request.text for request in models.requests
+    )
 
 
 LEVELS = """
@@ -552,6 +746,10 @@ test_cases:
 
 
 @pytest.mark.proves("EvaluationConfig: model", "RagMetric: model")
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "EvaluationConfig", "`model` grades the metrics that name no model of their own"
+)
+@pytest.mark.claims("holodeck-evaluation-api", "EvaluationMetric", "a metric's `model` goes before that of the suite")
 def test_the_guides_three_levels_of_models(project: Project, models: FakeModels) -> None:
     models.answer(conversing)
     addresses = {"OPENAI_BASE_URL": models.openai_url, "OLLAMA_BASE_URL": models.ollama_url, "OPENAI_API_KEY": KEY}

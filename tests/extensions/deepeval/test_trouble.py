@@ -150,6 +150,12 @@ def test_an_answer_without_a_usable_score_is_an_error(models: FakeModels, text: 
 
 @pytest.mark.parametrize("score", [8, 2, 0.5, -1])
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-5"])
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "GEvalEvaluator",
+    "in strict mode another score of the judge is taken",
+    differs="It is an error: strict mode has 0 and 1.",
+)
 def test_strict_mode_takes_nothing_but_0_and_1(models: FakeModels, score: float, model: str) -> None:
     models.answer(lambda _: Answer(scored(score)))
     error = error_of(models, strict, model=model)
@@ -157,6 +163,7 @@ def test_strict_mode_takes_nothing_but_0_and_1(models: FakeModels, score: float,
 
 
 @pytest.mark.parametrize(("score", "given"), [(1, 1.0), (0, 0.0), ("1", 1.0), (1.0, 1.0)])
+@pytest.mark.claims("holodeck-evaluation-api", "GEvalEvaluator", "with `strict_mode` the score is 1 or 0")
 def test_strict_mode_scores_1_or_0(models: FakeModels, score: Any, given: float) -> None:
     models.answer(lambda _: Answer(scored(score), alternatives={"1": {"1": 0.6, "0": 0.4}}))
     result = result_of(models, strict)
@@ -192,6 +199,7 @@ def test_an_answer_cut_at_the_token_limit_is_no_verdict(models: FakeModels) -> N
     assert (error.code, "it stops at the token limit" in error.message) == ("bad_verdict", True)
 
 
+@pytest.mark.claims("holodeck-evaluation-api", "GEvalEvaluator", "the score is weighted by the probabilities of tokens")
 def test_only_scores_that_were_offered_are_weighted_in(models: FakeModels) -> None:
     """A token such as 100 would lift the mean above what a score can be."""
     models.answer(lambda _: Answer(scored(8), alternatives={"8": {"8": 0.6, "6": 0.2, "100": 0.1, "ten": 0.1}}))
@@ -347,12 +355,16 @@ def test_words_that_deepeval_listens_for_hide_no_error(models: FakeModels) -> No
     assert error.test_case_summary["actual_output"] == "answer of case-1"
 
 
+@pytest.mark.claims("holodeck-evaluation-api", "DeepEvalBaseEvaluator", "`timeout` ends an evaluation")
 def test_a_slow_judge_meets_the_deadline(models: FakeModels) -> None:
     models.latency = 5.0
     with pytest.raises(TimeoutError, match=r"Tone took longer than 0\.05 s"):
         result_of(models, lambda judge: geval(judge, timeout=0.05))
 
 
+@pytest.mark.claims(
+    "holodeck-evaluation-api", "DeepEvalBaseEvaluator", "`retry_config` tries again after transient failures"
+)
 def test_transient_trouble_is_tried_again_where_it_is_asked_for(models: FakeModels) -> None:
     soon = RetryConfig(max_retries=3, base_delay=0.001)
     models.fail(Fault(error="server_error", times=2))
@@ -470,6 +482,7 @@ def test_an_empty_answer_is_graded(models: FakeModels) -> None:
 
 
 @pytest.mark.parametrize("nothing", [[], [""], ["", " \n"], ""])
+@pytest.mark.claims("holodeck-evaluation-api", "RAG Pipeline Metrics", "an empty list of retrieved texts is graded")
 def test_where_nothing_was_retrieved_nothing_is_borne_out(models: FakeModels, nothing: Any) -> None:
     """DeepEval finds no claim that nothing contradicts, and asks about no texts."""
     for kind in (
@@ -566,6 +579,7 @@ def test_retry_on_failure_asks_a_judge_again_that_was_down(
     assert (finished.code, tone.score) == (code, 0.9 if code == 0 else None), finished.stdout + finished.stderr
 
 
+@pytest.mark.claims("holodeck-evaluation-api", "RAG Pipeline Metrics", "a metric without retrieved texts is an error")
 def test_a_rag_metric_without_retrieved_texts_is_an_error(project: Project, models: FakeModels) -> None:
     """Where nobody says what was retrieved; it is no low score, and no pass."""
     model = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url}

@@ -57,6 +57,12 @@ def test_verbose_tells_trials_turns_and_outcomes_apart(project: Project) -> None
 
 
 @pytest.mark.proves("test: WORDS --output --format --timeout --parallel-test-cases --limit")
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "Complete Agent Configuration Example",
+    "`holodeck test` with `--verbose`, `--output` and `--format markdown` runs the suite and writes one report",
+    differs="The program is `holodeck-action test`, with the same options.",
+)
 def test_the_documents_command_runs_ours(shop: Project) -> None:
     done = shop.run("test", "agent.yaml", "--verbose", "--output", "report.md", "--format", "markdown")
     assert done.code == 0

@@ -47,6 +47,7 @@ def test_without_us_the_names_do_not_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("module", sorted(compat.served_names()))
+@pytest.mark.claims("holodeck-evaluation-api", "Evaluation Framework API", "every documented name can be imported")
 def test_every_name_is_there(module: str) -> None:
     served = importlib.import_module(module)
     for name, source in compat.served_names()[module].items():
@@ -122,6 +123,14 @@ def test_graders_can_use_the_documented_evaluators(tmp_path: Path) -> None:
     assert outcome.value["score"] == pytest.approx(0.379918, abs=1e-6)
 
 
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "NLP Metrics Usage",
+    "BLEU of the two sentences is 0.379918 and fails 0.5",
+    "ROUGE-1 of the two sentences is 5/6",
+    "ROUGE-2 of the two sentences is 0.6",
+    "ROUGE-L passes 0.6",
+)
 def test_the_apis_text_metrics(tmp_path: Path) -> None:
     assert printed(
         tmp_path,
@@ -142,6 +151,7 @@ def test_the_apis_text_metrics(tmp_path: Path) -> None:
     ) == [0.379918, pytest.approx(5 / 6), pytest.approx(0.6), False, True]
 
 
+@pytest.mark.claims("holodeck-evaluation-api", "BaseEvaluator", "the sample works under the documented import names")
 def test_the_apis_evaluator_of_ones_own(tmp_path: Path) -> None:
     assert printed(
         tmp_path,
@@ -181,6 +191,13 @@ def test_the_apis_evaluator_of_ones_own(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "Configuration Models",
+    "the models are in `holodeck.models.evaluation`",
+    "metrics of three types, and graders, are in one list",
+    "`model` of the suite is an `LLMProvider`",
+)
 def test_the_apis_configuration_models(tmp_path: Path) -> None:
     assert printed(
         tmp_path,

@@ -1,46 +1,14 @@
-"""The names, arguments, defaults, fields and errors of HoloDeck's evaluation API, under its import names.
-
-The rows of the marks are what the tests compare: a row that changes is another expectation.
-"""
+"""The arguments of HoloDeck's evaluation API with their defaults, under its import names."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import re
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
-import holodeck_action.compat
-
-assert holodeck_action.compat
+from tests.conformance.expressions import named, rows
 
 pytestmark = pytest.mark.needs()
-
-MODULES = (
-    "lib.evaluators.azure_ai",
-    "lib.evaluators.base",
-    "lib.evaluators.deepeval",
-    "lib.evaluators.nlp_metrics",
-    "lib.evaluators.param_spec",
-    "models.evaluation",
-    "models.llm",
-)
-
-
-def named(name: str) -> Any:
-    """What a documented name is, whichever module has it."""
-    served = (importlib.import_module(f"holodeck.{module}") for module in MODULES)
-    return next(getattr(module, name) for module in served if name in dir(module))
-
-
-def rows(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[str]]]:
-    """Each heading of the marks on this test, with what its rows have in backquotes."""
-    for mark in request.node.iter_markers("claims"):
-        _, heading, *texts = mark.args
-        yield heading, [found for text in texts for found in re.findall("`([^`]+)`", text)]
 
 
 @pytest.mark.claims(
@@ -193,6 +161,59 @@ def test_arguments_and_their_defaults_in_order(request: pytest.FixtureRequest) -
     for name, documented in rows(request):
         parameters = inspect.signature(named(name)).parameters.values()
         ours = [str(each.replace(annotation=each.empty)) for each in parameters]
-        # The suite's judge may stand in for a configuration, so `model_config` has a default; the next test needs one.
+        # The suite's judge may stand in for a configuration, so it has a default; other tests refuse to go without both.
         ours = ["model_config" if "model_config" in documented and "model_config=" in each else each for each in ours]
         assert ours[: len(documented)] == documented, name
+
+
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "EvaluationConfig",
+    "method `EvaluationConfig.validate_metrics`",
+    differs="The model itself checks when it is made; the validator is no method.",
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "EvaluationMetric",
+    "method `EvaluationMetric.validate_custom_prompt`",
+    "method `EvaluationMetric.validate_enabled`",
+    "method `EvaluationMetric.validate_fail_on_error`",
+    "method `EvaluationMetric.validate_retry_on_failure`",
+    "method `EvaluationMetric.validate_scale`",
+    "method `EvaluationMetric.validate_threshold`",
+    "method `EvaluationMetric.validate_timeout_ms`",
+    differs="The model itself checks when it is made; the validator is no method.",
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "GEvalMetric",
+    "method `GEvalMetric.validate_criteria`",
+    "method `GEvalMetric.validate_evaluation_params`",
+    "method `GEvalMetric.validate_name`",
+    "method `GEvalMetric.validate_threshold`",
+    differs="The model itself checks when it is made; the validator is no method.",
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "RAGMetric",
+    "method `RAGMetric.validate_threshold`",
+    differs="The model itself checks when it is made; the validator is no method.",
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "RetryConfig",
+    "method `RetryConfig.validate_delays`",
+    "method `RetryConfig.validate_max_retries`",
+    differs="The model itself checks when it is made; the validator is no method.",
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "DeepEvalModelConfig",
+    "method `DeepEvalModelConfig.validate_provider_requirements`",
+    differs="The model itself checks when it is made; the validator is no method.",
+)
+def test_validators_are_no_methods(request: pytest.FixtureRequest) -> None:
+    for _, methods in rows(request):
+        for method in methods:
+            model, _, name = method.partition(".")
+            assert not hasattr(named(model), name), method

@@ -1,0 +1,83 @@
+"""Rows of marks as expectations: the last code of a row is what its test evaluates, with the documented names."""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from enum import Enum
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import holodeck_action.compat
+
+assert holodeck_action.compat
+
+MODULES = (
+    "lib.evaluators.azure_ai",
+    "lib.evaluators.base",
+    "lib.evaluators.deepeval",
+    "lib.evaluators.nlp_metrics",
+    "lib.evaluators.param_spec",
+    "models.evaluation",
+    "models.llm",
+)
+
+
+def named(name: str) -> Any:
+    """What a documented name is, whichever module has it."""
+    served = (importlib.import_module(f"holodeck.{module}") for module in MODULES)
+    return next(getattr(module, name) for module in served if name in dir(module))
+
+
+def rows(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[str]]]:
+    """Each heading of the marks on this test, with the last code of each row: what its test expects."""
+    for mark in request.node.iter_markers("claims"):
+        _, heading, *texts = mark.args
+        yield heading, [re.findall("`([^`]+)`", text)[-1] for text in texts]
+
+
+class Names(dict[str, Any]):
+    """The names that a row may use: the documented ones, a configuration of each kind, and a few of Python."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            azure=named("ModelConfig")(
+                azure_endpoint="https://a.example", api_key="azure-key", azure_deployment="gpt-4o"
+            ),
+            judge=named("DeepEvalModelConfig")(),
+            of=lambda module: importlib.import_module(f"holodeck.lib.evaluators.{module}"),
+            isabstract=inspect.isabstract,
+            iscoroutinefunction=inspect.iscoroutinefunction,
+            BaseModel=BaseModel,
+            Enum=Enum,
+        )
+
+    def __missing__(self, name: str) -> Any:
+        if hasattr(builtins, name):
+            raise KeyError(name)
+        return named(name)
+
+
+def check_that_all_hold(request: pytest.FixtureRequest) -> None:
+    """Evaluate the expression of each row, which must be true."""
+    names = Names()
+    for heading, expressions in rows(request):
+        for expression in expressions:
+            assert eval(expression, {}, names), f"{heading}: {expression}"
+
+
+def check_that_all_are_refused(request: pytest.FixtureRequest) -> None:
+    """Evaluate the expression of each row, whose value must be refused."""
+    names = Names()
+    for heading, expressions in rows(request):
+        for expression in expressions:
+            try:
+                eval(expression, {}, names)
+            except (ValueError, TypeError):
+                continue
+            pytest.fail(f"{heading}: {expression} is taken")
