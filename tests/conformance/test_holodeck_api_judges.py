@@ -114,7 +114,7 @@ def test_what_holds(request: pytest.FixtureRequest) -> None:
 @pytest.mark.claims(
     "holodeck-evaluation-api",
     "GEvalEvaluator",
-    "`ValueError` for a parameter that is none: `GEvalEvaluator('Tone', 'polite', ['mood'])`",
+    "`ValueError` for an unknown parameter: `GEvalEvaluator('Tone', 'polite', ['mood'])`",
     "`threshold` is at most 1: `GEvalEvaluator('Tone', 'polite', threshold=1.5)`",
     "`threshold` is at least 0: `GEvalEvaluator('Tone', 'polite', threshold=-0.5)`",
 )

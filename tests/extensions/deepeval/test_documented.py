@@ -336,19 +336,19 @@ def test_the_apis_rag_metrics(tmp_path: Path, models: FakeModels) -> None:
     ],
 )
 @pytest.mark.claims(
-    "holodeck-evaluation-api", "FaithfulnessEvaluator", "without `include_reason` no reason is asked for"
+    "holodeck-evaluation-api", "FaithfulnessEvaluator", "without `include_reason` no reason is requested"
 )
 @pytest.mark.claims(
-    "holodeck-evaluation-api", "AnswerRelevancyEvaluator", "without `include_reason` no reason is asked for"
+    "holodeck-evaluation-api", "AnswerRelevancyEvaluator", "without `include_reason` no reason is requested"
 )
 @pytest.mark.claims(
-    "holodeck-evaluation-api", "ContextualRelevancyEvaluator", "without `include_reason` no reason is asked for"
+    "holodeck-evaluation-api", "ContextualRelevancyEvaluator", "without `include_reason` no reason is requested"
 )
 @pytest.mark.claims(
-    "holodeck-evaluation-api", "ContextualPrecisionEvaluator", "without `include_reason` no reason is asked for"
+    "holodeck-evaluation-api", "ContextualPrecisionEvaluator", "without `include_reason` no reason is requested"
 )
 @pytest.mark.claims(
-    "holodeck-evaluation-api", "ContextualRecallEvaluator", "without `include_reason` no reason is asked for"
+    "holodeck-evaluation-api", "ContextualRecallEvaluator", "without `include_reason` no reason is requested"
 )
 def test_without_a_reason_it_is_the_arithmetic(tmp_path: Path, models: FakeModels, module: str, name: str) -> None:
     reason, asked = printed(

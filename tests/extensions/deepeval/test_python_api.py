@@ -276,7 +276,7 @@ def test_settings_of_an_export_have_no_effect_on_an_evaluator(config: Any, setti
         named("holodeck.lib.evaluators.deepeval", "FaithfulnessEvaluator")(config, observability_config=traces)
 
 
-@pytest.mark.claims("holodeck-evaluation-api", "AzureAIEvaluator", "an evaluator of one's own may have it as its base")
+@pytest.mark.claims("holodeck-evaluation-api", "AzureAIEvaluator", "your own evaluator may have it as its base")
 def test_an_evaluator_of_ones_own_on_azures_base() -> None:
     api = "holodeck.lib.evaluators.azure_ai"
 
