@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
 PAGES = ROOT / "docs" / "conformance"
 PARTS = {"works": "Works", "differs": "Differs", "refused": "Refused"}
-_COLUMNS = {"works": "", "differs": " here |", "refused": " instead |"}
+_COLUMNS = {"differs": "here", "refused": "instead"}
 _MARK = "pytest.mark.claims"
 
 
@@ -96,24 +96,39 @@ def build_page(name: str) -> str:
     lines = [
         f"# {document.title}",
         "",
-        f"What of the document `{name}` holds here: {counts['works']} claims work, {counts['differs']} differ, "
-        f"{counts['refused']} are refused.",
+        f"What of the document `{name}` holds here: [{counts['works']} claims work](#works), "
+        f"[{counts['differs']} differ](#differs), [{counts['refused']} are refused](#refused).",
         "The marks `claims` of the tests are the source of this page (`make conformance`). Each row names the test "
         "that fails when it stops holding, relative to `tests/`.",
     ]
     for part, title in PARTS.items():
-        rows = [
-            claim for heading in document.headings for claim in found if (claim.heading, claim.part) == (heading, part)
-        ]
-        lines += ["", f"## {title}", ""]
-        if not rows:
-            lines.append("Nothing.")
-            continue
-        lines += [f"| heading | claim |{_COLUMNS[part]} test |", "|---" * (3 + bool(_COLUMNS[part])) + "|"]
-        for row in rows:
-            cells = [row.heading, row.text, *([row.reason] if row.reason else []), f"`{row.test}`"]
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines += ["", f"## {title}"]
+        rows = {
+            heading: [row for row in found if (row.heading, row.part) == (heading, part)]
+            for heading in document.headings
+        }
+        if part == "works":
+            for heading, its in rows.items():
+                if its:
+                    lines += [
+                        "",
+                        f"### {heading}",
+                        "",
+                        *_table(["claim", "test"], [[row.text, f"`{row.test}`"] for row in its]),
+                    ]
+        elif counts[part]:
+            cells = [[row.heading, row.text, row.reason, f"`{row.test}`"] for its in rows.values() for row in its]
+            lines += ["", *_table(["heading", "claim", _COLUMNS[part], "test"], cells)]
+        else:
+            lines += ["", "Nothing."]
     return "\n".join(lines) + "\n"
+
+
+def _table(columns: list[str], rows: list[list[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(columns) + " |"
+    yield "|---" * len(columns) + "|"
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.needs()
     "field `base_delay`, 2 seconds by default: `RetryConfig().base_delay == 2.0`",
     "field `max_delay`, 60 seconds by default: `RetryConfig().max_delay == 60.0`",
     "field `exponential_base`, 2 by default: `RetryConfig().exponential_base == 2.0`",
-    "no attempt may be asked for: `RetryConfig(max_retries=0).max_retries == 0`",
+    "`max_retries` may be 0: `RetryConfig(max_retries=0).max_retries == 0`",
     "the sample: `RetryConfig(max_retries=3, base_delay=2.0) == RetryConfig()`",
 )
 @pytest.mark.claims(

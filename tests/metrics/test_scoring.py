@@ -302,12 +302,6 @@ def test_code_graders_see_the_turn_and_harm_nobody(tmp_path: Path) -> None:
     assert sleeps.error.code == "timeout"
 
 
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "RetryConfig",
-    "evaluators of a suite make three attempts",
-    differs="In a run a metric has one attempt, and with `retry_on_failure: n` up to n more.",
-)
 def test_without_retry_on_failure_nothing_is_tried_again(tmp_path: Path) -> None:
     calls = tmp_path / "calls.txt"
     (tmp_path / "graders.py").write_text(

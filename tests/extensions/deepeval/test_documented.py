@@ -176,12 +176,6 @@ def test_the_apis_geval(tmp_path: Path, models: FakeModels) -> None:
     "without `evaluation_steps` they are written from the criteria",
     "`DeepEvalModelConfig()` asks Ollama's gpt-oss:20b",
 )
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "GEvalEvaluator",
-    "the steps are written for every case",
-    differs="They are written once, so that all cases are scored by the same steps.",
-)
 def test_the_apis_geval_with_the_default_configuration_asks_ollama(tmp_path: Path, models: FakeModels) -> None:
     assert (
         printed(

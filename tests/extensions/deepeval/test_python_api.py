@@ -234,12 +234,6 @@ def test_without_a_model_an_evaluator_is_an_error(models: FakeModels, name: str,
 @pytest.mark.claims(
     "holodeck-evaluation-api",
     "DeepEvalModelConfig",
-    "other fields are taken and ignored",
-    refused="A field without effect for the provider is an error; leave it out.",
-)
-@pytest.mark.claims(
-    "holodeck-evaluation-api",
-    "DeepEvalModelConfig",
     "a provider without `model_name` has gpt-oss:20b",
     refused="Name the model: only Ollama has a default.",
 )
