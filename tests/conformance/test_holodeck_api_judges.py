@@ -21,8 +21,6 @@ pytestmark = pytest.mark.needs()
     "field `api_version`, none by default: `DeepEvalModelConfig().api_version is None`",
     "field `deployment_name`, none by default: `DeepEvalModelConfig().deployment_name is None`",
     "Ollama needs no key: `DeepEvalModelConfig(provider='ollama', model_name='llama3.2').api_key is None`",
-    "OpenAI's key may come from the environment: `DeepEvalModelConfig(provider='openai', model_name='gpt-4o').api_key is None`",
-    "Anthropic's key may come from the environment: `DeepEvalModelConfig(provider='anthropic', model_name='claude-3-5-haiku-latest').api_key is None`",
     "the default becomes DeepEval's class for Ollama: `type(DeepEvalModelConfig().to_deepeval_model()).__name__ == 'OllamaModel'`",
     "a configuration of Anthropic becomes DeepEval's class for it: `type(DeepEvalModelConfig(provider='anthropic', model_name='claude-x', api_key='k').to_deepeval_model()).__name__ == 'AnthropicModel'`",
     "a configuration of Azure becomes DeepEval's class for it: `type(DeepEvalModelConfig(provider='azure_openai', model_name='gpt-4o', endpoint='https://a.example', deployment_name='d', api_key='k').to_deepeval_model()).__name__ == 'AzureOpenAIModel'`",
@@ -98,6 +96,22 @@ pytestmark = pytest.mark.needs()
     "DeepEvalModelConfig",
     "DeepEval's class for Azure has a temperature of 1, here `DeepEvalModelConfig(provider='azure_openai', model_name='gpt-4o', endpoint='https://a.example', deployment_name='d', api_key='k').to_deepeval_model().temperature == 0.0`",
     differs="It has the temperature of the configuration, 0 by default.",
+)
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "DeepEvalModelConfig",
+    "Ollama is asked at port 11434 of this machine by default: `DeepEvalModelConfig().to_deepeval_model().base_url == 'http://localhost:11434'`",
+    "`endpoint` is Ollama's address: `DeepEvalModelConfig(endpoint='http://127.0.0.1:9').to_deepeval_model().base_url == 'http://127.0.0.1:9'`",
+    "the model for Ollama has its name: `DeepEvalModelConfig(model_name='llama3.2').to_deepeval_model().name == 'llama3.2'`",
+    "the model for Ollama has the temperature: `DeepEvalModelConfig(temperature=0.5).to_deepeval_model().temperature == 0.5`",
+    "the model for OpenAI has its name: `DeepEvalModelConfig(provider='openai', model_name='gpt-4o', api_key='k').to_deepeval_model().name == 'gpt-4o'`",
+    "the model for OpenAI has the temperature: `DeepEvalModelConfig(provider='openai', model_name='gpt-4o', api_key='k', temperature=0.5).to_deepeval_model().temperature == 0.5`",
+    "the model for Anthropic has its name: `DeepEvalModelConfig(provider='anthropic', model_name='claude-x', api_key='k').to_deepeval_model().name == 'claude-x'`",
+    "the model for Anthropic has the temperature: `DeepEvalModelConfig(provider='anthropic', model_name='claude-x', api_key='k', temperature=0.5).to_deepeval_model().temperature == 0.5`",
+    "the model for Azure has the deployment: `DeepEvalModelConfig(provider='azure_openai', model_name='gpt-4o', endpoint='https://a.example', deployment_name='d', api_key='k', api_version='2024-10-21').to_deepeval_model().deployment_name == 'd'`",
+    "the model for Azure has the address: `DeepEvalModelConfig(provider='azure_openai', model_name='gpt-4o', endpoint='https://a.example', deployment_name='d', api_key='k', api_version='2024-10-21').to_deepeval_model().base_url == 'https://a.example'`",
+    "the model for Azure has the version of the API: `DeepEvalModelConfig(provider='azure_openai', model_name='gpt-4o', endpoint='https://a.example', deployment_name='d', api_key='k', api_version='2024-10-21').to_deepeval_model().api_version == '2024-10-21'`",
+    "the model for Azure has the model's name: `DeepEvalModelConfig(provider='azure_openai', model_name='gpt-4o', endpoint='https://a.example', deployment_name='d', api_key='k', api_version='2024-10-21').to_deepeval_model().name == 'gpt-4o'`",
 )
 def test_what_holds(request: pytest.FixtureRequest) -> None:
     check_that_all_hold(request)

@@ -245,6 +245,34 @@ def test_a_configuration_holds_nothing_without_effect(fields: dict[str, str], to
 @pytest.mark.claims(
     "holodeck-evaluation-api",
     "DeepEvalModelConfig",
+    "OpenAI's key may be the field",
+    "OpenAI's key may be in `OPENAI_API_KEY`",
+    "without a key of OpenAI, making the model is an error",
+    "Anthropic's key may be the field",
+    "Anthropic's key may be in `ANTHROPIC_API_KEY`",
+    "without a key of Anthropic, making the model is an error",
+    "Azure OpenAI's key has no variable in its place",
+)
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_keys_are_in_the_field_or_the_environment(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
+    kind = named("holodeck.lib.evaluators.deepeval", "DeepEvalModelConfig")
+    variable = f"{provider.upper()}_API_KEY"
+    monkeypatch.delenv(variable, raising=False)
+    config = kind(provider=provider, model_name="a-model")
+    with pytest.raises(Exception, match=variable):
+        config.to_deepeval_model().load_model()
+    monkeypatch.setenv(variable, "sk-environment")
+    assert config.to_deepeval_model().load_model().api_key == "sk-environment"
+    own = kind(provider=provider, model_name="a-model", api_key="sk-field")
+    assert own.to_deepeval_model().load_model().api_key == "sk-field"
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "sk-environment")
+    with pytest.raises(ValueError, match="api_key is required"):
+        kind(provider="azure_openai", model_name="m", endpoint="https://a.example", deployment_name="d")
+
+
+@pytest.mark.claims(
+    "holodeck-evaluation-api",
+    "DeepEvalModelConfig",
     "`endpoint` is not given to Anthropic's class",
     differs="It is: an address that is set has an effect.",
 )
