@@ -1,7 +1,8 @@
 """Metrics: their settings, as classes for Python code, and their scoring.
 
-A class has the same settings as the entry with its `type` in a suite; `holodeck_action.score` scores with instances of
-it. Classes are imported on demand. Extensions declare further classes of `holodeck_action.metrics` in their manifests.
+Each class has the settings of the suite entries with the same `type`. `holodeck_action.score` scores with its
+instances. Classes are imported on demand. Extensions declare further classes of `holodeck_action.metrics` in their
+manifests.
 """
 
 _HERE = "holodeck_action.metrics"

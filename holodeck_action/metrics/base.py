@@ -161,7 +161,9 @@ class BaseEvaluator(ABC):
 
     @staticmethod
     def can_evaluate_any(metrics: Iterable[BaseEvaluator], data: Mapping[str, Any]) -> bool:
-        """Return whether at least one of the evaluators has all its required inputs in `data`, under either name."""
+        """Return whether at least one of the evaluators has all its required inputs in `data`; each input may have
+        either of its names.
+        """
         given = {name for name, value in data.items() if value is not None}
         return any(
             all(
@@ -316,8 +318,7 @@ class BuildContext(Struct, frozen=True):
 
     Attributes:
         options: arguments `timeout` and `retry_config` of the evaluator.
-        judged: creates the evaluator of a metric, or of a part of it, that is graded by judges: a single model or a
-            panel.
+        judged: creates the evaluator of a metric, or of a part of a metric, that a single judge or a panel grades.
         member: creates the evaluator of a composite's member; its second argument is the member's cut-off rank or None.
         k: cut-off rank of the metric; None if it has no cut-off.
         pool: workers that run the suite's own code.
@@ -361,7 +362,7 @@ class DeterministicEvaluator(BaseEvaluator):
         """
 
     def is_quick(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether `compute` takes only milliseconds, so that a thread and a time limit would cost more."""
+        """Return whether `compute` takes only milliseconds: less than a thread with a time limit would cost."""
         return self.QUICK_ON_SHORT_TEXTS and all(
             isinstance(value, str) and len(value) <= _SHORT for value in arguments.values()
         )
@@ -392,7 +393,7 @@ _PARAM_NAMES = frozenset(param.value for param in EvalParam)
 
 
 _SHORT = 4_000
-"""Maximum characters of a string that every metric compares in milliseconds."""
+"""Maximum characters of a short string, which every metric compares in milliseconds."""
 
 
 _LONGEST_ERROR = 10_000

@@ -36,7 +36,7 @@ _PASS_MARK = 0.5
 
 
 class Scale(FormatModel):
-    """The setting `scale` of a code grader."""
+    """The setting `scale` of a code grader: the range of its scores."""
 
     min: Number
     """The lowest score. Example: `1`."""
@@ -111,11 +111,12 @@ class CodeMetric(Metric):
 
 
 class CodeGraderEvaluator(BaseEvaluator):
-    """Scores a turn with `module.path:callable`.
+    """Scores a turn with a Python function of the repository, `module.path:callable`.
 
-    A number is a score from 0 to 1, or on the metric's `scale`; a boolean is a verdict; a category passes if it is in
-    `pass_values`; a result without score is only an explanation. The verdict is the result's `passed` if it has one,
-    otherwise whether the score reaches the threshold (on the grader's own scale; by default the middle of the scale).
+    If the function returns a number, it is a score from 0 to 1, or on the metric's `scale`. A boolean is a verdict. A
+    category passes if it is in `pass_values`. A result without score is only an explanation. If the result has
+    `passed`, that is the verdict; otherwise the answer passes if the score reaches the threshold (on the grader's own
+    scale; by default the middle of the scale).
 
     The metadata contains the grader's `details`, and in `output` the end of its printed output, if these exist.
     """
@@ -156,7 +157,7 @@ class CodeGraderEvaluator(BaseEvaluator):
 
     @property
     def version(self) -> str:
-        """`VERSION`; after the first call followed by a digest of the grader's file, if the file is in the checkout."""
+        """`VERSION`. After the first call, a digest of the grader's file follows, if the file is in the checkout."""
         return f"{self.VERSION}, code {self._code}" if self._code else self.VERSION
 
     @property

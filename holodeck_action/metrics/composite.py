@@ -76,7 +76,7 @@ class CompositeMetric(Metric):
 
     @property
     def powerless_threshold(self) -> float | None:
-        """None: no threshold is powerless, because the members' verdicts count too."""
+        """None, because an evaluation can fail under every threshold: the members' verdicts count too."""
         return None
 
     @property
@@ -90,7 +90,7 @@ class CompositeMetric(Metric):
         return any(metric.concerns_conversation for metric in self.metrics)
 
     def criteria_settings(self) -> dict[str, Any]:
-        """Return the settings, including the `type` of every metric, which is a default value and otherwise omitted."""
+        """Return the settings of the composite. Default values are omitted, except for the `type` of every metric."""
         found = super().criteria_settings()
         found["metrics"] = [
             {"type": metric.type, **metric.model_dump(mode="json", exclude_defaults=True)} for metric in self.metrics
@@ -98,7 +98,7 @@ class CompositeMetric(Metric):
         return found
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
-        """Yield the parts of every member that judges grade, each with the member's name."""
+        """Yield the judged parts of every member, each with the member's name."""
         for member in self.members():
             for part, found in member.config.judged_parts():
                 yield f"{member.name}: {part}" if part else member.name, found
@@ -155,7 +155,7 @@ class CompositeEvaluator(PresetEvaluator):
 
 
 class DelegatingEvaluator(BaseEvaluator):
-    """An evaluator that passes its inputs to another evaluator and has its names."""
+    """An evaluator that passes its inputs to another evaluator and has the same names."""
 
     _evaluator: BaseEvaluator
 
@@ -188,7 +188,7 @@ class PathEvaluator(DelegatingEvaluator, DeterministicEvaluator):
         self.PARAM_SPEC = evaluator.PARAM_SPEC
 
     def compute(self, **kwargs: Any) -> EvaluationResult:
-        """Score the part of the answer; parameters and errors are those that the metric documents."""
+        """Score the part of the answer; the metric's own `compute` documents the parameters and errors."""
         try:
             part = extract(kwargs["response"], self._path)
         except ResponsePathError as error:

@@ -20,7 +20,7 @@ S = TypeVar("S", bound="ScoringMetric")
 
 
 class ScoringMetric(Metric):
-    """Base class of metrics that score items with their own method, which their evaluators call."""
+    """Base class of metrics that score items themselves: their evaluators call a method of the metric."""
 
     PARAM_SPEC: ClassVar[ParamSpec] = ParamSpec()
     """The metric's inputs."""
@@ -39,7 +39,7 @@ class ScoringMetric(Metric):
 
     @property
     def mark(self) -> float | None:
-        """The threshold that decides its results; None if results have their own verdict or no verdict."""
+        """The threshold that decides whether a result passes; None if results have their own verdict or no verdict."""
         return None if self.written_threshold is None else self.pass_mark
 
     @property

@@ -88,7 +88,7 @@ class JsonValue(FormatModel):
 
 
 def _condition(value: Any) -> Any:
-    """Convert a plain value to the condition that the value is equal to it."""
+    """Return `{"equals": value}` for a plain value; return a condition unchanged."""
     if isinstance(value, JsonValue) or (isinstance(value, Mapping) and any(name in value for name in _CONDITIONS)):
         return value
     return {"equals": value}

@@ -77,7 +77,7 @@ class LengthMetric(ComputedMetric):
 
     @property
     def pass_mark(self) -> float | None:
-        """The threshold; 1, which only lengths inside all bounds reach, if no threshold is given."""
+        """The threshold. The default is 1, a score that only lengths inside all bounds reach."""
         return 1.0 if self.threshold is None else self.threshold
 
     def compute(self, **given: Any) -> EvaluationResult:

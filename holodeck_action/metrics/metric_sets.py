@@ -125,9 +125,9 @@ _AGGREGATES = {"aggregate_score": "score", "aggregate_success": "passed", "aggre
 class PresetEvaluator(BaseEvaluator):
     """Grades an answer by several metrics at once.
 
-    The score is the mean of their qualities (score, or 1 − score if low is good), weighted if weights are given. The
-    verdict is whether all of them pass. If a metric cannot be evaluated, the whole evaluation fails, because no score
-    is computed from only some of the metrics; the error's context contains the other results.
+    The score is the mean quality of the metrics, weighted if weights are given; the quality is the score, or 1 − score
+    if low scores are good. The answer passes if all metrics pass. If a metric cannot be evaluated, the whole evaluation
+    fails, because no score is computed from only some of the metrics; the error's context contains the other results.
     """
 
     def __init__(

@@ -39,9 +39,9 @@ REPORT_CALLS = "give tool_invocations with the reply, an empty list if no tool w
 UNREPORTED = f"the target does not report tool calls: {REPORT_CALLS}"
 """Message about expectations on tool calls that cannot be checked because the calls are unknown."""
 CONVERSATION = "conversation_invocations"
-"""Parameter of composites with the tool calls of the whole conversation, in addition to the tool calls of the turn."""
+"""Name of the parameter that gives composites the tool calls of the whole conversation, beside those of the turn."""
 UNKNOWN = "unknown"
-"""Value of that parameter if the target reported no tool calls in one of the turns."""
+"""Value of the parameter `conversation_invocations` if the target reported no tool calls in one of the turns."""
 
 DEEPEVAL_PARAMS = frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT})
 

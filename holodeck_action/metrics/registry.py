@@ -18,8 +18,8 @@ from holodeck_action.text.foreign import read_file
 
 _ROOMS = ("", "judging", "tools")
 _MARK = b"Role.KIND] = "
-"""A string in the source of each module that defines a metric, by which these modules are found; a test checks all
-modules.
+"""A string that the source of every module with a metric contains, so that these modules can be found without importing
+them; a test checks all modules.
 """
 
 

@@ -129,8 +129,8 @@ class SimilarEvaluator(OfMetric[SimilarMetric]):
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:
     """Return the cosine of two vectors of one length, from -1 to 1.
 
-    It is the same on every processor if the numbers have 24 binary digits, as those of an `Embedder`: their products
-    are then exact, and each sum is rounded once.
+    If the numbers have 24 binary digits, as the numbers of an `Embedder` do, the result is the same on every processor:
+    products are exact, and each sum is rounded once.
     """
     product = math.fsum(a * b for a, b in zip(one, other, strict=True))
     squares = math.fsum(a * a for a in one) * math.fsum(b * b for b in other)

@@ -22,7 +22,7 @@ from holodeck_action.workers.threads import DaemonThreads
 
 T = TypeVar("T")
 _NOTICED_S = 0.1
-"""Maximum duration of quick computations, in seconds; computations with a shorter limit run in a thread."""
+"""Assumed maximum duration of quick jobs, in seconds; a job with a shorter time limit runs in a thread."""
 
 
 class Job(Struct, Generic[T], frozen=True):
@@ -36,8 +36,9 @@ class Job(Struct, Generic[T], frozen=True):
 class JobResult(Struct, Generic[T], frozen=True):
     """The outcome of a job: its result, or the error it raised.
 
-    `duration_ms` is its wall time; None if it never ran. `usage` is the usage of its model calls; None if it made none.
-    `cached` is true if result, duration and usage are an earlier run's. `calls` are the keys of its model calls.
+    `duration_ms` is the job's wall time; None if the job never ran. `usage` is the usage of the job's model calls; None
+    if it made none. `cached` is true if result, duration and usage were taken from an earlier run. `calls` are the keys
+    of the job's model calls.
     """
 
     result: T | None
@@ -49,8 +50,9 @@ class JobResult(Struct, Generic[T], frozen=True):
 
 
 class _Batch(Generic[T]):
-    """Jobs that run in one thread: the results so far, and the start time of the current job (0.0 before the first
-    one)."""
+    """Jobs that run in one thread, with the results so far and the start time of the current job (0.0 before the first
+    job starts).
+    """
 
     def __init__(self, jobs: Sequence[Job[T]]) -> None:
         self.jobs = jobs
@@ -100,9 +102,9 @@ class _Batch(Generic[T]):
 async def compute_all(threads: DaemonThreads, jobs: Sequence[Job[T]]) -> list[JobResult[T]]:
     """Run jobs one after another in a thread; return their results in the same order.
 
-    If a job exceeds its time limit, its result is a `TimeoutError`. It is left running in its thread, and the remaining
-    jobs run in another one. If all jobs are quick, and no limit is shorter than `_NOTICED_S`, they run in the calling
-    thread, which is faster.
+    If a job exceeds its time limit, its result is a `TimeoutError`; the job is left running in its thread, and the
+    remaining jobs run in another thread. If all jobs are quick, and no limit is shorter than `_NOTICED_S`, they run in
+    the calling thread, which is faster.
     """
     if all(job.quick and job.timeout_s >= _NOTICED_S for job in jobs):
         here = _Batch(jobs)

@@ -22,7 +22,9 @@ from holodeck_action.suite.values import MetricSpec, Suite
 from holodeck_action.text.redaction import Redactor
 
 _OUTSIDE = (Role.HANDLING, Role.EFFORT, Role.PASS_MARK, Role.JUDGES)
-"""Settings of a metric that do not affect scores, are compared separately, or are covered by its judges."""
+"""Settings of a metric that are left out of its configuration, because they do not affect scores, are compared
+separately, or are recorded with the judges.
+"""
 
 
 class AppliedEvaluations:
@@ -51,7 +53,8 @@ class AppliedEvaluations:
 def configuration_of(
     suite: Suite, spec: MetricSpec, version: str | None, environ: Mapping[str, str], redactor: Redactor
 ) -> Configuration | None:
-    """Return the configuration that affects a metric's scores; None if no model grades it, or no judge is usable.
+    """Return the settings and judges that affect a metric's scores; None if no model grades the metric, or no judge is
+    usable.
 
     Args:
         suite: the suite.

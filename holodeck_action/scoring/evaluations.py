@@ -1,4 +1,6 @@
-"""Creates the `Evaluation` of a metric (completed, failed, skipped or pending), and a suite's own summary."""
+"""Creates the `Evaluation` of a metric (completed, failed, skipped or pending), and calls a suite's own summary
+function.
+"""
 
 from __future__ import annotations
 

@@ -161,8 +161,7 @@ def missing_packages(config: Metric) -> str | None:
 
 
 def settings_problem(suite: Suite, config: Metric, environ: Mapping[str, str]) -> str | None:
-    """Return the reason why no judge can grade a metric, from its settings or its judges' settings; None if a judge
-    can."""
+    """Return why the settings of a metric or of its judges let no judge grade it; None if a judge can."""
     problem = config.settings_problem()
     if problem is not None or not config.needs_judge:
         return problem
@@ -188,7 +187,8 @@ def _is_installed(name: str) -> bool:
 
 
 def plans_of(suite: Suite, config: Metric, environ: Mapping[str, str]) -> tuple[ModelPlan, ...]:
-    """Return the plans of all models that may grade a metric, fallbacks included; else that of its embedding model.
+    """Return the plans of all models that may grade a metric, including fallbacks. For a metric that compares
+    embeddings, this is the plan of the embedding model.
 
     Raises:
         ModelConfigError: a key is missing, a URL is invalid, a panel could never give a verdict, the model under

@@ -1,4 +1,4 @@
-"""Plans metrics before any answer is evaluated: evaluator and criteria of each metric entry."""
+"""Prepares the evaluator and the criteria of each metric entry before any answer is evaluated."""
 
 from __future__ import annotations
 

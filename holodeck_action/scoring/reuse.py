@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from holodeck_action.suite.values import Suite
 
 _OUTSIDE = (Role.HANDLING, Role.EFFORT, Role.JUDGES)
-"""Settings of a metric that do not affect verdicts, or that are covered by the plans of its judges."""
+"""Settings of a metric that are left out of its identity, because they do not affect verdicts or are part of the
+judges' plans.
+"""
 
 
 class Reusable(Struct, frozen=True):
@@ -243,7 +245,7 @@ class Reuse:
 
 
 class ReusingEvaluator(DelegatingEvaluator):
-    """Evaluates a composite's metric with a judge; reuses the verdict of an earlier run if no input has changed."""
+    """Evaluates a judged metric of a composite; reuses the verdict of an earlier run if no input has changed."""
 
     def __init__(self, config: Metric, evaluator: BaseEvaluator, reuse: Reuse) -> None:
         """Create the evaluator.
@@ -287,7 +289,7 @@ class ReusingEvaluator(DelegatingEvaluator):
 
 
 def judge_identity(plan: ModelPlan) -> dict[str, Any]:
-    """Return the data that identify a judge; of the URL only host and path, as in the keys of model calls."""
+    """Return the data that identify a judge; like keys of model calls, they have only host and path of its URL."""
     address = urlsplit(plan.account.base_url)
     host = address.hostname or ""
     return {

@@ -46,7 +46,7 @@ class Answer(Struct, frozen=True):
         calls: the tool calls of this turn.
         conversation_calls: all tool calls of the conversation up to this turn; unknown if the agent did not report the
             tool calls of one of these turns.
-        texts: the retrieved texts that count for this turn.
+        texts: the retrieved texts that metrics of this turn use.
         chunks: all retrieved chunks of the conversation up to this turn; unknown if the agent did not report the chunks
             of one of these turns.
         context: the texts of the turn's files; None if the turn has no files with text.

@@ -210,7 +210,7 @@ class VerdictCache:
 
 
 def _seal(document: Mapping[str, Any]) -> str:
-    """Return the seal of a document: a digest that does not depend on its key.
+    """Return the seal of a document: a digest of everything in it except its key.
 
     Raises:
         TypeError, ValueError: JSON cannot represent the document.

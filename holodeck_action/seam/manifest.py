@@ -77,8 +77,8 @@ class Table(NamedTuple):
             `module:name`.
         package: package that `rows` needs; empty if it needs none.
         extra: extra of holodeck-action that installs the package.
-        sheets: whether the files have sheets, and `rows` yields their cells. It then also takes the name of a sheet as
-            `sheet`, None for the first one, and yields the rows that are not empty, at first the header: `{"sheet":
+        sheets: whether the files have sheets. If they have, `rows` also takes the name of a sheet as `sheet` (None for
+            the first one), and yields each row that is not empty, beginning with the header, as `{"sheet":
             NAME, "row": NUMBER, "cells": {COLUMN: TEXT}, "problems": {COLUMN: SENTENCE}}`. `problems` has the cells
             that cannot be read; columns are numbers from 1, as text.
     """
@@ -96,8 +96,8 @@ class Library(NamedTuple):
     Attributes:
         name: its name in metrics.
         measuring: module whose `evaluate` computes the library's metrics; only the library's process imports it.
-        imports: top-level module of the library itself.
-        package: its name on the package index.
+        imports: name under which the library is imported.
+        package: the library's name on the package index.
         extra: extra of this package that installs it.
     """
 

@@ -154,7 +154,9 @@ def stages(given: Container[str]) -> Iterator[Any]:
 
 
 def unknown_phrase() -> str:
-    """Return the predicate of a sentence about a name that no extension knows, with the names of the extensions."""
+    """Return the end of a sentence whose subject is an unknown name: that no extension has it, and which extensions
+    there are.
+    """
     names = ", ".join(extension.name for extension in own_extensions()) or "none"
     return f"is not known to this installation, which has these extensions: {names}"
 

@@ -247,12 +247,12 @@ async def evaluate_in_library(library: str, request: Mapping[str, Any], judge: J
         judge: the model to call.
 
     Returns:
-        The JSON value that this `evaluate` returns.
+        The JSON value that `evaluate` returns.
 
     Raises:
         EvaluationError: the evaluation failed (code `crashed` if the process ended).
         LibraryError: the library raised an exception.
-        Exception: the judge raised it.
+        Exception: any exception that the judge raised.
     """
     with pause_all_clocks():
         await import_library(library)

@@ -1,7 +1,7 @@
 """The libraries' process, which evaluates and sends questions for judges to the main process (see `libraries`).
 
-Each evaluation has its own connection, which is received over the connection of the process. If it is closed early, the
-evaluation was cancelled.
+The main process sends a new connection for each evaluation over the connection of this process. It closes the new
+connection early to cancel the evaluation.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ async def _evaluate(request: Mapping[str, Any], judge: RemoteJudge, writer: asyn
 
 @cache
 def _load_measuring(library: str) -> ModuleType | EvaluationError:
-    """Import the module that evaluates with a library; an error is returned again by later calls."""
+    """Return the imported module that evaluates with a library; if the import fails, every call returns the error."""
     try:
         # Without this up to a quarter of the import time would be garbage collection.
         with pause_garbage_collection(to_the_end=True):

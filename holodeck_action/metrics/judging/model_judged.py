@@ -1,4 +1,6 @@
-"""Base class of evaluators with a judge, which is created from a model configuration or uses a shared wire."""
+"""Base class of evaluators with one judge. The evaluator creates the judge from a model configuration, or is given one
+that shares its connections with others.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ class ModelJudgedEvaluator(BaseEvaluator):
 
     @property
     def has_judge(self) -> bool:
-        """Whether the evaluator was given a judge on a shared wire, which must not be replaced."""
+        """Whether the evaluator was given a judge, which must not be replaced, instead of a model configuration."""
         return self._judge is not None
 
     def with_model(self, model_config: JudgeModelConfig, timeout: float | None) -> Self:

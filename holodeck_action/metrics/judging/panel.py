@@ -124,7 +124,7 @@ class PanelEvaluator(BaseEvaluator):
     async def _ask_seat(
         self, seat: Seat, rounds: int, gate: asyncio.Semaphore, end: Deadline | None, given: dict[str, Any]
     ) -> _SeatResult | EvaluationError:
-        """Ask a judge, then its fallbacks; return the error instead if every judge would fail with it."""
+        """Ask a judge, then its fallbacks, until one gives a verdict; return an error that every judge would get."""
         async with gate:
             failures: list[tuple[Juror, Exception]] = []
             for at, juror in enumerate(seat):
@@ -187,7 +187,7 @@ class _SeatResult(Struct, frozen=True):
 
 
 class Labelled(Protocol):
-    """A judge with the name that verdicts show."""
+    """The interface of judges: a judge has a name, which verdicts show."""
 
     @property
     def label(self) -> str:

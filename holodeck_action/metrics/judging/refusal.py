@@ -1,4 +1,4 @@
-"""`type: refusal`: whether an answer refuses the request, and whether it should."""
+"""`type: refusal`: whether an answer refuses the request exactly when it should."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def check_tools(
     listed argument; further arguments are allowed. One call may satisfy several entries. An empty expectation asserts
     that no tool is called.
 
-    An `order` adds one assertion. In it an entry means `count` calls in a row, and every call is used once:
+    An `order` adds one assertion, in which an entry means `count` calls in a row, and every call is used at most once:
 
     `subset`: the expected calls are a subsequence of the calls; other calls may occur before, between and after them;
 
@@ -77,7 +77,7 @@ class _EntryMatches(Struct, frozen=True):
     Attributes:
         entry: the expected entry.
         named: calls with a matching name.
-        satisfied: calls that satisfy each argument, by its name.
+        satisfied: for each argument name, the calls that satisfy the argument.
         matching: calls that match the whole entry.
         problem: reason why a pattern failed; None if no pattern failed.
     """

@@ -141,7 +141,7 @@ class TrajectoryMetric(ComputedMetric):
     def _expected_steps(
         self, expected: Sequence[ExpectedTool], calls: Sequence[ToolInvocation]
     ) -> Iterator[tuple[ExpectedTool, CallSet]]:
-        """Yield the expected calls one by one, each with the calls it agrees with.
+        """Yield the expected calls one by one, each with the calls made that agree with it.
 
         An entry is repeated at most once more than there are calls, because further copies do not change the
         comparison.
