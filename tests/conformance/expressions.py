@@ -6,7 +6,7 @@ import builtins
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any
 
@@ -18,19 +18,19 @@ import holodeck_action.compat
 assert holodeck_action.compat
 
 MODULES = (
-    "lib.evaluators.azure_ai",
-    "lib.evaluators.base",
-    "lib.evaluators.deepeval",
-    "lib.evaluators.nlp_metrics",
-    "lib.evaluators.param_spec",
-    "models.evaluation",
-    "models.llm",
+    "holodeck.lib.evaluators.azure_ai",
+    "holodeck.lib.evaluators.base",
+    "holodeck.lib.evaluators.deepeval",
+    "holodeck.lib.evaluators.nlp_metrics",
+    "holodeck.lib.evaluators.param_spec",
+    "holodeck.models.evaluation",
+    "holodeck.models.llm",
 )
 
 
-def named(name: str) -> Any:
+def named(name: str, modules: Sequence[str] = MODULES) -> Any:
     """What a documented name is, whichever module has it."""
-    served = (importlib.import_module(f"holodeck.{module}") for module in MODULES)
+    served = map(importlib.import_module, modules)
     return next(getattr(module, name) for module in served if name in dir(module))
 
 
@@ -44,7 +44,8 @@ def rows(request: pytest.FixtureRequest) -> Iterator[tuple[str, list[str]]]:
 class Names(dict[str, Any]):
     """The names that a row may use: the documented ones, a configuration of each kind, and a few of Python."""
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Sequence[str] = MODULES, **own: Any) -> None:
+        self.modules = modules
         super().__init__(
             azure=named("ModelConfig")(
                 azure_endpoint="https://a.example", api_key="azure-key", azure_deployment="gpt-4o"
@@ -55,17 +56,18 @@ class Names(dict[str, Any]):
             iscoroutinefunction=inspect.iscoroutinefunction,
             BaseModel=BaseModel,
             Enum=Enum,
+            **own,
         )
 
     def __missing__(self, name: str) -> Any:
         if hasattr(builtins, name):
             raise KeyError(name)
-        return named(name)
+        return named(name, self.modules)
 
 
-def check_that_all_hold(request: pytest.FixtureRequest) -> None:
+def check_that_all_hold(request: pytest.FixtureRequest, names: Names | None = None) -> None:
     """Evaluate the expression of each row, which must be true."""
-    names = Names()
+    names = names or Names()
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("OLLAMA_BASE_URL", raising=False)
         for heading, expressions in rows(request):
@@ -73,9 +75,9 @@ def check_that_all_hold(request: pytest.FixtureRequest) -> None:
                 assert eval(expression, {}, names), f"{heading}: {expression}"
 
 
-def check_that_all_are_refused(request: pytest.FixtureRequest) -> None:
+def check_that_all_are_refused(request: pytest.FixtureRequest, names: Names | None = None) -> None:
     """Evaluate the expression of each row, whose value must be refused."""
-    names = Names()
+    names = names or Names()
     for heading, expressions in rows(request):
         for expression in expressions:
             try:

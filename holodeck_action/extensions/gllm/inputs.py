@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Required, TypedDict
+from typing import Any, TypedDict
 
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import OTHER_NAME, EvalParam
@@ -46,10 +46,13 @@ class RAGData(_AnswerData, total=False):
     retrieved_context: str | Sequence[str]
 
 
-class ExpectedData(_AnswerData, total=False):
+class _ExpectedAnswerData(_AnswerData):
+    expected_output: str
+
+
+class ExpectedData(_ExpectedAnswerData, total=False):
     """Inputs for an answer with the expected answer, and optionally retrieved texts."""
 
-    expected_output: Required[str]
     retrieved_context: str | Sequence[str]
 
 
