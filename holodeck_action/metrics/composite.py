@@ -30,7 +30,7 @@ class CompositeMetric(Metric):
 
     type: Annotated[Literal["composite"], Role.KIND] = "composite"
     metrics: Annotated[list[MemberMetric], Field(min_length=1)]
-    """The metrics; no other composite. Example: `[{type: length, max_words: 200}, {type: refusal}]`."""
+    """The metrics, which cannot be composites. Example: `[{type: length, max_words: 200}, {type: refusal}]`."""
     parallel: Flag = True
     """False: its metrics are graded one after the other."""
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None

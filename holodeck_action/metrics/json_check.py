@@ -46,7 +46,7 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", 
 
 
 class JsonValue(FormatModel):
-    """A condition on the values at a JSONPath. All that are given must hold, for every value that the path finds."""
+    """Conditions on the values at a JSONPath. Every value that the path finds must meet all given conditions."""
 
     equals: Any = None
     """The value, any JSON. Example: `shipped`."""
@@ -57,7 +57,7 @@ class JsonValue(FormatModel):
     max: Number | None = None
     """The largest number, inclusive. Example: `100`."""
     exists: Flag = True
-    """False: the path finds nothing."""
+    """False: the path must find nothing."""
 
     @model_validator(mode="after")
     def _check_conditions(self) -> JsonValue:
@@ -116,8 +116,8 @@ class JsonMetric(AnswerCheck):
     """A JSON Schema (draft 2020-12, or what its `$schema` names): a file, relative to the file that names it, or the
     schema itself. References to other documents are refused. Example: `order.schema.json`."""
     paths: dict[str, Annotated[JsonValue, _OrPlain()]] = Field(default_factory=dict)
-    """Conditions by JSONPath (RFC 9535, without filters): `equals`, `regex`, `min`, `max`, `exists`. A plain value must
-    be equal. Example: `{$.order.total: {min: 1}, $.order.status: shipped}`."""
+    """Conditions by JSONPath (RFC 9535, without filters): `equals`, `regex`, `min`, `max`, `exists`. A plain value
+    stands for `equals`. Example: `{$.order.total: {min: 1}, $.order.status: shipped}`."""
     fenced: Flag = False
     """The JSON may stand in a fenced code block, the only one of the answer."""
 

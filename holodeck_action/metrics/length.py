@@ -36,7 +36,7 @@ Judgement = Literal["too_short", "appropriate", "too_long"]
 
 
 class LengthMetric(ComputedMetric):
-    """`type: length`: characters, words and sentences of the answer against a range. At least one bound."""
+    """`type: length`: characters, words and sentences of the answer against a range. At least one bound is required."""
 
     PLACE = 9
     SCHEMA_RULES = ({"anyOf": [with_values(name) for name in _BOUNDS]},)
@@ -58,7 +58,8 @@ class LengthMetric(ComputedMetric):
     max_sentences: Annotated[Integer, Field(ge=1)] | None = None
     """Most sentences. Example: `5`."""
     optimal_words: Annotated[Integer, Field(ge=1)] | None = None
-    """The best number of words. Others inside the bounds score the ratio to it, and pass when there is no threshold.
+    """The best number of words. Inside the bounds, another number scores the ratio of the smaller to the larger one,
+    and passes when there is no threshold.
     Example: `60`."""
 
     @model_validator(mode="after")

@@ -33,7 +33,7 @@ class SimilarMetric(ScoringMetric):
     value: MaybeText = None
     """The expected text; `ground_truth` when absent. Example: `We open on Thursday.`."""
     embedding_model: NonBlank
-    """The embedding model, of the provider of `embedding_provider`, else of that of `model`. Example:
+    """The embedding model. Its provider is that of `embedding_provider`, or that of `model` when absent. Example:
     `text-embedding-3-small`."""
     threshold: Annotated[UnitInterval, Role.PASS_MARK]
     """Lowest passing score. Example: `0.8`."""

@@ -1,4 +1,4 @@
-"""Classification of IP addresses: public ones, and ones at which a cloud serves a machine's credentials.
+"""Classification of IP addresses: public addresses, and addresses at which a cloud serves a machine's credentials.
 
 The tables are our own: `is_global` of the standard library differs between the supported versions of Python, and
 accepts addresses that embed another address.
@@ -31,11 +31,11 @@ _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
 """IPv4 addresses behind a translator (RFC 6052). Prefixes that a network chose itself cannot be recognised."""
 _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
-"""The same for translators of a local network (RFC 8215)."""
+"""IPv4 addresses behind a translator of a local network (RFC 8215)."""
 _COMPATIBLE = IPv6Network("::/96")
 _TRANSLATED = IPv6Network("::ffff:0:0:0/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
-"""Third quarter of an address whose last one is an IPv4 address (RFC 5214), under any prefix."""
+"""Bits 64 to 95 of an IPv6 address whose last 32 bits are an IPv4 address (RFC 5214), under any prefix."""
 
 _MACHINE_SERVICES = frozenset(
     (
@@ -59,7 +59,7 @@ _MACHINE_SERVICES = frozenset(
         IPv6Address("fd00:a9fe:a9fe::1"),
     )
 )
-"""Addresses outside the link-local blocks at which a cloud serves metadata and credentials, or a machine's host."""
+"""Addresses outside the link-local blocks that serve a machine's metadata and credentials, or reach its host."""
 
 
 def is_public(address: IPAddress) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a metric applies to a turn and can fail it, and which metrics a model or a library computes."""
+"""Decides whether a metric applies to a turn and can fail it, and which metrics a model or a library computes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _has_input(turn: Turn, name: str) -> bool:
 
 
 def skip_reason(spec: MetricSpec, turn: Turn) -> str | None:
-    """Return why a metric is always skipped on a turn; None if it is evaluated, or if a missing input is an error."""
+    """Return why a metric is always skipped on a turn; None if it is not, or if a missing input is an error."""
     if not spec.config.enabled:
         return "disabled in the suite"
     if spec.inherited:
@@ -43,8 +43,7 @@ def skip_reason(spec: MetricSpec, turn: Turn) -> str | None:
 
 
 def reads_tool_calls(turn: Turn) -> bool:
-    """Return whether the expectations or metrics of a turn use its tool calls; False for code graders, which may use
-    them."""
+    """Return whether expectations or metrics of a turn need its tool calls; code graders do not count."""
     return turn.expected_tools is not None or any(
         spec.config.reads_tool_calls and skip_reason(spec, turn) is None for spec in turn.metrics
     )

@@ -32,7 +32,7 @@ WAY_OUT = "allowed: inside the checkout, or below a folder of --allow-path, whic
 _SYSTEM = ("/proc", "/sys", "/dev")
 """Folders in which the system shows its state as files: environments of processes, memory, devices."""
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written
-"""The one folder among them with ordinary files."""
+"""The one folder inside `_SYSTEM` that has ordinary files."""
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -47,7 +47,7 @@ class Checkout(Struct, frozen=True):
         roots: resolved folders inside which the suite may read; None if there are no bounds, because the user names the
             files.
         cwd: absolute working folder, in which processes that run code of the suite start.
-        way_out: the end of an error message, about what is allowed.
+        way_out: the end of error messages: what the suite may read, or how to allow more.
     """
 
     folder: Path
@@ -141,8 +141,8 @@ class Checkout(Struct, frozen=True):
     def matching_files(self, pattern: str, most: int = MOST_LISTED) -> list[Path]:
         """Return the files that match a pattern, sorted by name; no links are followed.
 
-        `*`, `?` and `[…]` match within a name, `**` any number of folders. A name that begins with
-        a dot only matches a part that does. A pattern without wildcards is the path of one file, which need not exist.
+        `*`, `?` and `[…]` match within a name, `**` any number of folders. Only a part that begins with a dot matches a
+        name that begins with a dot. A pattern without wildcards is the path of one file, which need not exist.
 
         Args:
             pattern: a path with wildcards; a relative path starts in the checkout's folder.
@@ -223,8 +223,7 @@ class Checkout(Struct, frozen=True):
 
 
 class _Names:
-    """Matches paths with the parts of a pattern. A state is the number of parts that the folders so far have
-    matched."""
+    """Matches paths with the parts of a pattern. A state is the number of parts that folders have matched so far."""
 
     def __init__(self, parts: Sequence[str]) -> None:
         self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
@@ -233,7 +232,7 @@ class _Names:
         self.start = self._expand_states((0,))
 
     def states_after(self, states: Iterable[int], name: str) -> frozenset[int]:
-        """Return the states inside a folder with this name; empty if it does not match."""
+        """Return the states after a folder with this name; empty if nothing inside the folder can match."""
         taken = (state for state in states if self._matches(state, name))
         return self._expand_states(state if self._parts[state] is None else state + 1 for state in taken)
 
@@ -341,7 +340,7 @@ def _git_folder(git: Path) -> Path:
 
 
 def _common_folder(folder: Path) -> Path:
-    """Return the Git folder that a worktree shares with its repository, or a repository's own."""
+    """Return the Git folder that all worktrees of a repository share; `folder` is the Git folder of one of them."""
     common = folder / "commondir"
     return (folder / _read_text(common).strip()).resolve() if common.exists() else folder
 

@@ -1,4 +1,4 @@
-"""Errors of a request that cannot be run: sentences to print, and their positions in files.
+"""Errors of a request that cannot be run: the problems as sentences, with their positions in files.
 
 The command line imports this module first, so heavy imports are inside of functions.
 """
@@ -23,8 +23,7 @@ class Excerpt:
     rest: str
 
     def map_text(self, change: Callable[[str], str]) -> Excerpt | None:
-        """Return the line changed by a function, such as redaction; None if the function also changed the text around
-        the column."""
+        """Return the line after a change, such as redaction; None if the change includes the text around the column."""
         before, whole = change(self.before), change(self.before + self.rest)
         return Excerpt(before, whole[len(before) :]) if whole.startswith(before) else None
 

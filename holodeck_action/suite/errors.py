@@ -18,8 +18,8 @@ class SourceMark(Struct, frozen=True, order=True, omit_defaults=True):
     Attributes:
         file: path relative to the suite's folder with `/` separators, so that records are equal on every machine.
         line: 1-based line; in a file with rows instead of lines, such as Parquet, the 1-based row.
-        column: 1-based column, in characters, or of a sheet; 0 if the position is a row.
-        sheet: sheet of a spreadsheet, whose rows `line` counts; empty in other files.
+        column: 1-based column, counted in characters, or in cells for a spreadsheet; 0 if the position is a whole row.
+        sheet: name of a spreadsheet's sheet; `line` is then a row of the sheet. Empty in other files.
     """
 
     file: str
@@ -34,7 +34,7 @@ class SourceMark(Struct, frozen=True, order=True, omit_defaults=True):
 
     @property
     def short(self) -> str:
-        """The position without the column of a line."""
+        """The position as text, without the column unless the file is a spreadsheet."""
         return f"{self.file}:{self.line}" if self.column and not self.sheet else str(self)
 
     @property
@@ -46,7 +46,7 @@ class SourceMark(Struct, frozen=True, order=True, omit_defaults=True):
 
     @property
     def file_line(self) -> int:
-        """The line to show in a viewer of files; the first one of a spreadsheet, which has no lines."""
+        """The line to show in a viewer of files; 1 for a spreadsheet, which has no lines."""
         return 1 if self.sheet else self.line
 
 

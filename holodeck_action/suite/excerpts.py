@@ -17,12 +17,12 @@ from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.redaction import MASK, Redactor
 
 MOST = 50
-"""Most problems whose lines are shown."""
+"""Maximum number of problems whose lines are shown."""
 _MOST_BYTES = 5_000_000
 _MOST_CHARACTERS = 500
-"""Most characters before a column, and from the column on."""
+"""Maximum characters of an excerpt before the column of the problem, and from that column on."""
 _LINES_ABOVE = 500
-"""Most lines above that are searched for the key of a line."""
+"""Maximum number of lines above a line that are searched for its key."""
 
 _YAML_BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
 _TABLE_BREAK = re.compile(r"\r\n|[\n\r]")
@@ -47,7 +47,7 @@ class Quotable(Struct, frozen=True):
 
 
 def add_excerpts(problems: Iterable[str | Located], folders: Mapping[Path, Quotable]) -> list[str | Located]:
-    """Return problems with their lines, if these may be shown; `folders` has the files that may be shown, by folder."""
+    """Return the problems with excerpts of their lines, for the files in `folders`, whose lines may be shown."""
 
     @cache
     def lines(folder: Path, file: str) -> tuple[str, ...]:

@@ -79,8 +79,7 @@ def case_ids(cases: Sequence[tuple[str | None, str]], given: Sequence[str | None
 
     Args:
         cases: name and question hash of each case.
-        given: the id that each case has in its file, None if it has none; empty if no case has one. They are unique,
-            and are kept.
+        given: for each case the unique id in its file, which is kept, or None; empty if no case has an id.
 
     Returns:
         The slug of the name, or `case-` and 12 hex digits of the hash if the slug is empty. Cases whose ids would be

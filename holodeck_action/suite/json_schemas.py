@@ -31,8 +31,8 @@ class Misfit(Struct, frozen=True):
     Attributes:
         problem: a clause with the path of the invalid part.
         schema_path: the path of the violated keyword in the schema.
-        wanted: the value of that keyword.
-        value: the part of the value that violates it.
+        wanted: the value of that keyword in the schema.
+        value: the part of the checked value that violates the keyword.
     """
 
     problem: str
@@ -112,7 +112,7 @@ def _contains_keyword(schema: Any, keyword: str) -> bool:
 
 
 class _NoDraft:
-    """Marks a draft that the library does not know."""
+    """Stands for the validator of a draft that the library does not know."""
 
 
 def _draft_validator(schema: Mapping[str, Any] | bool) -> Any:
@@ -177,7 +177,7 @@ def _format_checker(schema: Any) -> Any:
     """Return a checker for the formats that a schema names.
 
     Raises:
-        ValueError: it names one that is not checked.
+        ValueError: the schema names a format that cannot be checked.
     """
     for name in _values(schema, "format"):
         if isinstance(name, str) and name not in _FORMATS:
@@ -198,7 +198,7 @@ def _check_references(schema: Any) -> None:
     """Check that each reference refers to a part of the schema.
 
     Raises:
-        ValueError: a reference does not.
+        ValueError: a reference leads elsewhere, or to no part of the schema.
     """
     from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
@@ -218,7 +218,7 @@ def _check_references(schema: Any) -> None:
 
 
 def _values(schema: Any, keyword: str) -> Iterator[Any]:
-    """Yield the values of a keyword anywhere in a schema, except if it is the name of a property."""
+    """Yield the values of a keyword anywhere in a schema; properties with the keyword's name are skipped."""
     if isinstance(schema, Mapping):
         for key, inner in schema.items():
             if key == keyword:
@@ -315,7 +315,7 @@ def _check_additional_properties(validator: Any, allowed: Any, instance: Any, sc
 
 
 def _describe_error(error: ValidationError, whole: str) -> list[str]:
-    """Return messages for a model about a violation, without the value, which may be long."""
+    """Return messages that tell a model about a violation; they omit the invalid value, which may be long."""
     where = field_path([*error.absolute_path]) or whole
     wanted: Any = error.validator_value
     match error.validator:

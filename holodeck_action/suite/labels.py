@@ -100,7 +100,7 @@ def _without_rank(key: MetricKey) -> tuple[str, Settings]:
 
 
 def _add_settings(keys: Sequence[MetricKey], show: Callable[[Any], str]) -> list[str]:
-    """Return the base name of each metric with the settings that are neither defaults nor the same for all metrics."""
+    """Return names: each metric's base name, with the settings that are neither defaults nor common to all."""
     group = [dict(key[3]) for key in keys]
     found = []
     for key in keys:

@@ -293,8 +293,7 @@ def _load_agent(sources: Sources, project: Mapping[str, Any]) -> AgentConfig | N
 
 
 def _read_outline(sources: Sources, table: MetricTable) -> _Outline:
-    """Validate every case, add its metrics to the table, and return names and hashes; entries are dropped to save
-    memory."""
+    """Validate every case, and add its metrics to the table; to save memory, only the outline is kept."""
     outline = _Outline()
     factory = ExpectationFactory()
     by_id: dict[str, SourceMark] = {}

@@ -55,7 +55,7 @@ _MIGRATED_KEYS = {
 _LOOSENING = frozenset(
     ("allow_empty", "allow_path", "allow_plain_http", "allow_unsafe_forks", "cluster_insecure", "env_file")
 )
-"""Options that loosen a refusal, as keys: a file of the checkout must not have them."""
+"""Options that permit what is refused by default; a file of the checkout must not have them as keys."""
 
 _TRAJECTORY = (
     'did you mean "expected_trajectory"? It belongs in holodeck-action.yaml, under cases.NAME; '
@@ -95,7 +95,7 @@ _KEYS_OF_METRICS = {
 
 
 def sentence(finding: Finding) -> str:
-    """Return a sentence with the defect, the allowed values and, unless it is hidden, the value."""
+    """Return a sentence with the defect, the allowed values and, unless it is secret, the actual value."""
     build = _SENTENCES.get(finding.kind)
     if build is not None:
         return build(finding)
@@ -161,7 +161,7 @@ _CHECKS_OF_OTHERS = {
     "python": "{type: code, grader: module:function} among the metrics",
     "javascript": "{type: code, grader: module:function}, in Python, among the metrics",
 }
-"""How checks of other programs are written here."""
+"""How checks of other programs are written in this format, by their names there."""
 
 
 def _check(finding: Finding) -> str:
@@ -199,8 +199,7 @@ def _unknown_key(finding: Finding) -> str:
 
 
 def _foreign_option_hint(key: str, allowed: list[str]) -> str | None:
-    """Return a hint for an option that other tools have on a metric and this format has elsewhere; None if there is
-    none."""
+    """Return where this format has the option `key` that other tools have on a metric; None if it has none."""
     if key.endswith("_metric"):
         place, told = "metrics", f"it belongs under metrics.{key.removesuffix('_metric')}"
     else:

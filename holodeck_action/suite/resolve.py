@@ -1,4 +1,4 @@
-"""BuildContext the cases that run from validated entries, the policy file's overlays, and metrics."""
+"""Builds the cases of a run from validated entries, the policy file's overlays, and metrics."""
 
 from __future__ import annotations
 

@@ -271,7 +271,7 @@ def _check_name(metric: type[Metric]) -> str:
 
 
 def _check_schema(kind: str, metric: type[Metric], definitions: Mapping[str, Schema]) -> Schema:
-    """Return the schema of a check in its short form, which has the settings of the metric."""
+    """Return the schema of an entry of `expect`: a check in short form, with the settings of its metric."""
     settings = {name: {"$ref": f"#/$defs/{metric.__name__}/properties/{name}"} for name in metric.model_fields}
     short = str(metric.SHORT)
     value = _as_written(definitions[metric.__name__]["properties"][short], settings[short])
@@ -281,8 +281,9 @@ def _check_schema(kind: str, metric: type[Metric], definitions: Mapping[str, Sch
 
 
 def _as_written(schema: Schema, reference: Schema) -> Schema:
-    """Return a schema of strings extended by numbers and booleans, which are read as strings; `reference` for other
-    schemas."""
+    """Return a schema that also accepts numbers and booleans where `schema` accepts strings, since they are read as
+    strings; return `reference` if `schema` does not accept strings.
+    """
     if schema.get("type") == "string":
         return {"anyOf": [reference, {"type": ["number", "boolean"]}]}
     if schema.get("type") == "array":

@@ -15,7 +15,7 @@ class TurnTexts:
     __slots__ = ("_kept", "_place", "expects_answer")
 
     def __init__(self, asked: str, ground_truth: str | None = None, kept: TextStore | None = None) -> None:
-        """Store both texts in `kept`, which a whole suite shares, or in a new store if it is None."""
+        """Store both texts in `kept`, the store of the whole suite, or in a new store if `kept` is None."""
         self._kept = TextStore() if kept is None else kept
         self._place = self._kept.add(asked.encode("utf-8", "surrogatepass"))
         self.expects_answer = ground_truth is not None

@@ -67,7 +67,7 @@ def argument_errors(model: type[BaseModel], given: Mapping[str, Any], error: Val
 
 
 def _for_python(text: str) -> str:
-    """Reword a sentence about YAML for Python."""
+    """Return a sentence about a YAML file, reworded for arguments in Python."""
     return re.sub("^unknown key", "unknown argument", text).removesuffix(": put the value in quotes")
 
 
@@ -93,8 +93,9 @@ def _problem(
 def _refusal(
     details: Mapping[str, Any], schema: Any, data: Any, metrics: MetricTypes | None
 ) -> tuple[Path, str, bool] | None:
-    """Return an error's path in the data, its sentence, and whether it is about a key; None if the value
-    contains an unset variable, which is reported elsewhere."""
+    """Return an error's path in the data, a sentence about the error, and whether the error is about a key. Return None
+    if the value contains an unset variable, which is reported elsewhere.
+    """
     kind = details["type"]
     path, leaf = _descend(schema, details["loc"], data, metrics)
     value = details["input"]
@@ -137,8 +138,9 @@ def _variable_state(root: Any, path: Path) -> str | None:
 
 
 def _descend(schema: Any, loc: tuple[str | int, ...], data: Any, metrics: MetricTypes | None) -> tuple[Path, Any]:
-    """Return the path in the data of an error's location, and the schema there; parts that name a branch of the schema
-    are dropped."""
+    """Convert the location `loc` of a pydantic error: return its path in the data, and the schema at that path. Parts
+    of `loc` that only name a branch of the schema are dropped.
+    """
     definitions: dict[str, Any] = {}
     path: list[str | int] = []
     for part in loc:

@@ -32,7 +32,7 @@ class ExpectedTool(Struct, frozen=True):
     """One entry of `expected_tools` or `expected_trajectory`.
 
     Attributes:
-        name: tool name, compared as `match` says.
+        name: name of the tool; `match` says how it is compared.
         args: matcher of each argument; None, like `{}`, asserts no argument.
         count: minimum number of matching calls.
         max_count: maximum number of matching calls; None if there is no limit.
@@ -64,9 +64,9 @@ class MetricSpec(Struct, frozen=True):
         config: the validated entry.
         label: display name, equal for entries with equal settings apart from the threshold, unique otherwise.
         mark: position of the entry.
-        inherited: whether the metric is not listed on this turn itself, but for the suite, in the policy's `metrics`,
-            or on a conversation in which another turn has the inputs; if an input is missing, the metric is then
-            skipped and not an error.
+        inherited: whether the turn is skipped, without an error, if it lacks an input of the metric. This is so if the
+            metric is listed for the suite, in the policy's `metrics`, or on a conversation in which another turn has
+            the inputs.
         k: the cut-off rank of a retrieval metric, one per spec; None for other metrics.
     """
 
@@ -110,8 +110,8 @@ class Turn(Struct, frozen=True):
 class Case(Struct, frozen=True):
     """One test case. `content_hash` is the SHA-256, in hex, of its questions and expectations.
 
-    `mark` is the position at which it begins, `last` the position of its last value, None if unknown. `min_pass` is how
-    many of its `repeat` trials must pass; None if every one must.
+    `mark` is the position at which the case begins, and `last` the position of its last value, None if unknown.
+    `min_pass` is how many of the `repeat` trials must pass; None if every trial must.
     """
 
     id: str

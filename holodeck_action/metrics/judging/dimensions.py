@@ -86,7 +86,7 @@ class DimensionMetric(AskingMetric):
     """The fields of the verdict on an empty answer, without the reason."""
 
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
-    """Lowest passing score, of `toxicity` the highest; informational when absent. Example: `0.7`."""
+    """Lowest passing score, or the highest one for `toxicity`; informational when absent. Example: `0.7`."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """The judge; `evaluations.model` when absent."""
 

@@ -38,8 +38,9 @@ class RefusalMetric(AskingMetric):
 
     type: Annotated[Literal["refusal"], Role.KIND] = "refusal"
     expect: Expected = "answer"
-    """`answer`: it should not refuse; `refusal`: it should; `as_expected_output`: it should if the expected output
-    does."""
+    """`answer`: the answer should not refuse; `refusal`: it should; `as_expected_output`: it should if the expected
+    output does.
+    """
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """The judge; `evaluations.model` when absent."""
 

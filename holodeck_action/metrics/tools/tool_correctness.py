@@ -48,7 +48,7 @@ class ToolCorrectnessMetric(ComputedMetric):
     args: ArgumentMatching = "subset"
     """`subset`: listed arguments must match, others are free; `exact`: no others; `ignore`: names only."""
     score: ToolScore = "f1"
-    """Which of the three numbers is the score."""
+    """Which number is the score: precision, recall, or F1, their harmonic mean."""
 
     @property
     def needs(self) -> frozenset[str]:

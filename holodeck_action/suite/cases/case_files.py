@@ -34,14 +34,14 @@ from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import RefusedFileError
 
 MOST_FILES = 1000
-"""Files that one pattern may match."""
+"""Maximum number of files that one pattern may match."""
 _PYTHON = "python:"
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _TEXT = (*_DELIMITERS, ".jsonl", ".ndjson", ".json", ".yaml", ".yml")
 _SHEET = re.compile(r"([^#]*(\.\w+))#(.+)", re.DOTALL)
 _SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
-"""Files of spreadsheets that are not read."""
+"""Suffixes of spreadsheet files that cannot be read."""
 _MAGIC = re.compile(r"[*?]|\[.+\]")
 
 
@@ -54,18 +54,18 @@ class RowsError(Exception):
 
 
 class RowSource(Protocol):
-    """Reads rows in a process with limits. Each row is one line of JSON, an object."""
+    """Reads rows of cases in a process with limits. Each row is one line with a JSON object."""
 
     def table(self, kind: Table, file: BinaryIO, sheet: str | None) -> Iterator[bytes]:
-        """Yield the rows of a file that an extension reads, or of one of its sheets; `sheet` is None for the first one,
-        and in files without sheets.
+        """Yield the rows of a file that an extension reads. `sheet` names the sheet to read; None for the first sheet,
+        and for files without sheets.
 
         Raises:
             RowsError: it cannot be read.
         """
 
     def python(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
-        """Yield the rows of a function of the checkout, `module.path:function`, in its environment.
+        """Yield the rows that a function of the checkout, `module.path:function`, returns in an environment.
 
         Raises:
             RowsError: the function returns no rows.
@@ -97,7 +97,7 @@ def find_cases(sources: Sources, policy: Policy | None, rows: RowSource | None) 
 
 
 def _check_columns(sources: Sources, columns: Mapping[str, str | None]) -> None:
-    """Refuse a mapping without effect: a misspelt column would leave a field empty."""
+    """Add a problem if no cases are in a table, or for each name in `columns` that no table has as a column."""
     if not columns or sources.policy is None or not sources.case_files:
         return
     tables = [file.columns for file in sources.case_files if file.columns is not None]
@@ -140,7 +140,7 @@ class _Finder:
                 self._read_file(name)
 
     def _split_sheet(self, file: str) -> str:
-        """Return a path without its sheet, which is kept."""
+        """Return the path without the name of a sheet at its end; store the sheet's name in this object."""
         found = _SHEET.fullmatch(file)
         table = None if found is None else registry.tables().get(found[2].lower())
         if found is None or table is None or not table.sheets or os.path.lexists(self._sources.folder / file):

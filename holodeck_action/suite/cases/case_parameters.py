@@ -93,7 +93,7 @@ def _placeholders(value: Any) -> Iterator[str]:
 
 
 def _fill_placeholders(value: Any, values: Mapping[str, str]) -> Any:
-    """Return data with its placeholders replaced by values; positions are kept."""
+    """Return data in which values replace the placeholders; positions are kept."""
     made: Any
     if isinstance(value, str):
         return _PLACEHOLDER.sub(lambda found: values[found[1]], value)

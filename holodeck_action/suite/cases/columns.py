@@ -58,7 +58,7 @@ class ColumnMap:
         self._nested = {name[:at] for name in given for at, char in enumerate(name) if char == "."}
 
     def field_of(self, column: str, mark: SourceMark) -> FieldPath | None:
-        """Return the field that a column fills; None if the column is ignored or, with a problem added, unusable."""
+        """Return the field that a column fills; None if the column is ignored, or unusable, which adds a problem."""
         if column not in self._places:
             self.seen.add(column)
             self._places[column] = self._assign_field(column, mark)
@@ -98,8 +98,7 @@ class ColumnMap:
         return next((name for taken, name in self._names.items() if taken == path[: len(taken)]), "")
 
     def read_cell(self, path: FieldPath, text: str, line: int, column: int) -> Any:
-        """Return the value of a cell with text: text, JSON, or a list of names; None, with a problem added, if its JSON
-        is not valid."""
+        """Return a cell's value: text, JSON, or a list of names. Invalid JSON adds a problem and gives None."""
         if path in _AS_WRITTEN:
             return text
         if text.lstrip()[:1] in _OPENS_JSON:
@@ -114,7 +113,7 @@ class ColumnMap:
         return text
 
     def case_from_row(self, row: MarkedMap) -> MarkedMap:
-        """Return the case for a row of JSON; its values have the positions of the row's values."""
+        """Return the case for a row of JSON; the values of the case have the positions of the row's values."""
         case = MarkedMap()
         case.line, case.column = row.line, row.column
         marks: list[int] = []
@@ -147,7 +146,7 @@ class ColumnMap:
                 marks += row.packed_positions(key)
 
     def name_column(self, problem: Problem) -> Problem:
-        """Return a problem of a field with the name of its column added, if that differs from the field's name."""
+        """Return a problem of a field; its message names the column if column and field have different names."""
         found = _FIELD.match(problem.field)
         if found is None:
             return problem

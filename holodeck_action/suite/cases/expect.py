@@ -1,4 +1,4 @@
-"""`expect`: checks in their short form: a list, or a mapping from type to value."""
+"""The key `expect`: checks of an answer in short form, as a list or as a mapping from type to value."""
 
 from __future__ import annotations
 

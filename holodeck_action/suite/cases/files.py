@@ -22,7 +22,7 @@ _MISSING = "the file does not exist (allowed: a path relative to {beside})"
 
 
 def unreadable_files(agent: AgentConfig, checkout: Checkout, document: Document) -> list[Problem]:
-    """Return problems of the files of agent.yaml that cannot be read or are out of reach.
+    """Return a problem for each file named in agent.yaml that cannot be read or is out of reach.
 
     The instructions, the schema of the answer and prompts must exist. Whether the other files exist is checked when
     they are read.
@@ -61,7 +61,7 @@ def unreadable_files(agent: AgentConfig, checkout: Checkout, document: Document)
 
 
 def unreadable_policy_files(policy: Policy, checkout: Checkout, document: Document) -> list[Problem]:
-    """Return problems of files and folders of the policy file that are out of reach."""
+    """Return a problem for each file or folder named in the policy file that is out of reach."""
     found: list[tuple[Where, str | None]] = []
     if isinstance(policy.target, RecordedTarget):
         found.append((("target",), _file_problem(checkout, policy.target.path, MOST_TRANSCRIPT)))
@@ -71,7 +71,7 @@ def unreadable_policy_files(policy: Policy, checkout: Checkout, document: Docume
 
 
 def unreadable_project_files(project: ProjectConfig, checkout: Checkout, document: Document) -> list[Problem]:
-    """Return problems of files and folders of the project configuration that are out of reach."""
+    """Return a problem for each file or folder named in the project configuration that is out of reach."""
     found: list[tuple[Where, str | None]] = []
     for index, server in enumerate(project.mcp_servers or ()):
         if server.env_file is not None:
@@ -85,7 +85,7 @@ def unreadable_project_files(project: ProjectConfig, checkout: Checkout, documen
 def unreadable_case_files(
     entry: CaseEntry, raw: Any, checkout: Checkout, document: Document, case: int
 ) -> list[Problem]:
-    """Return problems of the files of a case that are missing or cannot be read.
+    """Return a problem for each file of a case that is missing or cannot be read.
 
     Args:
         entry: the case.
@@ -161,7 +161,7 @@ def source_path(source: str) -> str | None:
 
 
 def _file_problem(checkout: Checkout, name: str, most: int, *, missing: str | None = None) -> str | None:
-    """Return why a file cannot be read, which is `missing` if it does not exist; None if it can be read."""
+    """Return why a file cannot be read; None if it can. `missing` is the reason for a file that does not exist."""
     try:
         checkout.check(name, most)
     except FileNotFoundError:

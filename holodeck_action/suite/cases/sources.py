@@ -28,7 +28,8 @@ class CaseFile(Struct):
 
     Attributes:
         document: the file's name in messages, and its problems.
-        cases: the entries as written, with their positions, also invalid ones. Emptied when the cases are built.
+        cases: the entries as written, with their positions; invalid entries are included. The list is emptied when the
+            cases are built.
         columns: mapping of a table's columns to fields; None if the file is not a table.
     """
 
@@ -216,7 +217,7 @@ def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
 def fill_models(agent: MarkedMap, project: Mapping[str, Any]) -> None:
     """Fill the keys that `model` and `evaluations.model` omit from the provider's entry in the project configuration.
 
-    The entry is the one named like the provider, else the first one of that provider.
+    The entry with the provider's name takes precedence over the first entry with that provider.
     """
     providers = project.get("providers")
     evaluations = agent.get("evaluations")

@@ -204,7 +204,8 @@ def _parse_line(text: str) -> tuple[Any, str]:
 
 
 def row_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[MarkedMap]:
-    """Yield a case for each row of a source that has no lines, such as Parquet; `lines` are the rows as JSON.
+    """Yield a case for each row of a source without lines, such as a Parquet file; `lines` are the rows as lines of
+    JSON.
 
     In positions, the line is the number of the row, and the column is 0.
     """
@@ -220,7 +221,7 @@ def row_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[MarkedMap]
 def sheet_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[MarkedMap]:
     """Yield a case for each row of a sheet below its header; `lines` are the rows as `Table.sheets` describes them.
 
-    In positions, the line is the row, and the column is that of the cell, or 0 for a whole row.
+    In positions, the line is the number of the row, and the column is the cell's, or 0 for a whole row.
     """
     rows = (Foreign(line).json_object() for line in lines)
     header = next(rows)

@@ -69,7 +69,7 @@ class VectorstoreConfig(FormatModel):
     provider: NonBlank
     """The kind of database. Example: `qdrant`."""
     connection_string: SecretText | None = None
-    """Its address, with credentials. Example: `${QDRANT_URL}`."""
+    """Address of the database, with credentials. Example: `${QDRANT_URL}`."""
     options: dict[str, Any] | None = None
     """Further settings. Example: `{}`."""
 
@@ -119,9 +119,9 @@ class NumericAxis(FormatModel):
     path: NonBlank
     """Where the setting is in agent.yaml. Example: `model.temperature`."""
     type: Literal["float", "int", "categorical"]
-    """The type of its values. Example: `float`."""
+    """The type of the setting's values. Example: `float`."""
     range: list[Any]
-    """Its values or bounds. Example: `[0.0, 1.0]`."""
+    """Values or bounds of the setting. Example: `[0.0, 1.0]`."""
 
 
 class TextualAxis(FormatModel):
@@ -222,7 +222,7 @@ class AgentConfig(FormatModel):
     observability: Later[Observability] | None = None
     """The run as an OpenTelemetry trace."""
     embedding_provider: Later[LLMProvider] | None = None
-    """The model that embeds for tools which search documents, and the provider for `similar`; not `anthropic`."""
+    """The embedding model of searching tools, and the provider of those of `similar`; not `anthropic`."""
     claude: Later[ClaudeConfig] | None = None
     """Settings for models of `anthropic` and `ollama`."""
     openai: Later[OpenAIConfig] | None = None

@@ -27,7 +27,7 @@ class BashAccess(FormatModel):
     enabled: Flag = False
     """Whether the agent may use a shell."""
     excluded_commands: tuple[NonBlank, ...] = ()
-    """Commands that it must not use. Example: `[rm]`."""
+    """Commands that the agent must not use. Example: `[rm]`."""
     allow_unsafe: Flag = False
     """Whether unsafe commands are allowed."""
 
@@ -38,9 +38,9 @@ class FileAccess(FormatModel):
     read: Flag = False
     """Whether the agent may read files."""
     write: Flag = False
-    """Whether it may write files."""
+    """Whether the agent may write files."""
     edit: Flag = False
-    """Whether it may edit files."""
+    """Whether the agent may edit files."""
 
 
 class Subagent(FormatModel):
@@ -49,13 +49,13 @@ class Subagent(FormatModel):
     description: NonBlank
     """When the main agent should call it. Example: `Reviews answers`."""
     prompt: NonBlank | None = None
-    """Its instructions. Example: `Review the answer.`."""
+    """Instructions of the subagent. Example: `Review the answer.`."""
     prompt_file: NonBlank | None = None
-    """A file with its instructions. Example: `reviewer.md`."""
+    """A file with instructions of the subagent. Example: `reviewer.md`."""
     tools: list[NonBlank] | None = None
-    """Tools that it may use. Example: `[Read]`."""
+    """Tools that the subagent may use. Example: `[Read]`."""
     model: Literal["sonnet", "opus", "haiku", "inherit"] | None = None
-    """Its model."""
+    """Model of the subagent."""
 
     @model_validator(mode="after")
     def _check_prompt(self) -> Subagent:

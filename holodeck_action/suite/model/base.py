@@ -83,7 +83,7 @@ class FormatModel(_Explained):
 
 
 def with_values(*names: str) -> dict[str, Any]:
-    """Return the JSON Schema of a mapping with values under these keys."""
+    """Return the JSON Schema of a mapping that has a value, neither null nor empty, under each of these keys."""
     return {"required": list(names), "properties": {name: {"not": {"enum": [None, ""]}} for name in names}}
 
 
@@ -116,7 +116,7 @@ def _parse_flag(value: Any) -> Any:
 
 
 class NoneAs:
-    """Annotation: null is read as the empty value `empty`, because a section that only has comments is null."""
+    """Annotation: null is read as the empty value `empty`, because a section with only comments is null in YAML."""
 
     def __init__(self, empty: Any) -> None:
         self._empty = empty
@@ -131,8 +131,7 @@ class NoneAs:
 
 
 class EmptyAsNone:
-    """Annotation of an optional value: an empty string is read as None, such as `${VARIABLE}` with an empty
-    variable."""
+    """Annotation of an optional value: an empty string is read as None, for example `${VARIABLE}` if empty."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return no_info_before_validator_function(

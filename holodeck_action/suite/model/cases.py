@@ -257,7 +257,7 @@ class CaseEntry(FormatModel):
 
 
 class TableCase(CaseEntry):
-    """A row of a table of cases, which can also have what the policy file adds to other cases."""
+    """A row of a table of cases. It can also have fields that other cases get from the policy file."""
 
     id: Annotated[str, AfterValidator(_check_id)] | None = None
     """The id of the case, unique in the suite; it follows from the name when absent. Example: `Q-17`."""

@@ -1,7 +1,7 @@
 """The settings of metrics, and the properties of a metric that the rest of the program relies on.
 
-A concrete metric is a subclass in `holodeck_action.metrics` or in another package. Scoring code is imported by
-`evaluator`.
+A concrete metric is a subclass in `holodeck_action.metrics` or in another package. Its method `evaluator` imports the
+code that scores.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ INPUT_OF_PARAM = {
     "retrieval_context": "retrieval_context",
     "context": "context",
 }
-"""The input of a turn for each parameter; question and answer always exist."""
+"""The input of a turn that each parameter needs; question and answer always exist, and are left out."""
 
 NOTHING: frozenset[str] = frozenset()
 GROUND_TRUTH = frozenset(("ground_truth",))
@@ -58,7 +58,7 @@ class Role(Enum):
 
 
 class Member(Struct, frozen=True):
-    """One evaluation of a metric that consists of several; `k` is the cut-off rank of a retrieval metric."""
+    """One of the evaluations that a composite consists of; `k` is the cut-off rank of a retrieval metric."""
 
     name: str
     config: Metric
@@ -66,10 +66,10 @@ class Member(Struct, frozen=True):
 
 
 class Embedding(Struct, frozen=True):
-    """What a metric embeds beside the answer.
+    """The text that a metric embeds beside the answer, and the model that embeds both.
 
     Attributes:
-        model: the model's name, of the provider that embeds for the suite.
+        model: name of the model, which the suite's embedding provider serves.
         text: the text; None for the turn's `ground_truth`.
     """
 
@@ -114,22 +114,21 @@ class Metric(FormatModel):
     TOLD_BY: ClassVar[str | None] = None
     """The key that identifies this type in a case's entry without `type`; None if `type` is required."""
     SHORT: ClassVar[str | None] = None
-    """The setting that an entry of `expect` gives as `{TYPE: VALUE}`; None: it cannot be an entry there."""
+    """The setting that VALUE in an entry `{TYPE: VALUE}` of `expect` sets; None if `expect` refuses the type."""
     ONLY_FORBIDS: ClassVar[bool] = False
-    """Whether it says only what an answer must not be."""
+    """Whether the metric only says what an answer must not be."""
     NAMES_FILE: ClassVar[bool] = False
-    """Whether an entry can name a file, so that `with_file` must be called before it is evaluated."""
+    """Whether an entry can name a file, so that `with_file` must be called before the metric is evaluated."""
     HAS_MEMBERS: ClassVar[bool] = False
-    """Whether it consists of other entries; it cannot be a member itself."""
+    """Whether the metric consists of other metrics; such a metric cannot be a member itself."""
     OF_CONVERSATION: ClassVar[bool] = False
-    """Whether it grades the conversation as a whole, on its last turn."""
+    """Whether the metric grades the conversation as a whole, on the last turn."""
     OF_TOOL_CALLS: ClassVar[bool] = False
-    """Whether it reads tool calls; of the whole conversation if a trajectory is expected."""
+    """Whether the metric reads the turn's tool calls, or the conversation's if a trajectory is expected."""
     TAKES_CASE: ClassVar[bool] = False
-    """Whether its evaluator receives `turn_index`, `test_case_name` and `turn_config`."""
+    """Whether the metric's evaluator receives `turn_index`, `test_case_name` and `turn_config`."""
     SCORE_IS_THRESHOLD_FREE: ClassVar[bool] = False
-    """Whether one judge gives the score from the declared inputs alone, so that verdicts are stored without a
-    threshold."""
+    """Whether a single judge's score does not depend on the threshold, so that stored verdicts outlive its changes."""
     polarity: ClassVar[Literal["maximize", "minimize"]] = "maximize"
     """Whether high or low scores are good."""
 
@@ -153,7 +152,8 @@ class Metric(FormatModel):
         raise NotImplementedError
 
     def with_file(self, place: Callable[[str], str], read: Callable[[str], Foreign]) -> Self:
-        """Return the metric with the content of the file that it names; itself if it names none.
+        """Return a copy of the metric with the content of the file that it names; the metric itself if it names no
+        file.
 
         Args:
             place: converts a path as written to a path relative to the suite's folder.
@@ -215,8 +215,7 @@ class Metric(FormatModel):
 
     @property
     def title(self) -> str | None:
-        """The metric's name in sentences that give only its score, such as `METEOR`; None if they also give the
-        explanation."""
+        """The metric's name, such as `METEOR`, in sentences without explanation; None if its sentences have one."""
         return None
 
     def base_name(self, k: int | None) -> str:
@@ -239,7 +238,7 @@ class Metric(FormatModel):
 
     @property
     def answer_path(self) -> str | None:
-        """Path of the part of a JSON answer that is evaluated; None if the whole answer is."""
+        """Path of the part of a JSON answer that is evaluated; None if the whole answer is evaluated."""
         return None
 
     @property
@@ -249,7 +248,7 @@ class Metric(FormatModel):
 
     @property
     def reads_tool_calls(self) -> bool:
-        """Whether the metric needs the tool calls of the answer; False for code graders, which may use them."""
+        """Whether the metric needs the answer's tool calls; False for code graders, which may but need not use them."""
         return self.OF_TOOL_CALLS
 
     @property
@@ -280,7 +279,7 @@ class Metric(FormatModel):
 
     @property
     def embedding(self) -> Embedding | None:
-        """What an embedding model embeds, if one scores instead of a judge; None for every other metric."""
+        """The embedding model and the text of a metric that compares embeddings; None for other metrics."""
         return None
 
     @property
@@ -304,7 +303,7 @@ class Metric(FormatModel):
 
     @property
     def compares_literals(self) -> bool:
-        """Whether the metric compares arguments of expected tool calls and only supports plain values."""
+        """Whether the metric compares arguments of expected tool calls, but only with plain values."""
         return False
 
     def settings_problem(self) -> str | None:
@@ -317,7 +316,7 @@ class Metric(FormatModel):
         return None
 
     def unsupported_judge(self, shown: str) -> str:
-        """Return the clause that model `shown` cannot grade the metric, with the providers whose models can."""
+        """Return a clause that says that the model `shown` cannot grade the metric, and which providers' models can."""
         return (
             f"is graded only by models of {' or '.join(self.supported_providers or ())}, and {shown} is not one of them"
         )
@@ -367,7 +366,7 @@ class JudgedMetric(Metric):
 class GradedPart(JudgedMetric):
     """A part of a metric that a judge grades separately; entries cannot have this type.
 
-    `scored`: whether DeepEval calls the judge; refusals and trajectories are our own prompts.
+    `scored`: whether DeepEval calls the judge; for refusals and trajectories, our own code does.
     """
 
     type: Literal["part"] = "part"

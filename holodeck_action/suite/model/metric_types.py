@@ -21,7 +21,7 @@ PLACE = "metric_place"
 """Key of an entry's place in the metadata of core schemas, and in JSON Schemas until the metrics are filled in."""
 
 WRITTEN_AS = "written_as"
-"""Key of a mapping in core schemas for messages: the written key of each field that has another name."""
+"""Key in core schemas, for messages. Its value maps names of fields to the keys that files have instead."""
 
 Place = Literal["suite", "case", "member", "expect"]
 """The place of an entry: `evaluations.metrics`, a case's `evaluations`, a metric with members, or `expect`."""
@@ -35,7 +35,7 @@ class MetricTypes:
     classes: Mapping[str, type[Metric]]
 
     def allowed(self, place: Place) -> Mapping[str, type[Metric]]:
-        """Return the metrics that are allowed in a kind of list (`place`), by type."""
+        """Return the metrics that are allowed at a place, by type."""
         if place == "expect":
             return {kind: metric for kind, metric in self.classes.items() if metric.SHORT is not None}
         if place != "member":
@@ -91,7 +91,7 @@ class MetricTypes:
         return {**metric.__pydantic_core_schema__, WRITTEN_AS: {metric.SHORT: kind} if place == "expect" else {}}
 
     def types_measuring(self, name: str) -> Iterator[tuple[str, str]]:
-        """Yield (type, key) for each metric with a setting `key` that can have this name as its value."""
+        """Yield (type, key) for each type of metric whose setting `key` can have the value `name`."""
         for kind, metric in self.classes.items():
             for key in metric.settings_for(Role.KIND) - {"type"}:
                 if name in get_args(metric.model_fields[key].annotation):

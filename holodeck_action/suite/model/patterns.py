@@ -9,11 +9,11 @@ RESPONSE_PATH = rf"^{_SEGMENT}(?:\.{_SEGMENT})*$"
 """Grammar of `response_path`."""
 
 MOST_PARTS = 50_000
-"""Most parts of a pattern with its repetitions expanded, as the library does: compiling these takes about a second."""
+"""Maximum number of parts of a pattern after its repetitions are expanded; compiling them takes about a second."""
 
 _TOKEN = re.compile(r"\(\?#[^)]*\)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|[()*+?]|.", re.DOTALL)
 _PLAIN_TOKEN = re.compile(r"\\.|\{(\d+)(?:,\d*)?\}|[()*+?]|.", re.DOTALL)
-"""As above, but brackets and comments have no meaning, so that nothing can hide inside them."""
+"""Like `_TOKEN`, but without brackets and comments, so that nothing can hide inside them."""
 
 
 def pattern_problem(pattern: str) -> str | None:

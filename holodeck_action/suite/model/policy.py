@@ -57,7 +57,8 @@ class CaseOverlay(FormatModel):
     evaluations: list[CaseMetric] | None = None
     """Metrics in addition to those of the case."""
     expect: list[CheckMetric] | None = None
-    """Checks of the answer, of a conversation's last one, in addition to the metrics: `{TYPE: VALUE}`, with further
+    """Checks of the answer (in a conversation, of the last answer), in addition to the metrics:
+    `{TYPE: VALUE}`, with further
     settings beside it. Example: `[{contains: Thursday}]`."""
     retrieval: RetrievalOverlay | None = None
     """What retrieval should find."""
@@ -88,7 +89,7 @@ class Trials(FormatModel):
 
 
 BOUNDS_OF_METRICS = (("min_mean", "max_mean"), ("min_lower_bound", "max_upper_bound"), ("min_p10", "max_p90"))
-"""Keys for the mean, the interval of the mean and the worst tenth, each for good high and good low scores."""
+"""Keys of bounds on the mean, its interval and the worst tenth: each for good high scores, then for good low ones."""
 
 
 class GateMetric(FormatModel):
@@ -98,15 +99,15 @@ class GateMetric(FormatModel):
     min_mean: UnitInterval | None = None
     """Lowest mean score. Example: `0.7`."""
     min_lower_bound: UnitInterval | None = None
-    """Lowest lower end of the mean's 95 % interval. Needs 10 cases with a score. Example: `0.6`."""
+    """Lowest accepted lower end of the mean's 95 % interval. Needs 10 cases with a score. Example: `0.6`."""
     min_p10: UnitInterval | None = None
-    """Lowest 10th percentile of the scores. Example: `0.5`."""
+    """Lowest accepted 10th percentile of the scores. Example: `0.5`."""
     max_mean: UnitInterval | None = None
     """Highest mean score. Example: `0.1`."""
     max_upper_bound: UnitInterval | None = None
-    """Highest upper end of the mean's 95 % interval. Needs 10 cases with a score. Example: `0.2`."""
+    """Highest accepted upper end of the mean's 95 % interval. Needs 10 cases with a score. Example: `0.2`."""
     max_p90: UnitInterval | None = None
-    """Highest 90th percentile of the scores. Example: `0.3`."""
+    """Highest accepted 90th percentile of the scores. Example: `0.3`."""
 
     @model_validator(mode="after")
     def _require_bound(self) -> GateMetric:
@@ -142,9 +143,8 @@ class GateSummary(FormatModel):
 
 
 class GatedCases(Struct, frozen=True):
-    """The numbers that decide whether gates can fail.
-
-    The numbers of cases, of asserting cases and of repeated cases, and whether a regression can fail the run.
+    """The facts of a suite that decide whether gates can fail: the numbers of cases, of asserting cases and of repeated
+    cases, and whether a regression can fail the run.
     """
 
     cases: int
@@ -154,7 +154,7 @@ class GatedCases(Struct, frozen=True):
 
 
 class Gate(Struct, frozen=True):
-    """The properties of a gate besides its value, declared once, at its field of `Gates`.
+    """The properties of a gate, declared once as an annotation of the gate's field in `Gates`.
 
     Attributes:
         stricter: whether higher or lower values are stricter.
@@ -176,12 +176,12 @@ class Gate(Struct, frozen=True):
         return self.looks_at == "run" or (self.looks_at == "answers" and self.bounds_share(limit))
 
     def bounds_share(self, limit: float) -> bool:
-        """Return whether some rate from 0 to 1 would violate the limit."""
+        """Return whether some rate from 0 to 1 violates the limit, for a gate that bounds a rate."""
         return limit > 0 if self.stricter == "higher" else limit < 1
 
 
 _NAMED = {"cases": "case(s)", "repeated": "repeated case(s)"}
-"""Names in messages of the cases that a gate counts."""
+"""What a message calls the cases that a gate counts."""
 
 
 class Gates(FormatModel):
@@ -190,7 +190,7 @@ class Gates(FormatModel):
     min_pass_rate: Annotated[UnitInterval | None, Gate("higher", "answers")] = 1.0
     """Share of the decided cases that must pass, by weight. Example: `0.9`."""
     min_pass_rate_lower_bound: Annotated[UnitInterval | None, Gate("higher", "answers")] = None
-    """Lowest lower end of the pass rate's 95 % Wilson interval. Example: `0.8`."""
+    """Lowest accepted lower end of the pass rate's 95 % Wilson interval. Example: `0.8`."""
     min_completeness: Annotated[UnitInterval | None, Gate("higher", "missing")] = 1.0
     """Share of the planned evaluations that must happen. Example: `0.95`."""
     max_errors: Annotated[Count | None, Gate("lower", "cases")] = None
@@ -237,7 +237,7 @@ class Baseline(FormatModel):
     """What happens when there is nothing to compare with. `fail` leaves the verdict incomplete, with exit code 3.
     Example: `fail`."""
     margin: Annotated[UnitInterval, Field(gt=0.0)] = 0.10
-    """The largest loss of pass rate or mean score that counts as none. Example: `0.05`."""
+    """The largest loss of pass rate or mean score that is tolerated. Example: `0.05`."""
     on_regressed: Reaction = "fail"
     """What happens when the pass rate or a metric is worse beyond chance. Example: `warn`."""
     on_inconclusive: Reaction = "ignore"
@@ -245,8 +245,8 @@ class Baseline(FormatModel):
     on_case_regression: Reaction = "fail"
     """What happens when more cases than `gates.max_regressions` passed on the base and fail now. Example: `warn`."""
     on_loosened: Reaction = "warn"
-    """What happens when the run is judged by less strict or other terms than the base: gates, thresholds, cases,
-    quarantine, judges. The stricter word of run and base counts. Example: `fail`."""
+    """What happens when the run has less strict or other gates, thresholds, cases, quarantine or judges than the base.
+    The stricter value of this key in run and base counts. Example: `fail`."""
 
     OMITTED: ClassVar[frozenset[str]] = frozenset({"on_loosened"})
     """Keys that records leave out where they have their default: older records have the same bytes without them."""
@@ -325,10 +325,10 @@ class VectorstoreSettings(FormatModel):
 
 
 class Spans(FormatModel):
-    """`spans`: where those of an HTTP target are received."""
+    """`spans`: the port that receives the spans of an HTTP target."""
 
     port: Annotated[Integer, Field(ge=1, le=65535)] = 4318
-    """The port on this machine's loopback address, by OTLP over HTTP. Example: `4400`."""
+    """The port on this machine's loopback address that receives OTLP over HTTP. Example: `4400`."""
 
 
 class Policy(FormatModel):
@@ -388,7 +388,7 @@ class Policy(FormatModel):
 
 
 _LEAST = 1e-9
-"""Bounds closer to the end of the scale are lost in the rounding of means."""
+"""Smallest distance of an effective bound from the end of the scale; a smaller one is lost in the rounding of means."""
 
 
 def fails_on_loss(baseline: Baseline) -> bool:

@@ -66,7 +66,7 @@ ADDRESS_VARIABLES: Mapping[ProviderName, str] = {
     "ollama": "OLLAMA_BASE_URL",
     **{name: f"{name.upper()}_BASE_URL" for name in COMPATIBLE},
 }
-"""Variables with the address of a provider, for references without one."""
+"""Environment variables with the address of a provider, for model references without an address."""
 KEY_VARIABLES: Mapping[ProviderName, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "azure_openai": ("AZURE_OPENAI_API_KEY",),
@@ -74,7 +74,7 @@ KEY_VARIABLES: Mapping[ProviderName, tuple[str, ...]] = {
     "ollama": ("OLLAMA_API_KEY",),
     **{name: (service.key,) for name, service in COMPATIBLE.items()},
 }
-"""Variables with the keys of a provider, for references without one."""
+"""Environment variables with the keys of a provider, for model references without a key."""
 
 
 class LLMProvider(FormatModel):

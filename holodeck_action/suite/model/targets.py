@@ -56,7 +56,7 @@ class PythonTarget(FormatModel):
     reference: str
     """The module and the callable. Example: `my_agent:answer`."""
     framework: str | None = None
-    """The framework whose agent is named in the place of a callable. Example: `langgraph`."""
+    """The framework of the agent; null if the reference names a callable. Example: `langgraph`."""
 
     @property
     def called(self) -> str:
@@ -139,7 +139,7 @@ class ResponseMapping(FormatModel):
     retrieved_chunks: JSONPath | None = None
     """The retrieved chunks. Example: `$.chunks`."""
     usage: JSONPath | None = None
-    """What the models took. Example: `$.usage`."""
+    """The tokens that the models used, and their cost. Example: `$.usage`."""
     cost_usd: JSONPath | None = None
     """What the turn cost, in US dollars. Example: `$.cost`."""
     model: JSONPath | None = None

@@ -44,7 +44,7 @@ class FunctionTool(ToolModel):
     file: NonBlank
     """The Python file, relative to agent.yaml. Example: `tools.py`."""
     function: NonBlank
-    """The function in it. Example: `find_order`."""
+    """The function in the file. Example: `find_order`."""
     parameters: FreeMapping | None = None
     """JSON schema per parameter; derived from the signature when absent. Example: `{order: {type: string}}`."""
     is_retrieval: Flag = False
@@ -71,7 +71,7 @@ class Database(FormatModel):
     ]
     """The kind of database. Example: `qdrant`."""
     connection_string: SecretText | None = None
-    """Its address, with credentials. Checked, not used. Example: `${QDRANT_URL}`."""
+    """Address of the database, with credentials. Checked, not used. Example: `${QDRANT_URL}`."""
 
 
 def _text_or_mapping(value: Any) -> str:
@@ -142,9 +142,9 @@ class KeywordIndex(FormatModel):
     provider: Literal["in-memory", "opensearch"] = "in-memory"
     """The kind of index."""
     endpoint: MaybeText = None
-    """Its address. Example: `https://search.example`."""
+    """Address of the index. Example: `https://search.example`."""
     index_name: MaybeText = None
-    """Its name. Example: `rules`."""
+    """Name of the index. Example: `rules`."""
     username: WrittenText | None = None
     """The user. Example: `reader`."""
     password: SecretText | None = None
@@ -244,14 +244,15 @@ class MCPTool(ToolModel):
     command: Literal["npx", "node", "uvx", "docker"] | None = None
     """The program of a server with transport `stdio`. Example: `npx`."""
     args: list[WrittenText] | None = None
-    """Its arguments. Those that start with `./` or `../` are paths from agent.yaml. Example: `["-y",
+    """Arguments of the program. Those that start with `./` or `../` are paths from agent.yaml. Example: `["-y",
     "@shop/orders-mcp@2.1.0"]`."""
     env: dict[str, WrittenText] | None = None
-    """Variables of its process. Their values are secrets. Example: `{ORDERS_TOKEN: "${ORDERS_TOKEN}"}`."""
+    """Environment variables of the server's process. Their values are secrets.
+    Example: `{ORDERS_TOKEN: "${ORDERS_TOKEN}"}`."""
     env_file: MaybeText = None
-    """A file with variables of its process. Example: `orders.env`."""
+    """A file with environment variables of the server's process. Example: `orders.env`."""
     encoding: MaybeText = None
-    """The text encoding of its messages; UTF-8 when absent. Example: `utf-8`."""
+    """Text encoding of the server's messages; UTF-8 when absent. Example: `utf-8`."""
     url: NonBlank | None = None
     """The address of a server with transport `http` or `sse`. Example: `https://tools.example/mcp`."""
     headers: dict[str, WrittenText] | None = None

@@ -22,8 +22,7 @@ _COLUMN = UNSET - 1
 
 
 class MarkedMap(dict[Any, Any]):
-    """A mapping with its position and the positions of its keys and values; if `marks` is empty, all have its
-    position."""
+    """A mapping with the positions of itself, its keys and its values; without `marks`, all are equal."""
 
     __slots__ = ("column", "line", "marks")
     line: int
@@ -68,7 +67,7 @@ class MarkedMap(dict[Any, Any]):
 
 
 class MarkedList(list[Any]):
-    """A list with its position and the positions of its items; if `marks` is empty, all have its position."""
+    """A list with the positions of itself and its items; if `marks` is empty, all have the list's position."""
 
     __slots__ = ("column", "line", "marks")
     line: int
@@ -105,8 +104,9 @@ def last_position(marked: MarkedMap | MarkedList) -> tuple[int, int]:
 
 
 def position_of(root: Any, path: Path, *, key: bool = False) -> tuple[int, int]:
-    """Return line and column of the value at a path, or of its key; if it does not exist, of the innermost enclosing
-    value."""
+    """Return line and column of the value at a path, or of its key. If the path does not exist, the position is that of
+    the innermost enclosing value.
+    """
     place = (getattr(root, "line", 1), getattr(root, "column", 1))
     current = root
     for index, part in enumerate(path):
@@ -145,8 +145,9 @@ class Document(Struct, frozen=True):
         return SourceMark(self.file, line, column, self.sheet)
 
     def place(self, path: Path = (), *, key: bool = False) -> SourceMark:
-        """Return the position of the value at a path, or of its key; if it does not exist, of the innermost enclosing
-        value."""
+        """Return the position of the value at a path, or of its key. If the path does not exist, the position is that
+        of the innermost enclosing value.
+        """
         return self.mark(*position_of(self.root, path, key=key))
 
     def problem(self, path: Path, message: str, *, key: bool = False) -> Problem:

@@ -62,7 +62,7 @@ SECRET_KEY = re.compile(
 _MODEL_FIELDS = (["model"], ["embedding_provider"], ["context_model"], ["reranker_model"])
 
 CHECKS_OF_TEXT = ("contains", "not_contains", "starts_with", "ends_with", "regex", "not_regex", "similar")
-"""Keys of `expect` whose values are text, however they look."""
+"""Keys of `expect` whose values are always read as text, even if they look like numbers or booleans."""
 
 # How the scalars below a key are read.
 _NORMAL, _FREE, _WRITTEN, _WRITTEN_ITEMS, _ARGS, _IDS = range(6)
@@ -252,7 +252,7 @@ class _Reader:
         return text if self._joined is None else self._joined.scalar(text, escapes=event.style == '"')
 
     def _is_model_key(self) -> bool:
-        """Return whether the value is the `api_key` of a model, which is not needed to replay recorded calls."""
+        """Return whether the value is the `api_key` of a model; replay of recorded calls does not need the key."""
         path = self._path
         return path[-1:] == ["api_key"] and (
             path[-2:-1] in _MODEL_FIELDS or path[-3:-2] == ["judges"] or path[-3:-2] == ["providers"]

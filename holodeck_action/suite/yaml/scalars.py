@@ -124,7 +124,9 @@ def _sexagesimal(parts: list[Any]) -> Any:
 
 _ESCAPE = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|.)", re.S)
 _MARKS = range(0x10FF00, 0x10FF40)
-"""Private characters that no text contains: two of them encode the index of a pair's spelling, and keep its width."""
+"""Private-use characters that no text contains. They stand for an escaped surrogate pair, keep its width, and encode
+the index of its original spelling.
+"""
 _MARK = f"[{chr(_MARKS[0])}-{chr(_MARKS[-1])}]"
 _ANY_MARK = re.compile(_MARK)
 _WRITTEN_MARK = re.compile(rf"{_MARK}|\\U0010[fF][fF][0-3]")
@@ -137,7 +139,7 @@ class Joined(Struct, frozen=True):
     """A YAML text in which one escape replaces each escaped surrogate pair, padded so that columns stay the same.
 
     Attributes:
-        text: the text; the padding of a pair is marks, which encode the index of its original spelling.
+        text: the text; each pair is padded with `_MARKS`, which encode the index of its original spelling.
         spellings: original spellings of the pairs.
     """
 
@@ -145,8 +147,9 @@ class Joined(Struct, frozen=True):
     spellings: Sequence[str]
 
     def scalar(self, value: str, *, escapes: bool) -> str:
-        """Return a scalar without its marks or, if `escapes` is False because escapes mean nothing in it, with the
-        original spellings of its pairs."""
+        """Return a scalar without its `_MARKS`. If `escapes` is False, since the scalar is not double-quoted, restore
+        the original spellings of the pairs.
+        """
         if _ANY_MARK.search(value) is None:
             return value
         if escapes:

@@ -49,7 +49,7 @@ class _Found(Struct, frozen=True):
 
     @property
     def is_at_end(self) -> bool:
-        """Whether nothing follows but comments and blank lines."""
+        """Whether only comments and blank lines follow the defect."""
         following = (self.rest, *self.lines[self.at[0] + 1 :])
         return all(not line.strip() or line.lstrip().startswith("#") for line in following)
 
