@@ -12,7 +12,12 @@ pytestmark = pytest.mark.needs()
 
 DOCUMENTS = documents()
 CLAIMS = claims()
-FINISHED = ("holodeck-evaluation-api", "gllm-evals-evaluators")
+FINISHED = (
+    "holodeck-evaluation-api",
+    "gllm-evals-evaluators",
+    "holodeck-deepeval-data-model",
+    "honeyhive-evaluation-data-models",
+)
 """The documents with a claim for every heading."""
 ROWS = 900
 """As many rows as there are at least."""

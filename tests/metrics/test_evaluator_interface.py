@@ -130,6 +130,11 @@ def test_param_spec() -> None:
 
 
 @pytest.mark.claims("holodeck-evaluation-api", "Base Framework", "evaluators try again after a failure")
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "6. State Transitions",
+    "an evaluation that fails for a moment is retried",
+)
 def test_transient_failures_are_tried_again() -> None:
     evaluator = Scripted(ConnectionError("reset"), TimeoutError(), OSError("busy"), {"score": 0.5})
     assert evaluate(evaluator, response="a").score == 0.5
@@ -137,6 +142,11 @@ def test_transient_failures_are_tried_again() -> None:
 
 
 @pytest.mark.claims("holodeck-evaluation-api", "EvaluationError", "raised when all attempts failed")
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "6. State Transitions",
+    "after `max_retries` it fails",
+)
 def test_retries_end() -> None:
     evaluator = Scripted(*[ConnectionError("reset")] * 4, {"score": 0.5})
     with pytest.raises(EvaluationError, match=r"^Scripted failed after 4 attempts: ConnectionError: reset$") as caught:

@@ -139,6 +139,11 @@ def test_either_naming_convention(models: FakeModels) -> None:
     "raised when the evaluator is made",
     "names the providers that are supported",
 )
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "4.1 ProviderNotSupportedError",
+    "an Azure evaluator with another provider raises it",
+)
 def test_other_providers_are_refused() -> None:
     for model in (
         DeepEvalModelConfig(),

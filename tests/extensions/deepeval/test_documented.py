@@ -115,6 +115,24 @@ def only_printed(folder: Path, output: str, errors: str) -> Any:
     "the judge scores from 1 to 5",
     differs="As in DeepEval, it scores from 0 to 10, and a tenth of that is the score.",
 )
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "3.2 MetricSpecificMetadata",
+    "`criteria` of a G-Eval",
+    "`auto_generated_steps` of a G-Eval is false for steps that are given",
+    "`strict_mode` of a G-Eval",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "3.1 EvaluationResult",
+    "`metric_name` of a G-Eval is `GEval`",
+    "the steps that were given are in the result of a G-Eval",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "1.2 GEvalConfig",
+    "the judge is asked by the steps that are given",
+)
 def test_the_apis_geval(tmp_path: Path, models: FakeModels) -> None:
     assert printed(
         tmp_path,
@@ -175,6 +193,16 @@ def test_the_apis_geval(tmp_path: Path, models: FakeModels) -> None:
     "GEvalEvaluator",
     "without `evaluation_steps` they are written from the criteria",
     "`DeepEvalModelConfig()` asks Ollama's gpt-oss:20b",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "3.2 MetricSpecificMetadata",
+    "`auto_generated_steps` is true where the judge writes the steps",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "1.2 GEvalConfig",
+    "without `evaluation_steps` the judge writes them",
 )
 def test_the_apis_geval_with_the_default_configuration_asks_ollama(tmp_path: Path, models: FakeModels) -> None:
     assert (
@@ -282,6 +310,30 @@ asyncio.run(main())
     "faithfulness of the opening hours is low",
     "answer relevancy needs no `retrieval_context`",
     "contextual precision compares with `expected_output`",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "3.2 MetricSpecificMetadata",
+    "`claims_count` of faithfulness",
+    "`supported_claims` of faithfulness",
+    "`unsupported_claims` of faithfulness",
+    "`relevant_chunks` of contextual relevancy",
+    "`total_chunks` of contextual relevancy",
+    "`irrelevant_chunk_indices` of contextual relevancy",
+    "`expected_facts` of contextual recall",
+    "`retrieved_facts` of contextual recall",
+    "`missing_facts` of contextual recall",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "3.2 MetricSpecificMetadata",
+    "`precision_at_k` of contextual precision has numbers as keys",
+    differs="The keys are texts, as in JSON.",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "3.1 EvaluationResult",
+    "`metric_name` is `Faithfulness`, `AnswerRelevancy` and so on",
 )
 def test_the_apis_rag_metrics(tmp_path: Path, models: FakeModels) -> None:
     reason = "for these reasons"
@@ -470,6 +522,23 @@ def test_the_apis_model_configurations(tmp_path: Path, models: FakeModels) -> No
     "raised when a metric fails, with its name",
     "`original_error` is the failure beneath",
     "texts of `test_case_summary` are cut",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "4.2 DeepEvalError",
+    "an evaluation that fails raises it",
+    "a failure of the library is its `original_error`",
+    "long texts of `test_case_summary` are cut",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "2.1 EvaluationInput",
+    "a metric without `retrieval_context` says that it needs it",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "6. State Transitions",
+    "a call that fails at last is an error",
 )
 def test_a_failure_is_the_documented_error(tmp_path: Path, models: FakeModels) -> None:
     assert printed(

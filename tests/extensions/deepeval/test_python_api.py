@@ -90,6 +90,16 @@ def test_ones_own_metric_takes_either_names_and_deepeval_works_beside_it(tmp_pat
     ]
 
 
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "5. Entity Relationships",
+    "an `EvaluationInput` is evaluated to an `EvaluationResult`",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "6. State Transitions",
+    "a test case is built, measured and scored",
+)
 def test_values_of_the_data_model_configure_and_are_evaluated(config: Any, models: FakeModels) -> None:
     api = "holodeck.lib.evaluators.deepeval"
     settings = named(api, "GEvalConfig")(name="Tone", criteria="polite", evaluation_steps=["Look."], threshold=0.9)
@@ -114,6 +124,12 @@ def test_values_of_the_data_model_configure_and_are_evaluated(config: Any, model
     "DeepEvalBaseEvaluator",
     "`input`, `actual_output` and `expected_output` are in the `LLMTestCase`",
     "`context` and `retrieval_context` are in the `LLMTestCase`",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "2.1 EvaluationInput",
+    "the fields become DeepEval's `LLMTestCase`",
+    "no metric sees `metadata`",
 )
 def test_every_input_reaches_the_test_case(config: Any) -> None:
     api = "holodeck.lib.evaluators.deepeval"
@@ -161,6 +177,11 @@ NEEDS_QUESTION: tuple[tuple[str, dict[str, Any]], ...] = (
     "RAG Metrics Summary",
     "`FaithfulnessEvaluator` requires `input`",
     differs="It is optional: the claims are compared with the retrieved texts only.",
+)
+@pytest.mark.claims(
+    "holodeck-deepeval-data-model",
+    "2.1 EvaluationInput",
+    "a metric that requires `input` is an error without it, and faithfulness is graded",
 )
 def test_a_value_without_a_question_is_graded_for_faithfulness_alone(
     config: Any, models: FakeModels, name: str, arguments: dict[str, Any], question: dict[str, str]
