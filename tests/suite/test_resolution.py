@@ -24,6 +24,11 @@ def suite_of(folder: Path, metrics: str, cases: str, policy: str = "") -> Suite:
 
 
 @pytest.mark.proves("a metric of a case without type")
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
+    "Per-test-case metric overrides",
+    "`evaluations` of a case take the place of those of the agent",
+)
 def test_the_nearest_list_wins_and_an_empty_one_falls_through(tmp_path: Path) -> None:
     suite = suite_of(
         tmp_path,

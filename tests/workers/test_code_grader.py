@@ -79,6 +79,15 @@ def evaluate(
         ),
     ],
 )
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
+    "Grader contract",
+    "`True` is the score 1 and passes",
+    "`False` is the score 0 and does not pass",
+    "a number is the score and its threshold decides",
+    "without a threshold 0.5 passes",
+    "`passed` of a result goes before the threshold",
+)
 def test_grades(
     tmp_path: Path, returned: str, metric: dict[str, Any], score: object, passed: bool | None, reasoning: str
 ) -> None:
@@ -193,6 +202,12 @@ def test_normalising_keeps_the_order_and_the_verdict(
     "Best Practices",
     "an evaluation that fails is handled as an error",
 )
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
+    "Grader contract",
+    "a score outside 0 to 1 is normalised",
+    differs="It is an evaluation error, unless `scale` of the metric says how to normalise it.",
+)
 def test_evaluations_that_fail(
     tmp_path: Path, returned: str, metric: dict[str, Any], code: str, message: str | None
 ) -> None:
@@ -207,6 +222,11 @@ def test_evaluations_that_fail(
     "honeyhive-evaluation-data-models",
     "Custom Evaluator Model",
     "a custom evaluator adds facts of its domain",
+)
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
+    "Grader contract",
+    "`details` are kept",
 )
 def test_details_and_output_are_kept(tmp_path: Path) -> None:
     result = evaluate(tmp_path, "(print('x' * 5000), GraderResult(1.0, details={'seen': [1]}))[1]")

@@ -813,6 +813,13 @@ test_cases:
     "holodeck-evaluation-api", "EvaluationConfig", "`model` grades the metrics that name no model of their own"
 )
 @pytest.mark.claims("holodeck-evaluation-api", "EvaluationMetric", "a metric's `model` goes before that of the suite")
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
+    "Evaluation model configuration",
+    "a metric's `model` goes first",
+    "`evaluations.model` is next",
+    "the agent's model is last",
+)
 def test_the_guides_three_levels_of_models(project: Project, models: FakeModels) -> None:
     models.answer(conversing)
     addresses = {"OPENAI_BASE_URL": models.openai_url, "OLLAMA_BASE_URL": models.ollama_url, "OPENAI_API_KEY": KEY}

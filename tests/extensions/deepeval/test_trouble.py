@@ -574,6 +574,11 @@ def test_retry_on_failure_asks_a_judge_again_that_was_down(
 
 
 @pytest.mark.claims("holodeck-evaluation-api", "RAG Pipeline Metrics", "a metric without retrieved texts is an error")
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
+    "Troubleshooting",
+    "a RAG metric without retrieved texts is told",
+)
 def test_a_rag_metric_without_retrieved_texts_is_an_error(project: Project, models: FakeModels) -> None:
     """Where nobody says what was retrieved; it is no low score, and no pass."""
     model = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url}

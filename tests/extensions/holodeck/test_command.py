@@ -101,6 +101,11 @@ def test_the_exit_code_is_that_of_the_run_and_no_old_report_stands_for_it(shop: 
 
 
 @pytest.mark.proves("test: --host --port --no-browser")
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
+    "Next steps",
+    "`holodeck test view` shows earlier runs",
+)
 def test_view_takes_the_options_of_the_dashboard(shop: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, ExitStack() as stack:
         # What listens on a port keeps the page from being served, which would not end.
@@ -132,6 +137,12 @@ def test_view_takes_the_options_of_the_dashboard(shop: Project) -> None:
         (("run", "--port", "1"), "--port has no effect on run; leave it out"),
         (("a.yaml", "b.yaml"), "write holodeck-action run for several"),
     ],
+)
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
+    "Next steps",
+    "`holodeck test optimize` tunes an agent",
+    refused="Compare two suites with `holodeck-action run --against SUITE`.",
 )
 def test_what_has_no_equal_is_refused_with_what_to_write(shop: Project, arguments: tuple[str, ...], way: str) -> None:
     refused = shop.run("test", *arguments)

@@ -57,6 +57,11 @@ def test_every_name_is_there(module: str) -> None:
     assert served.__all__ == sorted(compat.served_names()[module])
 
 
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
+    "Example",
+    "the sample's grader runs under its import names",
+)
 def test_the_guides_grader_in_a_worker(tmp_path: Path) -> None:
     """The grader contract: documented import, frozen context, tool invocations, turn_config, GraderResult."""
     write(
