@@ -238,6 +238,16 @@ def test_what_holds(request: pytest.FixtureRequest) -> None:
 
 @pytest.mark.claims(
     "holodeck-evaluations-guide",
+    "RAG metrics",
+    "faithfulness requires `input`: `FaithfulnessEvaluator.get_param_spec().required == {'actual_output', 'retrieval_context'}`",
+    differs="Answer and retrieved texts are enough, as its data model says.",
+)
+def test_what_holds_in_another_way(request: pytest.FixtureRequest) -> None:
+    check_that_all_hold(request, names())
+
+
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
     "GEval — custom criteria",
     "`name` is required: `metric('geval', criteria='polite')`",
     "`criteria` is required: `metric('geval', name='Tone')`",

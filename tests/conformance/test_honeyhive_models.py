@@ -281,3 +281,24 @@ def test_the_schema_refuses_what_the_models_do_not_allow(project: Project, reque
 )
 def test_versions_have_no_letter(project: Project, request: pytest.FixtureRequest) -> None:
     check_that_all_hold(request, names(**of_a_run(project)))
+
+
+@pytest.mark.claims(
+    "honeyhive-evaluation-data-models",
+    "Multi-Evaluator Results",
+    "`summary_method` may be `custom`: `not valid(summary_method='custom')`",
+    differs="A callable summarises whole runs, so it gives an answer no summary.",
+)
+@pytest.mark.claims(
+    "honeyhive-evaluation-data-models",
+    "Evaluation Batch Model",
+    "`status` may be `pending` or `processing`: `batch['status'] not in ('pending', 'processing')`",
+    differs="A batch is written when the run has ended, so it is completed or failed.",
+)
+def test_what_an_answer_and_a_batch_never_say(project: Project, request: pytest.FixtureRequest) -> None:
+    whole = of_a_run(project)
+    schema = json.loads(project.run("schema", "multi-evaluation-result").stdout)
+    validator = jsonschema.Draft202012Validator(schema)
+    assert validator.is_valid(whole["answer"])
+    whole["valid"] = lambda **changes: validator.is_valid({**whole["answer"], **changes})
+    check_that_all_hold(request, names(**whole))

@@ -187,6 +187,12 @@ def test_a_cases_file_that_holds_no_cases(tmp_path: Path, cases: str, expected: 
         ),
     ],
 )
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
+    "External test-case files",
+    "`test_cases` and `test_cases_file` together are refused",
+    "a missing file is refused",
+)
 def test_no_cases(tmp_path: Path, block: str, expected: str) -> None:
     assert complaints(tmp_path, f"{HEAD}{EQUALITY}{block}") == [f"agent.yaml:{expected}"]
 

@@ -225,6 +225,11 @@ def test_equal_configurations_are_one_object(tmp_path: Path) -> None:
     assert first.mark != second.mark
 
 
+@pytest.mark.claims(
+    "holodeck-evaluations-guide",
+    "Multi-turn test cases",
+    "an expected tool has a name, arguments and a count",
+)
 def test_expected_tools(tmp_path: Path) -> None:
     case = """\
 - input: a

@@ -529,6 +529,11 @@ def test_a_judge_that_answers_ends_the_case_well(project: Project, models: FakeM
         (Fault(delay=30.0, times=None), {"timeout_ms": 700}, {"timeout"}),
     ],
 )
+@pytest.mark.claims(
+    "honeyhive-evaluation-data-models",
+    "Evaluation Configuration",
+    "`timeout_ms` limits an evaluation",
+)
 def test_an_unusable_judge_leaves_the_run_incomplete(
     project: Project, models: FakeModels, verdict: Reply, metric: dict[str, Any], codes: set[str]
 ) -> None:

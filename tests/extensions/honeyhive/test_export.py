@@ -282,11 +282,6 @@ FACTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", FACTS)
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Custom Evaluator Model",
-    "all fields of an evaluation are inherited",
-)
 def test_facts_of_every_kind_go_out_and_come_back(project: Project, kind: str) -> None:
     facts = {**FACTS[kind], "judge": "openai/judge"}
     stored(project, record(case_of(turn(evaluation(0.9, kind=kind, metadata=facts)))))
@@ -302,6 +297,11 @@ def test_facts_of_every_kind_go_out_and_come_back(project: Project, kind: str) -
     "Custom Evaluator Model",
     "fields of a custom evaluator are top-level fields",
     differs="They are in `metadata`, so that they never collide with a field of the model.",
+)
+@pytest.mark.claims(
+    "honeyhive-evaluation-data-models",
+    "Custom Evaluator Model",
+    "all fields of an evaluation are inherited",
 )
 def test_other_facts_under_the_same_names_stay_in_the_metadata(project: Project, kind: str) -> None:
     first = next(iter(FACTS[kind]))
