@@ -12,7 +12,7 @@ pytestmark = pytest.mark.needs()
 
 DOCUMENTS = documents()
 CLAIMS = claims()
-ROWS = 900
+ROWS = 1500
 """As many rows as there are at least."""
 
 
