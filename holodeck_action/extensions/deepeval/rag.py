@@ -52,6 +52,11 @@ class RagEvaluator(DeepEvalBaseEvaluator):
         super().__init__(model_config, threshold, timeout, retry_config, observability_config, judge=judge)
         self._include_reason = include_reason
 
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self.metric_name
+
     @classmethod
     def from_config(cls, config: RAGMetricConfig, **options: Any) -> Self:
         """Create an evaluator from a configuration; `options` are the other arguments of the class."""

@@ -577,7 +577,7 @@ def test_a_failure_is_the_documented_error(tmp_path: Path, models: FakeModels) -
         1,
         # With the mark of a cut.
         201,
-        "FaithfulnessEvaluator needs retrieval_context, which was not given",
+        "Faithfulness needs retrieval_context, which was not given",
     ]
 
 
