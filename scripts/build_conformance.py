@@ -96,8 +96,8 @@ def build_page(name: str) -> str:
     lines = [
         f"# {document.title}",
         "",
-        f"What of the document `{name}` holds here: [{counts['works']} claims work](#works), "
-        f"[{counts['differs']} differ](#differs), [{counts['refused']} are refused](#refused).",
+        f"What of the claims of the document `{name}` holds here: [works](#works) {counts['works']}, "
+        f"[differs](#differs) {counts['differs']}, [refused](#refused) {counts['refused']}.",
         "The marks `claims` of the tests are the source of this page (`make conformance`). Each row names the test "
         "that fails when it stops holding, relative to `tests/`.",
     ]
