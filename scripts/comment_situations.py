@@ -2,12 +2,13 @@
 
     python -m scripts.comment_situations docs/images
 
-As a script, it takes the pictures of docs/reports.md and prints how far below the top of each comment the first failing
-case begins.
+As a script, it takes the pictures of docs/reports.md, also of a terminal with 80 columns, and prints how far below the
+top of each comment the first failing case begins.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from pathlib import Path
 
 import click
 from msgspec import structs
+from rich.console import Console
+from rich.text import Text
 
 from holodeck_action.decide.decision import Terms, decide
 from holodeck_action.record.canonical import chosen_cases
@@ -43,8 +46,10 @@ from holodeck_action.reports.comment.places import Place
 from holodeck_action.reports.comment.pull_request import render_comment, render_problem
 from holodeck_action.reports.report_building import build_report
 from holodeck_action.reports.report_views import Report
+from holodeck_action.reports.terminal.console import print_report
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import Baseline, Gates
+from holodeck_action.text.terminal import Terminal
 from scripts.render_comment_picture import WIDTH, PictureError, comment_page, find_browser, photograph
 
 _HEAD, _BASE = "a1b2c3d4" * 5, "0f1e2d3c" * 5
@@ -292,10 +297,35 @@ def _comment(*reports: Report, at: Place = _AT) -> str:
     return render_comment(reports, _MARKER, at, now, None, None, lambda _: None)
 
 
+CONSOLE = "console"
+_COLUMNS = 80
+
+
+def console_page() -> str:
+    """Return an HTML page of the console's report at 80 columns: one case of fifty got worse."""
+    good = [_right_answer(number) for number in range(49)]
+    one, fifty = [*good, _wrong_tool_answer("LF-20713")], [*good, _wrong_tool_answer("LF-20731")]
+    written = io.StringIO()
+    print_report(_report(_record(one, _HEAD), _record(fifty, _BASE)), written, Terminal(_COLUMNS, True, False))
+    console = Console(record=True, width=_COLUMNS, file=io.StringIO())
+    console.print(Text.from_ansi(written.getvalue()), soft_wrap=True)
+    return console.export_html(code_format=_CONSOLE_PAGE, inline_styles=True)
+
+
+_CONSOLE_PAGE = """<!DOCTYPE html><meta charset="utf-8">
+<style>body {{ margin: 0; padding: 16px; background: #fff; color: #1f2328 }}
+pre {{ margin: 0; font: 13px/1.4 "Liberation Mono", "DejaVu Sans Mono", monospace }}</style>
+<body data-first=""><pre>{code}</pre>
+<script>document.body.dataset.height = document.documentElement.scrollHeight</script>
+"""
+
+
 @click.command(help=__doc__.partition("\n")[0] if __doc__ else None)
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--only", help="One situation.")
 def main(folder: Path, only: str | None) -> None:
+    if only in (None, CONSOLE):
+        photograph(console_page(), folder / f"{CONSOLE}.png", find_browser(os.environ), 720)
     for name, (text, title) in comments().items():
         if only not in (None, name):
             continue

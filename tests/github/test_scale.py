@@ -158,7 +158,7 @@ def test_with_a_token_that_reads_the_log_has_the_annotations(hub: FakeGitHub, pr
     # A line end that were one in the log, too, would end the command there.
     assert all("\nrun it alone: " in command.data for command in located)
     assert f"{cases - len(located):,} more" in hidden.data
-    assert "failed" in why.data
+    assert "FAILED" in why.data
     assert all(len(command.data.encode("utf-16-le")) <= 2 * 4096 for command in meant)
     lines = len(scene.project.folder.joinpath("agent.yaml").read_text(encoding="utf-8").split("\n"))
     assert all(1 <= int(command.properties["line"]) <= lines for command in located)

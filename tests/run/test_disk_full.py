@@ -118,7 +118,7 @@ def test_the_combined_verdict_that_cannot_be_written_is_no_pass(project: Project
     ended = limited(project, 100, "run", "-o", "out", "a", "b")
     assert ended.returncode == 3
     assert "out/verdict.json: could not be written: File too large" in ended.stderr
-    assert "passed: tested" in ended.stdout
+    assert "PASSED: tested" in ended.stdout
 
 
 def test_a_verdict_of_decide_that_cannot_be_written_is_told(project: Project) -> None:

@@ -190,8 +190,8 @@ def test_an_interrupted_run_of_several_suites_is_continued_without_asking_again(
         code = process.returncode
     if how != "SIGKILL":
         assert code == 4
-        assert "passed: tested" in stdout
-        assert "stopped: tested" in stdout
+        assert "PASSED: tested" in stdout
+        assert "STOPPED: tested" in stdout
         assert json.loads((project.out / "verdict.json").read_bytes())["exit_code"] == 4
     else:
         assert not (project.out / "verdict.json").exists()

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _LOG_WIDTH = 160
 """Width of a log with colours, in columns."""
 _HANGING = 2
-_LABEL = re.compile(r"\s+\w+:\s{2,}")
-"""Matches the label before a value; wrapped lines are indented to the value."""
+_LABEL = re.compile(r"\s+(?:\w+:\s{2,}|expected: )")
+"""Matches the label before a value; wrapped lines are indented to the value. `expected` is the longest label."""
 _KIND = re.compile("(?:error|note): ")
 
 
