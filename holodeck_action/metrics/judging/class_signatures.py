@@ -1,0 +1,293 @@
+"""Reads the classes of an installed library from its source, without importing it.
+
+An import of such a library takes seconds and runs its code. `ast` gives what a suite's metric needs before a run: the
+names that the library exports, and the parameters and attributes of its classes.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from holodeck_action.text.foreign import ForeignError, read_file
+
+_PLAIN: Mapping[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "dict": dict, "Dict": dict}
+_LISTS = frozenset(("List", "list", "Sequence"))
+_MOST_BASES = 20
+"""Limit of the base classes and aliases that are followed."""
+
+
+class Unwritable(Enum):
+    """Marks a type whose values a YAML file cannot hold, such as a model client."""
+
+    TYPE = "unwritable"
+
+
+UNWRITABLE = Unwritable.TYPE
+
+
+class Parameter(Struct, frozen=True):
+    """A parameter of a constructor.
+
+    Attributes:
+        name: its name.
+        type: its type as an annotation for pydantic; `UNWRITABLE` if a YAML file cannot hold its values.
+        required: whether it has no default.
+        default: the default, if it is a plain constant; None otherwise.
+    """
+
+    name: str
+    type: Any
+    required: bool
+    default: Any
+
+
+class LibraryClass(Struct, frozen=True):
+    """A class of a library, as its source defines it.
+
+    Attributes:
+        name: its name.
+        module: the module that defines it, with dots.
+        bases: names of all its base classes that the library defines, nearest first.
+        parameters: the parameters of its constructor by name, without `self`; None if it defines no constructor.
+        node: its definition.
+    """
+
+    name: str
+    module: str
+    bases: tuple[str, ...]
+    parameters: Mapping[str, Parameter] | None
+    node: ast.ClassDef
+
+    def constant_names(self, attribute: str) -> tuple[str, ...] | None:
+        """Return the names in a list that the class body assigns to `attribute`, such as `("INPUT",)` for
+        `[Params.INPUT]`; None if it assigns no list."""
+        for statement in self.node.body:
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+                if isinstance(target, ast.Name) and target.id == attribute and isinstance(statement.value, ast.List):
+                    return tuple(item.attr for item in statement.value.elts if isinstance(item, ast.Attribute))
+        return None
+
+    def sets_flag(self, attribute: str) -> bool:
+        """Return whether a method of the class assigns True to `self.ATTRIBUTE`."""
+        return any(
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Constant)
+            and node.value.value is True
+            and any(isinstance(target, ast.Attribute) and target.attr == attribute for target in node.targets)
+            for node in ast.walk(self.node)
+        )
+
+    def own_calls(self, method: str, prefix: str) -> list[str]:
+        """Return the names of the class's methods that a method calls and that begin with `prefix`."""
+        return [
+            call.func.attr
+            for function in self.functions(method)
+            for call in ast.walk(function)
+            if isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and isinstance(call.func.value, ast.Name)
+            and call.func.value.id == "self"
+            and call.func.attr.startswith(prefix)
+        ]
+
+    def functions(self, name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """Yield the definitions of a method; overloads come before the method itself."""
+        for statement in self.node.body:
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and statement.name == name:
+                yield statement
+
+
+class LibrarySource(Struct, frozen=True):
+    """The source of an installed package.
+
+    Attributes:
+        package: its name, with dots.
+        folder: its folder.
+    """
+
+    package: str
+    folder: Path
+
+    def exports(self) -> Mapping[str, str]:
+        """Return the names that the package imports into its `__init__`, each with the module that defines it."""
+        tree = _tree(self.folder / "__init__.py")
+        return {name: module for name, (module, _) in _imports(tree, self.package, package=True).items()}
+
+    def read_class(self, name: str, module: str) -> LibraryClass | None:
+        """Return a class of a module; None if its source defines no such class."""
+        found = self._find(module, name)
+        if found is None:
+            return None
+        home, node = found
+        if not isinstance(node, ast.ClassDef):
+            return None
+        init = next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+        return LibraryClass(
+            name=name,
+            module=home,
+            bases=tuple(self._base_names(home, node)),
+            parameters=None if init is None else {each.name: each for each in self._parameters(home, init.args)},
+            node=node,
+        )
+
+    def _base_names(self, module: str, node: ast.ClassDef) -> Iterator[str]:
+        left = [(module, base) for base in node.bases]
+        for _ in range(_MOST_BASES):
+            if not left:
+                return
+            home, base = left.pop(0)
+            base = base.value if isinstance(base, ast.Subscript) else base
+            if isinstance(base, ast.Name):
+                yield base.id
+                found = self._find(home, base.id)
+                if found is not None and isinstance(found[1], ast.ClassDef):
+                    left += [(found[0], each) for each in found[1].bases]
+
+    def _parameters(self, module: str, given: ast.arguments) -> Iterator[Parameter]:
+        positional = [*given.posonlyargs, *given.args][1:]
+        defaults: list[ast.expr | None] = [None] * (len(positional) - len(given.defaults))
+        defaults += given.defaults[-len(positional) :] if positional else []
+        listed = [*zip(positional, defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+        for argument, default in listed:
+            value = default.value if isinstance(default, ast.Constant) else None
+            kind = UNWRITABLE if argument.annotation is None else self._type(module, argument.annotation)
+            if argument.annotation is None and isinstance(value, str | int | float):
+                kind = type(value)
+            if kind is not UNWRITABLE and isinstance(default, ast.Constant) and value is None:
+                kind = kind | None
+            yield Parameter(argument.arg, kind, default is None, value)
+
+    def _type(self, module: str, node: ast.expr, depth: int = 0) -> Any:
+        """Return the type that an annotation means; `UNWRITABLE` if YAML cannot hold its values."""
+        if isinstance(node, ast.Constant):
+            return None if node.value is None else UNWRITABLE
+        if isinstance(node, ast.Name):
+            return _PLAIN.get(node.id) or self._named_type(module, node.id, depth)
+        if isinstance(node, ast.BinOp):
+            return _union([self._type(module, part, depth) for part in (node.left, node.right)])
+        if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):
+            return UNWRITABLE
+        inner = [*node.slice.elts] if isinstance(node.slice, ast.Tuple) else [node.slice]
+        match node.value.id:
+            case "Optional":
+                return _union([self._type(module, inner[0], depth), None])
+            case "Union":
+                return _union([self._type(module, part, depth) for part in inner])
+            case "Literal":
+                return _literal(part.value for part in inner if isinstance(part, ast.Constant))
+            case "Dict" | "dict":
+                return dict
+            case kind if kind in _LISTS:
+                item = self._type(module, inner[0], depth)
+                return UNWRITABLE if item is UNWRITABLE else list[item]  # type: ignore[valid-type]
+        return UNWRITABLE
+
+    def _named_type(self, module: str, name: str, depth: int) -> Any:
+        """Return the type for a name that the library defines: an enum, a model with fields, or an alias."""
+        found = self._find(module, name) if depth < _MOST_BASES else None
+        if found is None:
+            return UNWRITABLE
+        home, node = found
+        if isinstance(node, ast.Assign):
+            return self._type(home, node.value, depth + 1)
+        if not isinstance(node, ast.ClassDef):
+            return UNWRITABLE
+        bases = [*self._base_names(home, node)]
+        if "Enum" in bases:
+            values = (each.value for each in node.body if isinstance(each, ast.Assign))
+            return _literal(value.value for value in values if isinstance(value, ast.Constant))
+        return dict if "BaseModel" in bases else UNWRITABLE
+
+    def _find(self, module: str, name: str) -> tuple[str, ast.stmt] | None:
+        """Return the module and the statement that define a name, which may be imported from another module."""
+        for _ in range(_MOST_BASES):
+            path = self._path(module)
+            if path is None:
+                return None
+            tree = _tree(path)
+            for statement in tree.body:
+                if isinstance(statement, ast.ClassDef) and statement.name == name:
+                    return module, statement
+                if isinstance(statement, ast.Assign) and any(
+                    isinstance(target, ast.Name) and target.id == name for target in statement.targets
+                ):
+                    return module, statement
+            imported = _imports(tree, module, package=path.name == "__init__.py").get(name)
+            if imported is None:
+                return None
+            module, name = imported
+        return None
+
+    def _path(self, module: str) -> Path | None:
+        """Return the file of a module; None if it is not a module of this library."""
+        top, *rest = self.package.split(".")
+        first, *inner = module.split(".")
+        if first != top:
+            return None
+        base = self.folder.parents[len(rest) - 1].joinpath(*inner) if rest else self.folder.joinpath(*inner)
+        for path in (base / "__init__.py", base.with_name(base.name + ".py")):
+            if path.is_file():
+                return path
+        return None
+
+
+@cache
+def library_source(package: str) -> LibrarySource | None:
+    """Return the source of an installed package, without importing anything; None if it is not installed."""
+    top, *rest = package.split(".")
+    # A spec of a package inside another would import the outer one, and so run the library's code.
+    spec = importlib.util.find_spec(top)
+    for place in (None if spec is None else spec.submodule_search_locations) or ():
+        folder = Path(place, *rest)
+        if (folder / "__init__.py").is_file():
+            return LibrarySource(package, folder)
+    return None
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    """Return the syntax tree of a file; an empty one if it cannot be read as Python."""
+    try:
+        return read_file(path).parse(ast.parse)
+    except (OSError, ForeignError):
+        return ast.Module([], [])
+
+
+def _imports(tree: ast.Module, module: str, *, package: bool) -> dict[str, tuple[str, str]]:
+    """Return the names that a module imports at its top: module and name of each where it comes from."""
+    found: dict[str, tuple[str, str]] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.ImportFrom):
+            parts = module.split(".")
+            up = statement.level - package
+            base = parts[: len(parts) - up] if statement.level else []
+            home = ".".join([*base, *(statement.module.split(".") if statement.module else [])])
+            found.update((alias.asname or alias.name, (home, alias.name)) for alias in statement.names)
+    return found
+
+
+def _union(kinds: list[Any]) -> Any:
+    kept = [kind for kind in kinds if kind is not UNWRITABLE]
+    if not [kind for kind in kept if kind is not None]:
+        return UNWRITABLE
+    # A text beside a model client names a client, which the judge replaces.
+    if UNWRITABLE in kinds and kept in ([str], [str, None]):
+        return UNWRITABLE
+    found = kept[0]
+    for kind in kept[1:]:
+        found = found | kind
+    return found
+
+
+def _literal(values: Iterator[Any]) -> Any:
+    listed = tuple(value for value in values if isinstance(value, str | int | bool))
+    return Literal[listed] if listed else UNWRITABLE
