@@ -1,5 +1,6 @@
 # ruff: noqa: I001
 from holodeck_action.extensions.azure.standard import AzureMetric
+from holodeck_action.extensions.deepeval.class_metric import DeepEvalClassMetric
 from holodeck_action.extensions.deepeval.metrics_geval import GEvalMetric
 from holodeck_action.extensions.deepeval.metrics_rag import RagMetric
 from holodeck_action.extensions.deepeval.tool_correctness import DeepEvalToolCorrectnessMetric
@@ -43,6 +44,7 @@ Composite = CompositeMetric
 Contains = ContainsMetric
 ContainsAll = ContainsAllMetric
 ContainsAny = ContainsAnyMetric
+DeepEval = DeepEvalClassMetric
 DeepEvalToolCorrectness = DeepEvalToolCorrectnessMetric
 EndsWith = EndsWithMetric
 Equality = EqualityMetric

@@ -206,6 +206,15 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         """Return the constructor arguments for a copy in another process, as JSON values, without the judge."""
         return {"threshold": self._threshold}
 
+    @property
+    def asks_judge(self) -> bool:
+        """Whether the metric calls a model."""
+        return True
+
+    def _case_fields(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of DeepEval's test case as JSON values."""
+        return _test_case_fields(given)
+
     def _verdict_problem(self, verdict: Any) -> str | None:
         """Return a description of a defect in a verdict that fits its schema; None if it has no defect."""
         return None
@@ -255,11 +264,14 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
 
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        self.check_judge()
+        if self.asks_judge:
+            self.check_judge()
         settled = self._result_without_judge(kwargs)
         if settled is not None:
             return settled
-        case = _test_case_fields(kwargs)
+        case = self._case_fields(kwargs)
+        if not self.asks_judge:
+            return await self._evaluate_without_judge(case, kwargs)
         async with provide_judge(self._judge, self._plan) as judge:
             try:
                 await self._prepare_steps(judge)
@@ -269,6 +281,12 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
             except Exception as error:
                 raise self._wrap_error(_unwrap_error(error), kwargs, judge.redact) from error
 
+    async def _evaluate_without_judge(self, case: Mapping[str, Any], given: Mapping[str, Any]) -> EvaluationResult:
+        try:
+            return await self._evaluate_in_libraries(case, None)
+        except Exception as error:
+            raise self._wrap_error(error, given, str) from error
+
     @property
     def _is_built_in(self) -> bool:
         return type(self).__module__.startswith(f"{__package__}.")
@@ -276,7 +294,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
     async def _prepare_steps(self, judge: JudgeModel) -> None:
         """Let the judge prepare data that all evaluations share, such as steps."""
 
-    async def _evaluate_in_libraries(self, case: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
+    async def _evaluate_in_libraries(self, case: Mapping[str, Any], judge: JudgeModel | None) -> EvaluationResult:
         """Evaluate a test case in the libraries' process."""
         found = await evaluate_in_library("deepeval", {**self._worker_arguments(), "case": case}, judge)
         steps = found.pop("evaluation_steps")
@@ -301,12 +319,16 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         Raises:
             Exception: any error of DeepEval or the judge.
         """
-        test_case = load_module("deepeval.test_case").LLMTestCase(**case)
+        test_case = self._build_test_case(case)
         with self.use_judge(judge):
             metric = self._create_metric()
             self._prepare(metric, test_case)
             await metric.a_measure(test_case, _show_indicator=False)
         return self._result(metric, test_case, judge.label)
+
+    def _build_test_case(self, case: Mapping[str, Any]) -> Any:
+        """Return DeepEval's test case for its fields."""
+        return load_module("deepeval.test_case").LLMTestCase(**case)
 
     @contextmanager
     def use_judge(self, judge: LibraryJudge) -> Iterator[None]:
@@ -327,7 +349,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
             threshold=self._threshold,
             polarity=self._polarity,
             evaluation_steps=None if steps is None else tuple(steps),
-            metadata={"judge": judge, **self._metadata(metric, test_case)},
+            metadata={**({"judge": judge} if self.asks_judge else {}), **self._metadata(metric, test_case)},
         )
 
     def _wrap_error(self, error: Exception, given: Mapping[str, Any], redact: Redact) -> EvaluationError:

@@ -7,6 +7,7 @@ from holodeck_action.seam.manifest import Extension, Library, Metric
 _HERE = "holodeck_action.extensions.deepeval"
 _NAMES = {
     "holodeck_action.metrics": {
+        "DeepEval": f"{_HERE}.class_metric:DeepEvalClassMetric",
         "DeepEvalToolCorrectness": f"{_HERE}.tool_correctness:DeepEvalToolCorrectnessMetric",
         "GEval": f"{_HERE}.metrics_geval:GEvalMetric",
         "Rag": f"{_HERE}.metrics_rag:RagMetric",
@@ -65,6 +66,7 @@ EXTENSION = Extension(
     needs=("tracing",),
     metrics=(
         Metric(type="geval", to="holodeck_action.extensions.deepeval.metrics_geval:GEvalMetric"),
+        Metric(type="deepeval", to="holodeck_action.extensions.deepeval.class_metric:DeepEvalClassMetric"),
         Metric(type="rag", to="holodeck_action.extensions.deepeval.metrics_rag:RagMetric"),
         Metric(
             type="deepeval_tool_correctness",

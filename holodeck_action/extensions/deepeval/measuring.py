@@ -10,6 +10,7 @@ from typing import Any
 
 from holodeck_action.extensions.deepeval import rag
 from holodeck_action.extensions.deepeval.base import DeepEvalBaseEvaluator
+from holodeck_action.extensions.deepeval.class_evaluator import ClassEvaluator
 from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 from holodeck_action.extensions.deepeval.library import load_module
 from holodeck_action.extensions.deepeval.rubric import Level
@@ -42,6 +43,7 @@ _metrics, _cases = _import_deepeval()
 _EVALUATORS: Mapping[str, type[DeepEvalBaseEvaluator]] = {
     kind.__name__: kind
     for kind in (
+        ClassEvaluator,
         GEvalEvaluator,
         rag.AnswerRelevancyEvaluator,
         rag.ContextualPrecisionEvaluator,

@@ -236,8 +236,8 @@ async def import_library(library: str) -> None:
                 connection.close()
 
 
-async def evaluate_in_library(library: str, request: Mapping[str, Any], judge: JudgeModel) -> Any:
-    """Evaluate with a library, whose questions a judge answers.
+async def evaluate_in_library(library: str, request: Mapping[str, Any], judge: JudgeModel | None) -> Any:
+    """Evaluate with a library, whose questions a judge answers; None if it asks none.
 
     The time limit does not include starting the process, importing the library, and waiting for other evaluations.
 
@@ -259,7 +259,7 @@ async def evaluate_in_library(library: str, request: Mapping[str, Any], judge: J
         slots = _evaluation_slots()
         await slots.acquire()
     try:
-        known = {"judge": judge.label, "gives_probabilities": judge.gives_probabilities}
+        known = {} if judge is None else {"judge": judge.label, "gives_probabilities": judge.gives_probabilities}
         return await _request_evaluation(
             _start_process(), {"op": "evaluate", "library": library, **known, **request}, judge
         )
@@ -327,7 +327,7 @@ async def _request_evaluation(process: _LibraryProcess, request: Mapping[str, An
             for answer in answers:
                 answer.cancel()
     except asyncio.CancelledError:
-        if judge is not None:
+        if request["op"] == "evaluate":
             process.expect_end(writer.get_extra_info("socket").dup())
         raise
     finally:

@@ -52,7 +52,9 @@ else:
             except ValidationError as error:
                 from holodeck_action.suite.validation import argument_errors
 
-                raise ArgumentError(argument_errors(cls, given, error)) from None
+                # The arguments may select a subclass (`Metric.of`).
+                model = cls.of(given) if hasattr(cls, "of") else cls
+                raise ArgumentError(argument_errors(model, given, error)) from None
 
     class _Explained(BaseModel, metaclass=_Explaining):
         pass

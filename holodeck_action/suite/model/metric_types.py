@@ -88,6 +88,8 @@ class MetricTypes:
         metric = self.classes.get(kind) if place == "expect" else self.allowed(place).get(kind)
         if metric is None:
             return {"type": "tagged-union", "choices": self.allowed(place)}
+        if isinstance(value, Mapping):
+            metric = metric.of(value)
         return {**metric.__pydantic_core_schema__, WRITTEN_AS: {metric.SHORT: kind} if place == "expect" else {}}
 
     def types_measuring(self, name: str) -> Iterator[tuple[str, str]]:

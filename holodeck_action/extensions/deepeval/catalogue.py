@@ -1,0 +1,167 @@
+"""The metrics that the installed version of DeepEval exports, read from its source (see `class_signatures`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from holodeck_action.metrics.judging.class_signatures import UNWRITABLE, LibraryClass, Parameter, library_source
+from holodeck_action.suite.model.base import NonBlank
+
+_PACKAGE = "deepeval.metrics"
+_ANSWERS, _CONVERSATIONS, _ARENAS = "BaseMetric", "BaseConversationalMetric", "BaseArenaMetric"
+_OURS = frozenset(
+    (
+        "model",
+        "system_one_model",
+        "eval_mode",
+        "threshold",
+        "async_mode",
+        "verbose_mode",
+        "flaky",
+        "evaluation_template",
+    )
+)
+"""Parameters that a suite sets in another way, or that have no effect on a score."""
+SCHEMA_OPTION = "expected_schema"
+"""The option that takes a pydantic model in Python, and a JSON Schema in a suite."""
+_SCHEMA = Parameter(SCHEMA_OPTION, NonBlank | dict[str, Any], True, None)
+_NEEDED = {
+    "EXPECTED_OUTPUT": "ground_truth",
+    "CONTEXT": "context",
+    "RETRIEVAL_CONTEXT": "retrieval_context",
+}
+_ALWAYS = frozenset(("INPUT", "ACTUAL_OUTPUT"))
+_CALLS = "TOOLS_CALLED"
+
+_OWN_TYPES = {
+    "GEval": "write type: geval",
+    "ToolCorrectnessMetric": "write type: deepeval_tool_correctness",
+}
+_SPEECH = frozenset(("TranscriptionAccuracyMetric", "AudioGlitchMetric"))
+FIXED: Mapping[str, Mapping[str, Any]] = {
+    # It reads the model's messages between the calls, which a suite does not record: it could never fail.
+    "AgentLoopDetectionMetric": {"check_reasoning_stagnation": False},
+}
+"""Options that a suite cannot set, by class."""
+
+
+class CatalogueEntry(Struct, frozen=True):
+    """A metric of DeepEval that grades one answer.
+
+    Attributes:
+        name: name of its class.
+        options: its options by name.
+        threshold: its default threshold; None if it has none.
+        needs: the inputs of a turn that it requires besides question and answer.
+        inputs: names of all required fields of DeepEval's test case, in lower case.
+        reads_calls: whether it needs the agent's tool calls.
+        has_judge: whether it calls a model.
+        is_traced: whether it reads the trace of the turn, which is made of its tool calls.
+        judge_calls: number of judge calls of one evaluation, without the call for the reason.
+        reason_calls: number of calls for the reason, which `include_reason: false` saves.
+    """
+
+    name: str
+    options: Mapping[str, Parameter]
+    threshold: float | None
+    needs: frozenset[str]
+    inputs: tuple[str, ...]
+    reads_calls: bool
+    has_judge: bool
+    is_traced: bool
+    judge_calls: int
+    reason_calls: int
+
+
+def is_installed() -> bool:
+    """Return whether DeepEval's source can be read."""
+    return library_source(_PACKAGE) is not None
+
+
+@cache
+def metric_names() -> tuple[str, ...]:
+    """Return the names of all metrics, including those that a suite cannot use."""
+    kinds = {_ANSWERS, _CONVERSATIONS, _ARENAS}
+    return tuple(name for name in _exports() if (found := _read(name)) is not None and kinds.intersection(found.bases))
+
+
+def find_metric(name: str) -> CatalogueEntry | str | None:
+    """Return a metric, or the reason why a suite cannot use it, with an alternative; None if no metric has the name."""
+    found = _read(name)
+    if found is None or not {_ANSWERS, _CONVERSATIONS, _ARENAS}.intersection(found.bases):
+        return None
+    return _refusal(found) or _entry(found)
+
+
+@cache
+def _exports() -> Mapping[str, str]:
+    source = library_source(_PACKAGE)
+    return {} if source is None else source.exports()
+
+
+@cache
+def _read(name: str) -> LibraryClass | None:
+    source, module = library_source(_PACKAGE), _exports().get(name)
+    return None if source is None or module is None else source.read_class(name, module)
+
+
+def _refusal(found: LibraryClass) -> str | None:
+    given = found.parameters or {}
+    rooms = found.module.split(".")
+    if found.name in _OWN_TYPES:
+        return _OWN_TYPES[found.name]
+    if "voice" in rooms or found.name in _SPEECH:
+        return "it grades recorded speech, which a suite does not have; grade the transcript with type geval"
+    if "multimodal_metrics" in rooms:
+        return "it grades images, which a suite does not have; grade a text about them with type geval"
+    if "mcp" in rooms or "MCP_SERVERS" in (found.constant_names("_required_params") or ()):
+        return "it needs MCP servers as Python objects; use type tool_correctness, or metric ArgumentCorrectnessMetric"
+    if "dag" in given:
+        return "it needs a graph of Python objects; use type geval with evaluation_steps, or type code"
+    if _ARENAS in found.bases:
+        return "it compares several answers; compare the run with a base: see docs/baseline.md"
+    if "model" not in given and "system_one_model" in given:
+        return "it needs the decision model of DeepEval's service; use type geval"
+    if _CONVERSATIONS in found.bases:
+        return "it grades a whole conversation; a metric grades one turn: use type geval on the last turn, or type code"
+    unknown = [name for name in _required(found) if name not in {*_NEEDED, *_ALWAYS, _CALLS}]
+    if unknown:
+        return f"it needs {unknown[0].lower()}, which a suite does not have"
+    unset = [each.name for each in _options(found).values() if each.required and each.type is UNWRITABLE]
+    return f"its option {unset[0]} takes a Python object; use type code" if unset else None
+
+
+def _entry(found: LibraryClass) -> CatalogueEntry:
+    given, required = found.parameters or {}, _required(found)
+    threshold = given["threshold"].default if "threshold" in given else None
+    is_traced = found.sets_flag("requires_trace")
+    calls = found.own_calls("a_measure", "_a_")
+    reasons = [name for name in calls if "reason" in name]
+    return CatalogueEntry(
+        name=found.name,
+        options={name: each for name, each in _options(found).items() if each.type is not UNWRITABLE},
+        threshold=None if threshold is None else float(threshold),
+        needs=frozenset(_NEEDED[name] for name in required if name in _NEEDED),
+        inputs=tuple(name.lower() for name in required),
+        reads_calls=is_traced or _CALLS in required,
+        has_judge="model" in given,
+        is_traced=is_traced,
+        judge_calls=max(1, len(calls) - len(reasons)),
+        reason_calls=len(reasons),
+    )
+
+
+def _required(found: LibraryClass) -> tuple[str, ...]:
+    return found.constant_names("_required_params") or ()
+
+
+def _options(found: LibraryClass) -> Mapping[str, Parameter]:
+    hidden = {*_OURS, *FIXED.get(found.name, ())}
+    listed = {
+        name: each for name, each in (found.parameters or {}).items() if name not in hidden and not name.startswith("_")
+    }
+    return listed | ({SCHEMA_OPTION: _SCHEMA} if SCHEMA_OPTION in listed else {})

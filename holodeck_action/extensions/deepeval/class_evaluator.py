@@ -1,0 +1,254 @@
+"""The evaluator of `type: deepeval`: any metric class of DeepEval that grades one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic_core import PydanticCustomError, ValidationError
+
+from holodeck_action.extensions.deepeval.base import DeepEvalBaseEvaluator
+from holodeck_action.extensions.deepeval.catalogue import FIXED, SCHEMA_OPTION, CatalogueEntry, find_metric
+from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
+from holodeck_action.extensions.deepeval.library import load_module
+from holodeck_action.extensions.deepeval.model import Problem
+from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.metrics.base import EvaluationResult, RetryConfig
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.params import EvalParam, ParamSpec
+from holodeck_action.record.record import ToolInvocation
+from holodeck_action.suite.json_schemas import JsonSchema
+from holodeck_action.text.json_values import parse_json
+
+_PARAMS = {param.value: param for param in EvalParam} | {"tools_called": EvalParam.TOOL_INVOCATIONS}
+_LISTS = (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT)
+
+
+class ClassEvaluator(DeepEvalBaseEvaluator):
+    """Grades an answer by a metric class of DeepEval.
+
+    An empty answer scores 0, and so does an answer without any text in a context that the class requires: DeepEval
+    would give some of them the best score.
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        options: Mapping[str, Any] | None = None,
+        model_config: DeepEvalModelConfig | None = None,
+        threshold: float | None = 0.5,
+        timeout: float | None = 60.0,
+        retry_config: RetryConfig | None = None,
+        *,
+        judge: JudgeModel | None = None,
+    ) -> None:
+        """Configure the evaluator; this imports nothing and calls no model.
+
+        Args:
+            metric: name of the class in `deepeval.metrics`.
+            options: arguments of its constructor, except the model and the threshold.
+            model_config: see the base class.
+            threshold: lowest passing score, 0..1; None to give no verdict.
+            timeout: time limit of one evaluation, in seconds.
+            retry_config: retries of transient failures.
+            judge: see the base class.
+
+        Raises:
+            EvaluationError: DeepEval has no such metric for one answer (code `unsupported_metric`).
+            ValueError: the threshold is outside 0..1.
+        """
+        super().__init__(model_config, threshold, timeout, retry_config, judge=judge)
+        found = find_metric(metric)
+        if not isinstance(found, CatalogueEntry):
+            reason = found or "the installed DeepEval has no such metric"
+            raise EvaluationError(f"{metric} cannot be used: {reason}", code="unsupported_metric")
+        self._entry = found
+        self._options = {**(options or {}), **FIXED.get(metric, {})}
+        inputs = [_PARAMS[name] for name in found.inputs]
+        inputs += [EvalParam.TOOL_INVOCATIONS] if found.is_traced else []
+        self.PARAM_SPEC = ParamSpec(
+            required=frozenset(inputs),
+            optional=frozenset((EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT)) - frozenset(inputs),
+            uses_context=EvalParam.CONTEXT in inputs,
+            uses_retrieval_context=EvalParam.RETRIEVAL_CONTEXT in inputs,
+        )
+
+    @property
+    def name(self) -> str:
+        """Name of the class."""
+        return self._entry.name
+
+    @property
+    def metric_name(self) -> str:
+        """Name of the class."""
+        return self._entry.name
+
+    @property
+    def asks_judge(self) -> bool:
+        """Whether the class calls a model."""
+        return self._entry.has_judge
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "metric": self._entry.name, "options": self._options}
+
+    def _result_without_judge(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+        required = self.PARAM_SPEC.required
+        if EvalParam.ACTUAL_OUTPUT in required and not str(given[EvalParam.ACTUAL_OUTPUT.value]).strip():
+            return self._zero_result("the answer is empty")
+        for param in _LISTS:
+            if param in required and not has_text(given[param.value]):
+                return self._zero_result(f"{param.value} has no text")
+        return None
+
+    def _zero_result(self, reason: str) -> EvaluationResult:
+        return EvaluationResult(score=0.0, reasoning=reason, metric_name=self.metric_name, threshold=self._threshold)
+
+    def _case_fields(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        fields = super()._case_fields(given)
+        calls: Sequence[ToolInvocation] | None = given.get(EvalParam.TOOL_INVOCATIONS.value)
+        if EvalParam.TOOL_INVOCATIONS in self.PARAM_SPEC.required and calls is not None:
+            fields["calls"] = [call_data(call) for call in calls]
+        return fields
+
+    def _create_metric(self) -> Any:
+        made = getattr(load_module("deepeval.metrics"), self._entry.name)
+        hints = get_type_hints(made.__init__)
+        options = {name: _convert(name, hints.get(name), value) for name, value in self._options.items()}
+        if self._entry.has_judge:
+            options["model"] = self._model
+        if "threshold" in hints:
+            options["threshold"] = self._threshold
+        return made(**options)
+
+    def _build_test_case(self, case: Mapping[str, Any]) -> Any:
+        fields = dict(case)
+        calls = fields.pop("calls", None)
+        module = load_module("deepeval.test_case")
+        if calls is not None:
+            fields["tools_called"] = [_tool_call(module, call) for call in calls]
+        made = module.LLMTestCase(**fields)
+        if self._entry.is_traced:
+            made._trace_dict = agent_trace(made, calls)
+        return made
+
+    def _prepare(self, metric: Any, test_case: Any) -> None:
+        if self._entry.has_judge:
+            metric.model.problem = _count_check(self._entry, self._options, test_case)
+
+    def _result(self, metric: Any, test_case: Any, judge: str) -> EvaluationResult:
+        if not metric.reason:
+            metric.reason = f"{self._entry.name} is {float(metric.score):g}, without an explanation"
+        return super()._result(metric, test_case, judge)
+
+
+def has_text(context: str | Sequence[object]) -> bool:
+    """Return whether a text, or one of several, is not blank."""
+    return any(str(text).strip() for text in ([context] if isinstance(context, str) else context))
+
+
+def call_data(call: ToolInvocation) -> dict[str, Any]:
+    """Return a tool call for the libraries' process."""
+    return {"name": call.name, "args": dict(call.args), "result": call.result, "error": call.error}
+
+
+def _tool_call(module: Any, call: Mapping[str, Any]) -> Any:
+    return module.ToolCall(name=call["name"], input_parameters=call["args"], output=call["result"])
+
+
+def agent_trace(test_case: Any, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the trace that DeepEval's `@observe` records for an agent that makes these calls and then answers.
+
+    Args:
+        test_case: DeepEval's test case, with question, answer and tool calls.
+        calls: the calls, from `call_data`.
+    """
+    children = []
+    for call in calls:
+        span = {"name": call["name"], "type": "tool", "input": call["args"]}
+        ended = {"error": call["error"]} if call["error"] is not None else {"output": call["result"]}
+        span |= {name: value for name, value in ended.items() if value is not None}
+        children.append({**span, "children": []})
+    return {
+        "name": "agent",
+        "type": "agent",
+        "input": {"input": test_case.input},
+        "output": test_case.actual_output,
+        **({"tools_called": test_case.tools_called} if calls else {}),
+        "available_tools": [],
+        "agent_handoffs": [],
+        "children": children,
+    }
+
+
+def _convert(name: str, hint: Any, value: Any) -> Any:
+    """Return the value of an option in the type that the constructor declares, such as an enum."""
+    if name == SCHEMA_OPTION:
+        return _Schema(value)
+    return value if hint is None else TypeAdapter(hint).validate_python(value)
+
+
+class _Schema:
+    """Stands for the pydantic model that DeepEval validates an answer with."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
+
+    def model_json_schema(self) -> Mapping[str, Any]:
+        """Return the JSON Schema, which DeepEval shows to the judge."""
+        return self._schema
+
+    def model_validate_json(self, answer: str) -> None:
+        """Check an answer.
+
+        Raises:
+            ValidationError: the answer is not JSON, or violates the schema.
+        """
+        misfits = JsonSchema(self._schema, written=True).misfits(_parse(answer), whole="the answer", most=1)
+        if misfits:
+            raise _refusal(misfits[0].problem)
+
+
+def _parse(answer: str) -> Any:
+    try:
+        return parse_json(answer, unique=True)
+    except ValueError as error:
+        raise _refusal(f"the answer is not JSON: {error}") from None
+
+
+def _refusal(problem: str) -> ValidationError:
+    """Return the error of a pydantic model, which DeepEval counts as a wrong answer."""
+    error = PydanticCustomError("json", "{problem}", {"problem": problem})
+    return ValidationError.from_exception_data("answer", [{"type": error, "loc": (), "input": None}])
+
+
+def _count_check(entry: CatalogueEntry, options: Mapping[str, Any], test_case: Any) -> Problem:
+    """Return a function that refuses a list of verdicts that is incomplete, since DeepEval counts a missing verdict as
+    good.
+
+    There must be a verdict for each item that the judge listed before, for each text of the context, or for each item
+    of the only option that is a list. If none of these tells the number, there must be at least one.
+    """
+    extracted: list[int] = []
+    lists = [value for value in options.values() if isinstance(value, list)]
+
+    def problem(verdict: BaseModel) -> str | None:
+        names = [*type(verdict).model_fields]
+        only = getattr(verdict, names[0]) if len(names) == 1 else None
+        if not isinstance(only, list):
+            return None
+        if names != ["verdicts"]:
+            extracted.append(len(only))
+            return None
+        if len(extracted) == 1:
+            wanted = extracted[0]
+        elif not extracted and "context" in entry.inputs:
+            wanted = len(test_case.context)
+        elif not extracted and len(lists) == 1 and "retrieval_context" not in entry.inputs:
+            wanted = len(lists[0])
+        else:
+            # A retrieved text may hold no statement.
+            return None if only or "retrieval_context" in entry.inputs else "it holds no verdicts"
+        return None if len(only) == wanted else f"it holds {len(only)} verdicts, but there must be {wanted}"
+
+    return problem
