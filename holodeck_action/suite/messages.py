@@ -125,7 +125,10 @@ def _literal(finding: Finding) -> str:
     if finding.path[-1:] == ("metric",) and not finding.hidden:
         name = finding.value
         if name == "safety":
-            return "safety is not supported: write {type: deepeval, metric: ToxicityMetric}, or type geval with your own criteria"
+            return (
+                "safety is not supported: write {type: deepeval, metric: ToxicityMetric}, or type geval with your own "
+                "criteria"
+            )
         if finding.metrics is not None and isinstance(name, str) and name in finding.metrics.classes:
             return f"{name} is a type: write type: {name}"
         for kind, key in finding.metrics.types_measuring(name) if finding.metrics is not None else ():

@@ -167,6 +167,8 @@ _RAG = {"answer_relevancy", "faithfulness", "contextual_relevancy", "contextual_
 def _judged(name: str) -> dict[str, object]:
     """Return a metric as the page names it, graded by a model of the same name."""
     kind: dict[str, object] = {"type": "rag", "metric_type": name} if name in _RAG else {"type": name}
+    if name.endswith("Metric"):
+        kind = {"type": "deepeval", "metric": name}
     if name == "geval":
         kind |= {"name": "tone", "criteria": "It is polite.", "evaluation_steps": ["Look for rude words."]}
     return {**kind, "model": {"provider": "openai", "name": name}}

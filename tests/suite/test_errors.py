@@ -45,8 +45,8 @@ METRIC_ERRORS = [
     (
         "{type: standard, metric: safety}",
         (
-            "6:32: evaluations.metrics[0].metric: safety is not supported: use type geval with criteria that define "
-            "a safe answer"
+            "6:32: evaluations.metrics[0].metric: safety is not supported: write "
+            "{type: deepeval, metric: ToxicityMetric}, or type geval with your own criteria"
         ),
     ),
     (
@@ -162,7 +162,7 @@ METRIC_ERRORS = [
     "holodeck-evaluations-guide",
     "Legacy AI metrics",
     "`safety` is accepted",
-    refused="Use `type: geval` with criteria of safety.",
+    refused="Use `{type: deepeval, metric: ToxicityMetric}`, or `type: geval` with criteria of safety.",
 )
 def test_metrics(tmp_path: Path, entry: str, expected: str) -> None:
     assert complaints(tmp_path, metric(entry)) == [f"agent.yaml:{expected}"]

@@ -71,7 +71,7 @@ class DeepEvalClassMetric(JudgedMetric):
                 )
             close = did_you_mean(self.metric, metric_names())
             raise PydanticCustomError(
-                "metric", "{name} is no metric of DeepEval{close}", {"name": self.metric, "close": close}
+                "metric", "{name} is not a metric of DeepEval{close}", {"name": self.metric, "close": close}
             )
         if not isinstance(self.options, Mapping | FormatModel):
             raise PydanticCustomError("options", "must be a mapping")
@@ -84,7 +84,7 @@ class DeepEvalClassMetric(JudgedMetric):
             JsonSchema(schema, written=True)
         except ValueError as error:
             raise PydanticCustomError(
-                "options", "expected_schema is no JSON Schema: {reason}", {"reason": str(error)}
+                "options", "expected_schema is not a JSON Schema: {reason}", {"reason": str(error)}
             ) from None
         self._schema = schema
 

@@ -36,25 +36,22 @@ def observed_trace() -> dict[str, Any]:
 
     spans = []
 
-    @library.observe(type="tool")
     def lookup(city: str) -> Any:
         return CALLS[0]["result"]
 
-    @library.observe(type="tool")
     def forecast(city: str, days: int) -> Any:
         raise LookupError(CALLS[1]["error"])
 
-    @library.observe(type="agent")
     def agent(input: str) -> str:
         spans.append(current.get())
-        lookup(**CALLS[0]["args"])
+        library.observe(lookup, type="tool")(**CALLS[0]["args"])
         try:
-            forecast(**CALLS[1]["args"])
+            library.observe(forecast, type="tool")(**CALLS[1]["args"])
         except LookupError:
             return str(CASE["actual_output"])
         raise AssertionError
 
-    agent(CASE["input"])
+    library.observe(agent, type="agent")(input=CASE["input"])
     found: dict[str, Any] = library.trace_manager.create_nested_spans_dict(spans[0])
     return found
 

@@ -172,6 +172,7 @@ def suite(project: Project, models: FakeModels) -> Callable[..., None]:
     return write
 
 
+@pytest.mark.proves("DeepEvalClassMetric: type metric options threshold model")
 @pytest.mark.models(answer=judged)
 def test_a_run_records_each_class_and_a_replay_asks_nobody(project: Project, models: FakeModels, suite: Any) -> None:
     suite(
@@ -236,7 +237,7 @@ def test_a_missing_verdict_is_asked_for_and_then_an_error(project: Project, mode
         (
             {"metric": "BiasMetrik"},
             "metrics[0].metric: ",
-            'BiasMetrik is no metric of DeepEval, did you mean "BiasMetric"?',
+            'BiasMetrik is not a metric of DeepEval, did you mean "BiasMetric"?',
         ),
         (
             {"metric": "DAGMetric"},
@@ -259,7 +260,7 @@ def test_a_missing_verdict_is_asked_for_and_then_an_error(project: Project, mode
         (
             {"metric": "JsonCorrectnessMetric", "options": {"expected_schema": {"type": 3}}},
             "metrics[0].options: ",
-            "expected_schema is no JSON Schema: type: 3 is not valid",
+            "expected_schema is not a JSON Schema: type: 3 is not valid",
         ),
         (
             {"metric": "JsonCorrectnessMetric", "options": {"expected_schema": "no.json"}},

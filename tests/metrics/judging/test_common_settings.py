@@ -23,6 +23,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "standard": {"metric": "coherence"},
     "geval": {"criteria": "kind", "evaluation_steps": STEPS},
     "rag": {"metric_type": "answer_relevancy"},
+    "deepeval": {"metric": "BiasMetric"},
     "generation": {},
     "query_transformation": {},
     "summarization": {},
