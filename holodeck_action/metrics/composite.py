@@ -85,6 +85,11 @@ class CompositeMetric(Metric):
         return any(member.config.reads_tool_calls for member in self.members())
 
     @property
+    def reads_turns(self) -> bool:
+        """Whether a member reads what was said in all turns."""
+        return any(member.config.reads_turns for member in self.members())
+
+    @property
     def concerns_conversation(self) -> bool:
         """Whether a metric, enabled or not, grades the conversation as a whole."""
         return any(metric.concerns_conversation for metric in self.metrics)

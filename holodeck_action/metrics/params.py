@@ -33,6 +33,7 @@ class EvalParam(StrEnum):
     EXPECTED_TRAJECTORY = "expected_trajectory"
     RETRIEVED_CHUNKS = "retrieved_chunks"
     GROUND_TRUTH_CHUNK_IDS = "ground_truth_chunk_ids"
+    TURNS = "turns"
 
 
 REPORT_CALLS = "give tool_invocations with the reply, an empty list if no tool was called"

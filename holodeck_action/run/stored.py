@@ -165,33 +165,21 @@ class StoredTrials(Struct, frozen=True):
         }
         async with slot:
             with span(f"case {attributes['holodeck_action.case.id']}", attributes, sampled=True):
-                turns = [
-                    await self._grade(case, index, turn, kept, calls)
-                    for turn, kept, calls in zip(case.turns, trial.turns, _calls_so_far(trial), strict=True)
-                ]
+                turns: list[TurnRecord] = []
+                answers: list[Answer] = []
+                for turn, kept, calls in zip(case.turns, trial.turns, _calls_so_far(trial), strict=True):
+                    answer = _stored_answer(case, index, turn, kept, calls)
+                    turns.append(await self._grade(turn, kept, replace(answer, earlier=tuple(answers))))
+                    answers.append(answer)
         return self.redactor.value(replace(trial, turns=tuple(turns)))
 
-    async def _grade(
-        self, case: Case, index: int, turn: Turn, kept: TurnRecord, calls: Fact[tuple[ToolInvocation, ...]]
-    ) -> TurnRecord:
+    async def _grade(self, turn: Turn, kept: TurnRecord, answer: Answer) -> TurnRecord:
         # If there is an answer, an error can only come from its grading.
         error = kept.error if kept.response is None else self._missing_texts_error(turn, kept)
         if kept.response is None or error is not None:
             reason = kept.skipped or f"not evaluated: {error.message if error else 'no answer'}"
             pending = self.scorer.pending_evaluations(turn, reason)
             return replace(kept, source=turn.mark, evaluations=pending, tool_assertions=(), error=error)
-        answer = Answer(
-            trial=index,
-            turn=turn,
-            case_name=case.name,
-            multi_turn=case.multi_turn,
-            response=kept.response,
-            calls=kept.calls,
-            conversation_calls=calls,
-            texts=kept.texts,
-            chunks=kept.chunks,
-            context=kept.context,
-        )
         try:
             evaluations = await self.scorer.score(answer)
             assertions = await self.scorer.check_tools(turn, kept.calls)
@@ -209,6 +197,23 @@ class StoredTrials(Struct, frozen=True):
             return None
         message = "the record does not contain the texts of the turn's files, which a metric now needs; run it again"
         return ErrorInfo("StoredError", message, "no_file_texts")
+
+
+def _stored_answer(
+    case: Case, index: int, turn: Turn, kept: TurnRecord, calls: Fact[tuple[ToolInvocation, ...]]
+) -> Answer:
+    return Answer(
+        trial=index,
+        turn=turn,
+        case_name=case.name,
+        multi_turn=case.multi_turn,
+        response=kept.response or "",
+        calls=kept.calls,
+        conversation_calls=calls,
+        texts=kept.texts,
+        chunks=kept.chunks,
+        context=kept.context,
+    )
 
 
 def _calls_so_far(trial: TrialRecord) -> Iterator[Fact[tuple[ToolInvocation, ...]]]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.llm.limits.pauses import TimeLimit, detach_limits, pause_all_clocks
 from holodeck_action.llm.spans import Attributes, Scope, span
@@ -81,6 +82,7 @@ class _Conversation(Struct):
     calls: Fact[tuple[ToolInvocation, ...]] = Nothing()
     texts: Fact[tuple[str, ...]] = Nothing()
     chunks: Fact[tuple[RetrievedChunk, ...]] = Nothing()
+    answers: tuple[Answer, ...] = ()
 
     def add(self, reply: Reply) -> None:
         self.calls = join_facts(self.calls, list_fact(reply.tool_invocations))
@@ -294,7 +296,9 @@ class TrialRunner(Struct, frozen=True):
             texts=texts_retrieved,
             chunks=conversation.chunks,
             context=texts,
+            earlier=conversation.answers,
         )
+        conversation.answers += (replace(answer, earlier=()),)
         graded = asyncio.create_task(self._grade(answer))
         return _Exchange(
             turn,

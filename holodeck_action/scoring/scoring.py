@@ -16,6 +16,7 @@ from holodeck_action.llm.limits.pauses import Deadline, stop_during_calls
 from holodeck_action.llm.spans import Scope, Span, span
 from holodeck_action.metrics.base import BaseEvaluator, DeterministicEvaluator, EvaluationResult
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.exchange import Exchange
 from holodeck_action.metrics.params import CONVERSATION, UNKNOWN, UNREPORTED, EvalParam
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.metrics.tools.tool_assertions import check_tools
@@ -51,6 +52,7 @@ class Answer(Struct, frozen=True):
             of one of these turns.
         context: the texts of the turn's files; None if the turn has no files with text.
         trial: index of the trial.
+        earlier: the answers to the turns before, in order.
     """
 
     turn: Turn
@@ -63,6 +65,11 @@ class Answer(Struct, frozen=True):
     chunks: Fact[tuple[RetrievedChunk, ...]] = Unknown()
     context: tuple[str, ...] | None = None
     trial: int = 0
+    earlier: tuple[Answer, ...] = ()
+
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Return the conversation up to and including this turn."""
+        return tuple(Exchange(each.turn.input, each.response, each.calls, each.texts) for each in (*self.earlier, self))
 
 
 class TurnScorer:
@@ -280,6 +287,8 @@ def _inputs(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> 
     if config.HAS_MEMBERS:
         calls = items_of(answer.conversation_calls)
         inputs[CONVERSATION] = UNKNOWN if isinstance(calls, Unknown) else calls
+    if config.reads_turns:
+        inputs[EvalParam.TURNS.value] = answer.exchanges()
     if config.TAKES_CASE:
         inputs |= {"turn_index": turn.index, "test_case_name": answer.case_name, "turn_config": turn.turn_config}
     return inputs

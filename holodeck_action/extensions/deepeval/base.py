@@ -373,11 +373,11 @@ def _test_case_fields(given: Mapping[str, Any]) -> dict[str, Any]:
     for param in (EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT):
         if (value := given.get(param.value, given.get(OTHER_NAME[param].value))) is not None:
             # DeepEval rejects an empty answer, but the judge must grade it.
-            fields[param.value] = _neutralize_markers(str(value)) or " "
+            fields[param.value] = neutralize_markers(str(value)) or " "
     for param in (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT):
         if (value := given.get(param.value)) is not None:
             texts = [value] if isinstance(value, str) else list(value)
-            fields[param.value] = [_neutralize_markers(str(text)) for text in texts]
+            fields[param.value] = [neutralize_markers(str(text)) for text in texts]
     return fields
 
 
@@ -387,7 +387,8 @@ def _unwrap_error(error: Exception) -> Exception:
     return cause if isinstance(cause, ModelCallError | EvaluationError) else error
 
 
-def _neutralize_markers(text: str) -> str:
+def neutralize_markers(text: str) -> str:
+    """Return the text without markers that name a file for DeepEval to load."""
     return text.replace(_MARKER, _HARMLESS)
 
 

@@ -31,11 +31,14 @@ SCHEMA_OPTION = "expected_schema"
 _SCHEMA = Parameter(SCHEMA_OPTION, NonBlank | dict[str, Any], True, None)
 _NEEDED = {
     "EXPECTED_OUTPUT": "ground_truth",
+    "EXPECTED_OUTCOME": "ground_truth",
     "CONTEXT": "context",
     "RETRIEVAL_CONTEXT": "retrieval_context",
 }
-_ALWAYS = frozenset(("INPUT", "ACTUAL_OUTPUT"))
+_ALWAYS = frozenset(("INPUT", "ACTUAL_OUTPUT", "ROLE", "CONTENT"))
 _CALLS = "TOOLS_CALLED"
+_ROLE = "chatbot_role"
+_CASE_FIELDS = (_ROLE, "scenario", "user_description")
 
 _OWN_TYPES = {
     "GEval": "write type: geval",
@@ -45,21 +48,25 @@ _SPEECH = frozenset(("TranscriptionAccuracyMetric", "AudioGlitchMetric"))
 FIXED: Mapping[str, Mapping[str, Any]] = {
     # It reads the model's messages between the calls, which a suite does not record: it could never fail.
     "AgentLoopDetectionMetric": {"check_reasoning_stagnation": False},
+    # It would ask for the reason of each turn in a call that blocks the event loop.
+    "TurnFaithfulnessMetric": {"include_reason": False},
 }
 """Options that a suite cannot set, by class."""
 
 
 class CatalogueEntry(Struct, frozen=True):
-    """A metric of DeepEval that grades one answer.
+    """A metric of DeepEval that grades an answer or a conversation.
 
     Attributes:
         name: name of its class.
-        options: its options by name.
+        options: its options by name, including fields of the test case that a suite has no other place for.
+        case_options: names of the options that are fields of the test case.
         threshold: its default threshold; None if it has none.
         needs: the inputs of a turn that it requires besides question and answer.
         inputs: names of all required fields of DeepEval's test case, in lower case.
         reads_calls: whether it needs the agent's tool calls.
         has_judge: whether it calls a model.
+        of_conversation: whether it grades a whole conversation.
         is_traced: whether it reads the trace of the turn, which is made of its tool calls.
         judge_calls: number of judge calls of one evaluation, without the call for the reason.
         reason_calls: number of calls for the reason, which `include_reason: false` saves.
@@ -67,11 +74,13 @@ class CatalogueEntry(Struct, frozen=True):
 
     name: str
     options: Mapping[str, Parameter]
+    case_options: frozenset[str]
     threshold: float | None
     needs: frozenset[str]
     inputs: tuple[str, ...]
     reads_calls: bool
     has_judge: bool
+    of_conversation: bool
     is_traced: bool
     judge_calls: int
     reason_calls: int
@@ -126,12 +135,10 @@ def _refusal(found: LibraryClass) -> str | None:
         return "it compares several answers; compare the run with a base: see docs/baseline.md"
     if "model" not in given and "system_one_model" in given:
         return "it needs the decision model of DeepEval's service; use type geval"
-    if _CONVERSATIONS in found.bases:
-        return "it grades a whole conversation; a metric grades one turn: use type geval on the last turn, or type code"
     unknown = [name for name in _required(found) if name not in {*_NEEDED, *_ALWAYS, _CALLS}]
     if unknown:
         return f"it needs {unknown[0].lower()}, which a suite does not have"
-    unset = [each.name for each in _options(found).values() if each.required and each.type is UNWRITABLE]
+    unset = [each.name for each in _constructor_options(found).values() if each.required and each.type is UNWRITABLE]
     return f"its option {unset[0]} takes a Python object; use type code" if unset else None
 
 
@@ -141,14 +148,18 @@ def _entry(found: LibraryClass) -> CatalogueEntry:
     is_traced = found.sets_flag("requires_trace")
     calls = found.own_calls("a_measure", "_a_")
     reasons = [name for name in calls if "reason" in name]
+    options, of_case = {**_constructor_options(found)}, {**_case_options(found)}
+    of_conversation = _CONVERSATIONS in found.bases
     return CatalogueEntry(
         name=found.name,
-        options={name: each for name, each in _options(found).items() if each.type is not UNWRITABLE},
+        options={name: each for name, each in (options | of_case).items() if each.type is not UNWRITABLE},
+        case_options=frozenset(of_case),
         threshold=None if threshold is None else float(threshold),
         needs=frozenset(_NEEDED[name] for name in required if name in _NEEDED),
         inputs=tuple(name.lower() for name in required),
-        reads_calls=is_traced or _CALLS in required,
+        reads_calls=is_traced or _CALLS in required or (of_conversation and found.reads("tools_called")),
         has_judge="model" in given,
+        of_conversation=of_conversation,
         is_traced=is_traced,
         judge_calls=max(1, len(calls) - len(reasons)),
         reason_calls=len(reasons),
@@ -156,10 +167,21 @@ def _entry(found: LibraryClass) -> CatalogueEntry:
 
 
 def _required(found: LibraryClass) -> tuple[str, ...]:
-    return found.constant_names("_required_params") or ()
+    return found.constant_names("_required_params") or found.constant_names("_required_test_case_params") or ()
 
 
-def _options(found: LibraryClass) -> Mapping[str, Parameter]:
+def _case_options(found: LibraryClass) -> Mapping[str, Parameter]:
+    """Return the options of a conversation metric that are fields of its test case."""
+    if _CONVERSATIONS not in found.bases:
+        return {}
+    if "evaluation_params" in (found.parameters or {}):
+        return {name: Parameter(name, str | None, False, None) for name in _CASE_FIELDS}
+    if found.sets_constant("_requires_chatbot_role"):
+        return {_ROLE: Parameter(_ROLE, NonBlank, True, None)}
+    return {}
+
+
+def _constructor_options(found: LibraryClass) -> Mapping[str, Parameter]:
     hidden = {*_OURS, *FIXED.get(found.name, ())}
     listed = {
         name: each for name, each in (found.parameters or {}).items() if name not in hidden and not name.startswith("_")

@@ -65,9 +65,14 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
             raise EvaluationError(f"{metric} cannot be used: {reason}", code="unsupported_metric")
         self._entry = found
         self._options = {**(options or {}), **FIXED.get(metric, {})}
-        inputs = [_PARAMS[name] for name in found.inputs]
-        inputs += [EvalParam.TOOL_INVOCATIONS] if found.is_traced else []
-        self.PARAM_SPEC = ParamSpec(
+        self.PARAM_SPEC = self._spec(found)
+
+    @staticmethod
+    def _spec(entry: CatalogueEntry) -> ParamSpec:
+        """Return the inputs that a class requires."""
+        inputs = [_PARAMS[name] for name in entry.inputs]
+        inputs += [EvalParam.TOOL_INVOCATIONS] if entry.is_traced else []
+        return ParamSpec(
             required=frozenset(inputs),
             optional=frozenset((EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT)) - frozenset(inputs),
             uses_context=EvalParam.CONTEXT in inputs,
@@ -114,7 +119,11 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
     def _create_metric(self) -> Any:
         made = getattr(load_module("deepeval.metrics"), self._entry.name)
         hints = get_type_hints(made.__init__)
-        options = {name: _convert(name, hints.get(name), value) for name, value in self._options.items()}
+        options = {
+            name: _convert(name, hints.get(name), value)
+            for name, value in self._options.items()
+            if name not in self._entry.case_options
+        }
         if self._entry.has_judge:
             options["model"] = self._model
         if "threshold" in hints:
@@ -126,7 +135,7 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
         calls = fields.pop("calls", None)
         module = load_module("deepeval.test_case")
         if calls is not None:
-            fields["tools_called"] = [_tool_call(module, call) for call in calls]
+            fields["tools_called"] = [tool_call(module, call) for call in calls]
         made = module.LLMTestCase(**fields)
         if self._entry.is_traced:
             made._trace_dict = agent_trace(made, calls)
@@ -152,7 +161,8 @@ def call_data(call: ToolInvocation) -> dict[str, Any]:
     return {"name": call.name, "args": dict(call.args), "result": call.result, "error": call.error}
 
 
-def _tool_call(module: Any, call: Mapping[str, Any]) -> Any:
+def tool_call(module: Any, call: Mapping[str, Any]) -> Any:
+    """Return DeepEval's tool call for one from `call_data`; `module` is `deepeval.test_case`."""
     return module.ToolCall(name=call["name"], input_parameters=call["args"], output=call["result"])
 
 

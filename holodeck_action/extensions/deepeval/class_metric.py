@@ -1,4 +1,4 @@
-"""`type: deepeval`: any metric of DeepEval that grades one answer, by the name of its class."""
+"""`type: deepeval`: any metric of DeepEval by the name of its class."""
 
 from __future__ import annotations
 
@@ -133,6 +133,16 @@ class DeepEvalClassMetric(JudgedMetric):
         return self.ENTRY is not None and self.ENTRY.reads_calls
 
     @property
+    def reads_turns(self) -> bool:
+        """Whether the class grades a whole conversation."""
+        return self.concerns_conversation
+
+    @property
+    def concerns_conversation(self) -> bool:
+        """Whether the class grades a whole conversation."""
+        return self.ENTRY is not None and self.ENTRY.of_conversation
+
+    @property
     def pass_mark(self) -> float | None:
         """The threshold; the class's default if none is given."""
         if self.threshold is not None:
@@ -168,13 +178,15 @@ class DeepEvalClassMetric(JudgedMetric):
     def evaluator(self, building: BuildContext) -> BaseEvaluator:
         """Create the evaluator of the metric."""
         from holodeck_action.extensions.deepeval.class_evaluator import ClassEvaluator
+        from holodeck_action.extensions.deepeval.conversation import ConversationEvaluator
 
         assert self.ENTRY is not None
+        kind = ConversationEvaluator if self.ENTRY.of_conversation else ClassEvaluator
         options = {**self.option_values, **({} if self._schema is None else {SCHEMA_OPTION: self._schema})}
         settings: dict[str, Any] = {"metric": self.metric, "options": options, "threshold": self.pass_mark}
         if self.ENTRY.has_judge:
-            return building.judged_evaluator(self, ClassEvaluator, **settings)
-        return ClassEvaluator(**settings, **building.options)
+            return building.judged_evaluator(self, kind, **settings)
+        return kind(**settings, **building.options)
 
 
 @cache

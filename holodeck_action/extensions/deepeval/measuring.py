@@ -11,6 +11,7 @@ from typing import Any
 from holodeck_action.extensions.deepeval import rag
 from holodeck_action.extensions.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.extensions.deepeval.class_evaluator import ClassEvaluator
+from holodeck_action.extensions.deepeval.conversation import ConversationEvaluator
 from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 from holodeck_action.extensions.deepeval.library import load_module
 from holodeck_action.extensions.deepeval.rubric import Level
@@ -44,6 +45,7 @@ _EVALUATORS: Mapping[str, type[DeepEvalBaseEvaluator]] = {
     kind.__name__: kind
     for kind in (
         ClassEvaluator,
+        ConversationEvaluator,
         GEvalEvaluator,
         rag.AnswerRelevancyEvaluator,
         rag.ContextualPrecisionEvaluator,

@@ -76,6 +76,20 @@ class LibraryClass(Struct, frozen=True):
                     return tuple(item.attr for item in statement.value.elts if isinstance(item, ast.Attribute))
         return None
 
+    def sets_constant(self, attribute: str) -> bool:
+        """Return whether the class body assigns True to `attribute`."""
+        return any(
+            isinstance(statement, ast.Assign)
+            and isinstance(statement.value, ast.Constant)
+            and statement.value.value is True
+            and any(isinstance(target, ast.Name) and target.id == attribute for target in statement.targets)
+            for statement in self.node.body
+        )
+
+    def reads(self, attribute: str) -> bool:
+        """Return whether a method of the class reads an attribute with this name."""
+        return any(isinstance(node, ast.Attribute) and node.attr == attribute for node in ast.walk(self.node))
+
     def sets_flag(self, attribute: str) -> bool:
         """Return whether a method of the class assigns True to `self.ATTRIBUTE`."""
         return any(

@@ -252,6 +252,11 @@ class Metric(FormatModel):
         return self.OF_TOOL_CALLS
 
     @property
+    def reads_turns(self) -> bool:
+        """Whether the metric, or a member of it, reads what was said in all turns up to its own."""
+        return False
+
+    @property
     def concerns_conversation(self) -> bool:
         """Whether the metric, or a member of it, grades the conversation as a whole."""
         return self.OF_CONVERSATION

@@ -24,6 +24,9 @@ CALLS: list[dict[str, Any]] = [
     {"name": "lookup", "args": {"city": "Oslo"}, "result": {"degrees": 3}, "error": None},
     {"name": "forecast", "args": {"city": "Oslo", "days": 2}, "result": None, "error": "no such service"},
 ]
+CASE_OPTIONS = ("chatbot_role", "scenario", "user_description")
+FIRST = {"input": "Hello?", "response": "Hello! Where are you?"}
+"""The turn before, in conversations."""
 
 
 def observed_trace() -> dict[str, Any]:
@@ -61,8 +64,8 @@ def main(url: str, key: str) -> None:
     os.environ.update(dict.fromkeys(names, "1"))
     import deepeval.metrics as metrics
     from deepeval.models import OpenAIModel
-    from deepeval.test_case import LLMTestCase, ToolCall
-    from pydantic import BaseModel
+    from deepeval.test_case import ConversationalTestCase, LLMTestCase, ToolCall, Turn
+    from pydantic import BaseModel, TypeAdapter
 
     class Order(BaseModel):
         total: int
@@ -75,8 +78,22 @@ def main(url: str, key: str) -> None:
         kind = getattr(metrics, metric)
         if "model" in kind.__init__.__annotations__:
             options = {**options, "model": OpenAIModel(model="gpt-4o", api_key=key, base_url=url, temperature=0.0)}
+        for name, converted in kind.__init__.__annotations__.items():
+            if name in options and name != "expected_schema" and name != "model":
+                options = {**options, name: TypeAdapter(converted).validate_python(options[name])}
+        made = kind(**{name: value for name, value in options.items() if name not in CASE_OPTIONS})
+        if issubclass(kind, metrics.BaseConversationalMetric):
+            texts = CASE["retrieval_context"]
+            turns = [
+                Turn(role="user", content=FIRST["input"]),
+                Turn(role="assistant", content=FIRST["response"], tools_called=[], retrieval_context=texts),
+                Turn(role="user", content=CASE["input"]),
+                Turn(role="assistant", content=CASE["actual_output"], tools_called=tools, retrieval_context=texts),
+            ]
+            fields = {name: value for name, value in options.items() if name in CASE_OPTIONS}
+            talk = ConversationalTestCase(turns=turns, expected_outcome=CASE["expected_output"], **fields)
+            return float(await made.a_measure(talk, _show_indicator=False))
         case = LLMTestCase(**CASE, tools_called=tools)
-        made = kind(**options)
         if getattr(made, "requires_trace", False):
             case._trace_dict = observed_trace()
         return float(await made.a_measure(case, _show_indicator=False))
