@@ -1,4 +1,5 @@
 # ruff: noqa: I001
+from holodeck_action.extensions.azure.class_metric import AzureClassMetric
 from holodeck_action.extensions.azure.standard import AzureMetric
 from holodeck_action.extensions.deepeval.class_metric import DeepEvalClassMetric
 from holodeck_action.extensions.deepeval.metrics_geval import GEvalMetric
@@ -39,6 +40,7 @@ from holodeck_action.metrics.tools.trajectory import TrajectoryMetric
 
 Agent = AgentMetric
 Azure = AzureMetric
+AzureEvaluator = AzureClassMetric
 Bleu = BLEUMetric
 Composite = CompositeMetric
 Contains = ContainsMetric

@@ -169,6 +169,8 @@ def _judged(name: str) -> dict[str, object]:
     kind: dict[str, object] = {"type": "rag", "metric_type": name} if name in _RAG else {"type": name}
     if name.endswith("Metric"):
         kind = {"type": "deepeval", "metric": name}
+    if name.endswith("Evaluator"):
+        kind = {"type": "azure", "metric": name}
     if name == "RoleAdherenceMetric":
         kind["options"] = {"chatbot_role": "clerk"}
     if name == "geval":

@@ -26,6 +26,7 @@ SMALLEST: dict[str, dict[str, Any]] = {
     "geval": {"name": "g", "criteria": "c", "evaluation_params": ["actual_output", "retrieval_context"]},
     "rag": {"metric_type": "faithfulness"},
     "deepeval": {"metric": "FaithfulnessMetric"},
+    "azure": {"metric": "TaskAdherenceEvaluator"},
     "code": {"grader": "graders:reads"},
     "retrieval": {"metric": "recall_at_k", "k": 3},
     "length": {"max_words": 5},
@@ -113,8 +114,8 @@ def test_a_metric_is_in_the_rows_of_the_facts_that_it_needs(kind: str, metric: t
     needs = made.needs & METRIC_FACTS.keys()
     if metric.OF_TOOL_CALLS or "expected_tools" in made.needs:
         needs |= {"tool_invocations"}
-    if kind == "deepeval":
-        # Some of its other classes read the calls.
+    if kind in ("deepeval", "azure"):
+        # Some of the other classes read the calls.
         needs |= {"tool_invocations"}
     if kind == "retrieval":
         needs |= {"retrieved_chunks"}

@@ -151,8 +151,7 @@ class AzureAIEvaluator(BaseEvaluator):
 
     def is_transient(self, error: Exception) -> bool:
         """Return whether a retry may succeed after an error."""
-        cause = error.__cause__ if isinstance(error, EvaluationError) else error
-        return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
+        return is_transient_cause(error) or super().is_transient(error)
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         inputs = {name: join_texts(kwargs[name]) for name in self.SEEN if kwargs.get(name) is not None}
@@ -166,17 +165,7 @@ class AzureAIEvaluator(BaseEvaluator):
             "seen": self.SEEN,
         }
         async with provide_judge(self._judge, self._plan) as judge:
-            try:
-                found = await evaluate_in_library("azure", request, judge)
-            except EvaluationError:
-                raise
-            except ModelCallError as error:
-                context = {"cause": error.code, **error.context}
-                raise EvaluationError(error.message, code="judge_failed", context=context) from error
-            except Exception as error:
-                message = str(error) if isinstance(error, LibraryError) else describe(error)
-                raise EvaluationError(f"{self.METRIC} failed: {message}", code="judge_failed") from error
-            return self._read_verdict(found, judge)
+            return self._read_verdict(await ask_library(self.METRIC, request, judge), judge)
 
     def _read_verdict(self, found: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
         raw = found["score"]
@@ -205,6 +194,30 @@ class AzureAIEvaluator(BaseEvaluator):
             provider,
             list(SUPPORTED_PROVIDERS),
         )
+
+
+async def ask_library(name: str, request: Mapping[str, Any], judge: JudgeModel) -> Any:
+    """Run an evaluator in the libraries' process; see `measuring.evaluate`.
+
+    Raises:
+        EvaluationError: the judge or the library failed; `name` is the metric in the message.
+    """
+    try:
+        return await evaluate_in_library("azure", request, judge)
+    except EvaluationError:
+        raise
+    except ModelCallError as error:
+        context = {"cause": error.code, **error.context}
+        raise EvaluationError(error.message, code="judge_failed", context=context) from error
+    except Exception as error:
+        message = str(error) if isinstance(error, LibraryError) else describe(error)
+        raise EvaluationError(f"{name} failed: {message}", code="judge_failed") from error
+
+
+def is_transient_cause(error: Exception) -> bool:
+    """Return whether an error of `ask_library` comes from a call of the judge that may succeed in a retry."""
+    cause = error.__cause__ if isinstance(error, EvaluationError) else error
+    return isinstance(cause, ModelCallError) and cause.code in TRANSIENT
 
 
 def join_texts(value: str | Iterable[object]) -> str:

@@ -6,7 +6,10 @@ from holodeck_action.seam.manifest import Extension, Library, Metric
 
 _HERE = "holodeck_action.extensions.azure"
 _NAMES = {
-    "holodeck_action.metrics": {"Azure": f"{_HERE}.standard:AzureMetric"},
+    "holodeck_action.metrics": {
+        "Azure": f"{_HERE}.standard:AzureMetric",
+        "AzureEvaluator": f"{_HERE}.class_metric:AzureClassMetric",
+    },
     "holodeck.lib.evaluators.azure_ai": {
         "AzureAIEvaluator": f"{_HERE}.base:AzureAIEvaluator",
         "ModelConfig": f"{_HERE}.base:ModelConfig",
@@ -26,9 +29,12 @@ _NAMES = {
 EXTENSION = Extension(
     name="azure",
     help="Azure AI Evaluation's metrics, on our judges.",
-    metrics=tuple(
-        Metric(type="standard", name=name, to="holodeck_action.extensions.azure.standard:AzureMetric")
-        for name in ("groundedness", "relevance", "coherence", "fluency", "similarity")
+    metrics=(
+        *(
+            Metric(type="standard", name=name, to="holodeck_action.extensions.azure.standard:AzureMetric")
+            for name in ("groundedness", "relevance", "coherence", "fluency", "similarity")
+        ),
+        Metric(type="azure", to="holodeck_action.extensions.azure.class_metric:AzureClassMetric"),
     ),
     libraries=(
         Library(

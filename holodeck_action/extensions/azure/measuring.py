@@ -47,28 +47,35 @@ async def evaluate(request: Mapping[str, Any], judge: LibraryJudge) -> dict[str,
     """Run an evaluator of the library.
 
     Args:
-        request: `{evaluator, metric, inputs, custom_prompt, seen}`: name of the library's class, key of the score in
-            its result, texts by name, a prompt that replaces the library's (or null), and the names of all texts that
-            the metric can use.
+        request: `{evaluator, inputs}`: name of the library's class, and its inputs by name. For metrics of
+            `type: standard` also `{custom_prompt, seen}`: a prompt that replaces the library's (or null), and the
+            names of all texts that the metric can use; for others `scale`, the lowest and highest score of the judge.
         judge: the judge to call.
 
     Returns:
         `{score, reason}`.
     """
-    inputs, metric = request["inputs"], request["metric"]
+    inputs = request["inputs"]
     evaluator = _build_evaluator(
-        request["evaluator"], request["custom_prompt"], tuple(request["seen"]), "query" in inputs
+        request["evaluator"],
+        request.get("custom_prompt"),
+        tuple(request.get("seen", ())),
+        "query" in inputs,
+        tuple(request.get("scale", (LOWEST, HIGHEST))),
     )
     token = _JUDGE.set(judge)
     try:
         found = await evaluator._to_async()(**inputs)
     finally:
         _JUDGE.reset(token)
-    return {"score": found.get(metric), "reason": found.get(f"{metric}_reason")}
+    key = evaluator._result_key
+    return {"score": found.get(key), "reason": found.get(f"{key}_reason")}
 
 
 @cache
-def _build_evaluator(name: str, custom_prompt: str | None, seen: tuple[str, ...], with_query: bool) -> Any:
+def _build_evaluator(
+    name: str, custom_prompt: str | None, seen: tuple[str, ...], with_query: bool, scale: tuple[int, int]
+) -> Any:
     """Return an evaluator of the library that calls our judge; for groundedness the prompt depends on `with_query`."""
     evaluator = getattr(_PACKAGE, name)(dict(_UNUSED_CONFIG))
     if with_query and name == "GroundednessEvaluator":
@@ -79,7 +86,7 @@ def _build_evaluator(name: str, custom_prompt: str | None, seen: tuple[str, ...]
     else:
         prompt = suite_prompt(custom_prompt, [name for name in seen if with_query or name != "query"])
     # The library accepts no client but its own.
-    evaluator._flow = _Flow(prompt, _request_settings(own))
+    evaluator._flow = _Flow(prompt, _request_settings(own), scale, _defaults(own))
     return evaluator
 
 
@@ -89,11 +96,17 @@ class _Flow:
     Args:
         prompt: the judge's prompt.
         settings: request settings that apply if the judge's model reference omits them; see `JudgeModel.ask`.
+        scale: the lowest and the highest score of a verdict.
+        defaults: texts of inputs that are not given, by name.
     """
 
-    def __init__(self, prompt: JudgePrompt, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, prompt: JudgePrompt, settings: Mapping[str, Any], scale: tuple[int, int], defaults: Mapping[str, str]
+    ) -> None:
         self._prompt = prompt
         self._settings = settings
+        self._scale = scale
+        self._defaults = defaults
 
     async def __call__(self, **given: Any) -> dict[str, Any]:
         """Call the judge of the current evaluation; call it once more if its answer is not a valid verdict.
@@ -109,9 +122,18 @@ class _Flow:
             ModelCallError: a call of the judge failed.
         """
         judge = _JUDGE.get()
-        system, user = self._prompt.fill(given)
+        # The library's templates show lists as Python does.
+        texts = {name: str(value) for name, value in given.items() if value is not None}
+        system, user = self._prompt.fill({**self._defaults, **texts})
         ask = partial(judge.ask, system=system, defaults=self._settings)
-        return {"llm_output": (await request_verdict(judge.label, user, ask, _read_verdict))[1]}
+        return {
+            "llm_output": (await request_verdict(judge.label, user, ask, partial(_read_verdict, scale=self._scale)))[1]
+        }
+
+
+def _defaults(flow: Any) -> dict[str, str]:
+    """Return the defaults of a flow's inputs; the text None stands for a missing one, as in the library's templates."""
+    return {name: str(described.get("default")) for name, described in flow._inputs.items()}
 
 
 def _request_settings(flow: Any) -> dict[str, Any]:
@@ -122,12 +144,14 @@ def _request_settings(flow: Any) -> dict[str, Any]:
     """
     parameters: Mapping[str, Any] = flow._model.parameters
     settings: dict[str, Any] = {name: parameters[name] for name in _SETTINGS if name in parameters}
+    if "max_completion_tokens" in parameters:
+        settings["max_tokens"] = parameters["max_completion_tokens"]
     if "response_format" in parameters:
         settings["extra_body"] = {"response_format": parameters["response_format"]}
     return settings
 
 
-def _read_verdict(text: str) -> dict[str, Any]:
+def _read_verdict(text: str, scale: tuple[int, int]) -> dict[str, Any]:
     """Parse a judge's answer and return score and reason as the library expects them.
 
     Raises:
@@ -136,8 +160,10 @@ def _read_verdict(text: str) -> dict[str, Any]:
     answer = verdict_object(text)
     if answer.get("status", "completed") == "skipped":
         raise VerdictError("its status is skipped, although every input is present")
-    score = answer.get("score")
-    if isinstance(score, bool) or not isinstance(score, int | float) or not LOWEST <= score <= HIGHEST:
-        raise VerdictError(f"score: it must be a number from {LOWEST} to {HIGHEST}")
+    score, (low, high) = answer.get("score"), scale
+    if isinstance(score, bool) or not isinstance(score, int | float) or not low <= score <= high:
+        raise VerdictError(f"score: it must be a number from {low} to {high}")
+    if high - low == 1 and score not in scale:
+        raise VerdictError(f"score: it must be {low} or {high}")
     reason = answer.get("reason")
     return {"score": score, "reason": reason if isinstance(reason, str) else "", "status": "completed"}

@@ -69,7 +69,7 @@ def library_prompt(flow: Any) -> JudgePrompt:
     Raises:
         EvaluationError: the prompt is not one system message and one user message (code `unknown_prompt`).
     """
-    messages = flow.render(**{name: _MARK.format(name) for name in INPUTS})
+    messages = flow.render(**{name: _MARK.format(name) for name in flow._inputs})
     roles = [message["role"] for message in messages]
     if roles != ["system", "user"] or not all(isinstance(message["content"], str) for message in messages):
         raise EvaluationError(

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from msgspec import Struct
-
+from holodeck_action.metrics.judging.class_metric import ClassEntry
 from holodeck_action.metrics.judging.class_signatures import UNWRITABLE, LibraryClass, Parameter, library_source
 from holodeck_action.suite.model.base import NonBlank
 
@@ -54,41 +53,21 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
 """Options that a suite cannot set, by class."""
 
 
-class CatalogueEntry(Struct, frozen=True):
-    """A metric of DeepEval that grades an answer or a conversation.
+class CatalogueEntry(ClassEntry, frozen=True, kw_only=True):
+    """A metric of DeepEval that grades an answer or a conversation. Options include fields of the test case that a
+    suite has no other place for.
 
     Attributes:
-        name: name of its class.
-        options: its options by name, including fields of the test case that a suite has no other place for.
         case_options: names of the options that are fields of the test case.
-        threshold: its default threshold; None if it has none.
-        needs: the inputs of a turn that it requires besides question and answer.
         inputs: names of all required fields of DeepEval's test case, in lower case.
-        reads_calls: whether it needs the agent's tool calls.
-        has_judge: whether it calls a model.
         of_conversation: whether it grades a whole conversation.
         is_traced: whether it reads the trace of the turn, which is made of its tool calls.
-        judge_calls: number of judge calls of one evaluation, without the call for the reason.
-        reason_calls: number of calls for the reason, which `include_reason: false` saves.
     """
 
-    name: str
-    options: Mapping[str, Parameter]
     case_options: frozenset[str]
-    threshold: float | None
-    needs: frozenset[str]
     inputs: tuple[str, ...]
-    reads_calls: bool
-    has_judge: bool
     of_conversation: bool
     is_traced: bool
-    judge_calls: int
-    reason_calls: int
-
-
-def is_installed() -> bool:
-    """Return whether DeepEval's source can be read."""
-    return library_source(_PACKAGE) is not None
 
 
 @cache

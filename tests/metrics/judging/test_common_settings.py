@@ -24,6 +24,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "geval": {"criteria": "kind", "evaluation_steps": STEPS},
     "rag": {"metric_type": "answer_relevancy"},
     "deepeval": {"metric": "BiasMetric"},
+    "azure": {"metric": "RelevanceEvaluator"},
     "generation": {},
     "query_transformation": {},
     "summarization": {},

@@ -1,0 +1,97 @@
+"""The evaluators that the installed version of Azure AI Evaluation exports, read from its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from holodeck_action.metrics.judging.class_metric import ClassEntry
+from holodeck_action.metrics.judging.class_signatures import LibraryClass, Parameter, library_source
+
+_PACKAGE = "azure.ai.evaluation"
+_BASES = frozenset(("EvaluatorBase", "RaiServiceEvaluatorBase", "MultiEvaluatorBase", "PromptyEvaluatorBase"))
+_JUDGED = "PromptyEvaluatorBase"
+_TOOLS = "tool_definitions"
+_NEEDED = {"ground_truth": "ground_truth", "context": "context"}
+_KNOWN = frozenset(("query", "response", "ground_truth", "context", "tool_calls", _TOOLS))
+
+_OWN_METRICS = {
+    "BleuScoreEvaluator": "write {type: standard, metric: bleu}",
+    "F1ScoreEvaluator": "write {type: standard, metric: f1_score}",
+    "GleuScoreEvaluator": "write {type: standard, metric: bleu}, the measure that GLEU varies",
+    "MeteorScoreEvaluator": "write {type: standard, metric: meteor}",
+    "RougeScoreEvaluator": "write {type: standard, metric: rouge}",
+    "DocumentRetrievalEvaluator": "write type: retrieval, with the metrics of ranked chunks",
+    "QAEvaluator": "it gives several scores; name its evaluators one by one",
+}
+_BINARY = frozenset(("TaskAdherenceEvaluator", "_ToolCallSuccessEvaluator", "_ToolOutputUtilizationEvaluator"))
+"""Evaluators whose judge answers 0 or 1, as their prompts say; all others answer 1 to 5."""
+_OF_THE_ANSWER = frozenset(("IntentResolutionEvaluator",))
+"""Evaluators that accept definitions of tools, but whose prompt shows the answer alone."""
+
+
+class AzureEntry(ClassEntry, frozen=True, kw_only=True):
+    """An evaluator whose judge is a model.
+
+    Attributes:
+        inputs: the inputs that it requires or accepts, under the library's names.
+        scale: the lowest and the highest score of its judge.
+    """
+
+    inputs: tuple[str, ...]
+    scale: tuple[int, int]
+
+
+@cache
+def evaluator_names() -> tuple[str, ...]:
+    """Return the names of all evaluators, including those that a suite cannot use; empty if the package is missing."""
+    return tuple(name for name in _exports() if (found := _read(name)) is not None and _BASES.intersection(found.bases))
+
+
+def find_evaluator(name: str) -> AzureEntry | str | None:
+    """Return an evaluator, or the reason why a suite cannot use it; None if no evaluator has the name."""
+    found = _read(name)
+    if found is None or not _BASES.intersection(found.bases):
+        return None
+    if name in _OWN_METRICS:
+        return _OWN_METRICS[name]
+    if _JUDGED not in found.bases:
+        return "a service of Azure computes it; write {type: deepeval, metric: ToxicityMetric}, or type geval"
+    given = dict(_inputs(found))
+    unknown = [each for each in given if each not in _KNOWN]
+    return f"it needs {unknown[0]}, which a suite does not have" if unknown else _entry(found, given)
+
+
+@cache
+def _exports() -> Mapping[str, str]:
+    source = library_source(_PACKAGE)
+    return {} if source is None else source.exports()
+
+
+@cache
+def _read(name: str) -> LibraryClass | None:
+    source, module = library_source(_PACKAGE), _exports().get(name)
+    return None if source is None or module is None else source.read_class(name, module)
+
+
+def _inputs(found: LibraryClass) -> Iterator[tuple[str, bool]]:
+    """Yield the inputs of the first way to call the evaluator, each with whether it is required."""
+    first = next(iter(found.functions("__call__")), None)
+    if first is not None:
+        for argument, default in zip(first.args.kwonlyargs, first.args.kw_defaults, strict=True):
+            yield argument.arg, default is None
+
+
+def _entry(found: LibraryClass, given: Mapping[str, bool]) -> AzureEntry:
+    tools: dict[str, Any] = {}
+    if _TOOLS in given:
+        tools[_TOOLS] = Parameter(_TOOLS, list[dict[str, Any]], given[_TOOLS], None)
+    return AzureEntry(
+        name=found.name,
+        options=tools,
+        needs=frozenset(_NEEDED[name] for name in given if name in _NEEDED),
+        reads_calls=_TOOLS in given and found.name not in _OF_THE_ANSWER,
+        inputs=tuple(given),
+        scale=(0, 1) if found.name in _BINARY else (1, 5),
+    )

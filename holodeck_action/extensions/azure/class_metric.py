@@ -1,0 +1,49 @@
+"""`type: azure`: any evaluator of Azure AI Evaluation by the name of its class."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from holodeck_action.extensions.azure.catalogue import AzureEntry, evaluator_names, find_evaluator
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext
+from holodeck_action.metrics.judging.class_metric import ClassMetric
+from holodeck_action.suite.model.metric_base import Role
+
+
+class AzureClassMetric(ClassMetric):
+    """`type: azure`: an evaluator of Azure AI Evaluation, by the name of its class.
+
+    The option `tool_definitions` has the tools that the agent could have called, as `{name, description, parameters}`.
+    """
+
+    PLACE = 31
+    TITLE = "Azure AI Evaluation"
+
+    type: Annotated[Literal["azure"], Role.KIND] = "azure"
+
+    @classmethod
+    def class_names(cls) -> tuple[str, ...]:
+        """Return the names of the evaluators."""
+        return evaluator_names()
+
+    @classmethod
+    def find_class(cls, name: str) -> AzureEntry | str | None:
+        """Return the entry of an evaluator, or why a suite cannot use it."""
+        return find_evaluator(name)
+
+    @property
+    def library(self) -> str | None:
+        """Name of the library that grades."""
+        return "azure"
+
+    def evaluator(self, building: BuildContext) -> BaseEvaluator:
+        """Create the evaluator of the metric."""
+        from holodeck_action.extensions.azure.class_evaluator import AzureClassEvaluator
+
+        return building.judged_evaluator(
+            self,
+            AzureClassEvaluator,
+            metric=self.metric,
+            options=dict(self.option_values),
+            threshold=self.pass_mark,
+        )

@@ -1,0 +1,166 @@
+"""The base of metrics that name a class of an installed library, such as `{type: deepeval, metric: BiasMetric}`."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Annotated, Any, ClassVar, Self
+
+from msgspec import Struct
+from pydantic import Field, WithJsonSchema, create_model, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.metrics.judging.class_signatures import Parameter
+from holodeck_action.suite.messages import did_you_mean
+from holodeck_action.suite.model.base import FormatModel, NonBlank, UnitInterval
+from holodeck_action.suite.model.metric_base import NOTHING, JudgeCalls, JudgedMetric, Metric, Role
+from holodeck_action.suite.model.providers import LLMProvider
+
+
+class ClassEntry(Struct, frozen=True, kw_only=True):
+    """What a library's source says about one of its classes.
+
+    Attributes:
+        name: name of the class.
+        options: the options of a suite's entry by name.
+        threshold: the class's default threshold, 0..1; None if it has none.
+        needs: the inputs of a turn that it requires besides question and answer.
+        reads_calls: whether it needs the agent's tool calls.
+        has_judge: whether it calls a model.
+        judge_calls: estimated number of judge calls of one evaluation, without those for the reason.
+        reason_calls: number of calls for the reason, which `include_reason: false` saves.
+    """
+
+    name: str
+    options: Mapping[str, Parameter]
+    threshold: float | None = None
+    needs: frozenset[str] = NOTHING
+    reads_calls: bool = False
+    has_judge: bool = True
+    judge_calls: int = 1
+    reason_calls: int = 0
+
+
+class ClassMetric(JudgedMetric):
+    """A metric that names a class of a library. The class decides which options, inputs and judge the metric has.
+
+    If the library is not installed, nothing of this is known; such a metric is refused before a run.
+    """
+
+    ENTRY: ClassVar[Any] = None
+    """The `ClassEntry` of the class; None if the library is not installed."""
+    TITLE: ClassVar[str]
+    """The library's name in messages."""
+
+    metric: Annotated[NonBlank, Role.KIND]
+    """Name of the class. Example: `HallucinationMetric`."""
+    threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
+    """Lowest passing score, 0 to 1; the class's own default when absent. Example: `0.8`."""
+    options: Annotated[Any, WithJsonSchema({"type": "object"})] = Field(default_factory=dict)
+    """What the class takes besides the answer, by name. Example: `{include_reason: false}`."""
+    model: Annotated[LLMProvider | None, Role.JUDGES] = None
+    """The judge; `evaluations.model` when absent."""
+
+    def __new__(cls, **settings: Any) -> ClassMetric:
+        """Create a metric of the class that the setting `metric` selects."""
+        return super().__new__(cls.of(settings))
+
+    @classmethod
+    def class_names(cls) -> tuple[str, ...]:
+        """Return the names of the library's classes, including those that a suite cannot use; empty if the library is
+        not installed."""
+        raise NotImplementedError
+
+    @classmethod
+    def find_class(cls, name: str) -> ClassEntry | str | None:
+        """Return the entry of a class, or why a suite cannot use it; None if the library has no such class."""
+        raise NotImplementedError
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> builtins.type[ClassMetric]:
+        """Return the subclass whose options are those of the setting `metric`."""
+        name = value.get("metric")
+        return _metric_of_class(cls, name) if cls.ENTRY is None and isinstance(name, str) else cls
+
+    @model_validator(mode="after")
+    def _check_class(self) -> Self:
+        if self.ENTRY is None and (names := self.class_names()):
+            reason = self.find_class(self.metric)
+            if reason is not None:
+                context = {"name": self.metric, "reason": reason}
+                raise PydanticCustomError("metric", "{name} cannot be used: {reason}", context)
+            context = {"name": self.metric, "title": self.TITLE, "close": did_you_mean(self.metric, names)}
+            raise PydanticCustomError("metric", "{name} is not a metric of {title}{close}", context)
+        if not isinstance(self.options, Mapping | FormatModel):
+            raise PydanticCustomError("options", "must be a mapping")
+        return self
+
+    @property
+    def option_values(self) -> Mapping[str, Any]:
+        """The options as written."""
+        if isinstance(self.options, FormatModel):
+            return self.options.model_dump(exclude_unset=True)
+        return self.options if isinstance(self.options, Mapping) else {}
+
+    @property
+    def measure(self) -> str:
+        """Name of the class."""
+        return self.metric
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The inputs that the class requires besides question and answer."""
+        return NOTHING if self.ENTRY is None else self.ENTRY.needs
+
+    @property
+    def reads_tool_calls(self) -> bool:
+        """Whether the class needs the turn's tool calls."""
+        return self.ENTRY is not None and self.ENTRY.reads_calls
+
+    @property
+    def pass_mark(self) -> float | None:
+        """The threshold; the class's default if none is given."""
+        if self.threshold is not None:
+            return self.threshold
+        return 0.5 if self.ENTRY is None or self.ENTRY.threshold is None else self.ENTRY.threshold
+
+    def judged_parts(self) -> Iterator[tuple[str, Metric]]:
+        """Yield the metric itself, unless its class calls no model."""
+        if self.ENTRY is None or self.ENTRY.has_judge:
+            yield "", self
+
+    def library_parts(self) -> list[Metric]:
+        """Return the metric itself if its class calls no model."""
+        return [] if self.needs_judge else [self]
+
+    def judge_calls(self) -> Iterator[JudgeCalls]:
+        """Yield the estimated judge calls of one evaluation, including the call for the reason."""
+        if self.ENTRY is not None and self.ENTRY.has_judge:
+            explained = self.option_values.get("include_reason", True)
+            yield JudgeCalls(self, self.ENTRY.judge_calls + (self.ENTRY.reason_calls if explained else 0))
+
+    def settings_problem(self) -> str | None:
+        """Return why the class cannot be read; None if it was read."""
+        return None if self.ENTRY is not None else f"needs {self.TITLE}, which says what {self.metric} needs"
+
+
+@cache
+def _metric_of_class(base: type[ClassMetric], name: str) -> type[ClassMetric]:
+    """Return the metric for a class; `base` if a suite cannot use it or nothing is known of it."""
+    found = base.find_class(name)
+    if found is None or isinstance(found, str):
+        return base
+    fields: dict[str, Any] = {
+        option.name: (option.type, ... if option.required else option.default) for option in found.options.values()
+    }
+    options = create_model(f"{name}Options", __base__=FormatModel, __module__=base.__module__, **fields)
+    made = create_model(
+        f"{base.__name__}{name}",
+        __base__=base,
+        __module__=base.__module__,
+        # Validated, so that a missing option is named.
+        options=(options, Field(default={}, validate_default=True)),
+    )
+    made.ENTRY = found
+    return made

@@ -1,0 +1,218 @@
+"""Every evaluator class of the installed Azure AI Evaluation, by `type: azure`.
+
+It works as the bare library does, or is refused with a reason. The table of docs/azure-metrics.md comes from here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holodeck_action.extensions.azure.catalogue import AzureEntry, evaluator_names, find_evaluator
+from holodeck_action.extensions.azure.class_evaluator import AzureClassEvaluator, agent_messages
+from holodeck_action.llm.judge import JudgeModel
+from holodeck_action.metrics.base import EvaluationResult
+from holodeck_action.record.record import ToolInvocation
+from tests.commands.project import Project, evaluations
+from tests.extensions.azure.azure_judge import config
+from tests.llm.models import KEY, Answer, FakeModels, Request, serve_models
+from tests.llm.wiring import opened
+
+pytestmark = pytest.mark.slow
+DOCS = Path(__file__).parents[3] / "docs" / "azure-metrics.md"
+
+TEXTS = {
+    "query": "How warm is it in {{ Oslo }}?",
+    "response": "It is 3 degrees, I think.",
+    "ground_truth": "It is 3 degrees in Oslo.",
+    "context": "Oslo: 3 degrees.",
+}
+CALLS = (
+    ToolInvocation("lookup", {"city": "Oslo"}, {"degrees": 3}),
+    ToolInvocation("forecast", {"city": "Oslo"}, error="no such service"),
+)
+TOOLS = [
+    {"name": name, "description": f"finds the {name}", "parameters": {"type": "object", "properties": {}}}
+    for name in ("lookup", "forecast")
+]
+
+
+def entries() -> dict[str, AzureEntry]:
+    return {name: found for name in evaluator_names() if isinstance(found := find_evaluator(name), AzureEntry)}
+
+
+def options(entry: AzureEntry) -> dict[str, Any]:
+    return {"tool_definitions": TOOLS} if entry.options else {}
+
+
+def judged(scale: tuple[int, int]) -> Callable[[Request], Answer]:
+    """Answer with a score on a scale that depends on the prompt."""
+
+    def answer(request: Request) -> Answer:
+        draw = zlib.crc32(f"{request.system} {request.text}".encode())
+        score = scale[0] + draw % (scale[1] - scale[0] + 1)
+        return Answer(json.dumps({"reason": f"because {draw}", "score": score, "status": "completed"}))
+
+    return answer
+
+
+async def ours(models: FakeModels, name: str, entry: AzureEntry) -> EvaluationResult:
+    async with opened() as wire:
+        judge = JudgeModel(config(models).plan({}), wire)
+        return await AzureClassEvaluator(name, options(entry), judge=judge).evaluate(**TEXTS, tool_invocations=CALLS)
+
+
+def bare(models: FakeModels, name: str, entry: AzureEntry, folder: Path) -> float:
+    inputs: dict[str, Any] = {each: TEXTS[each] for each in entry.inputs if each in TEXTS}
+    if entry.reads_calls:
+        inputs["response"] = agent_messages(CALLS, TEXTS["response"])
+    finished = subprocess.run(
+        [sys.executable, "-m", "tests.extensions.azure.native_classes", models.azure_url, KEY],
+        input=json.dumps([{"evaluator": name, "inputs": inputs | options(entry)}]),
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr[-3000:]
+    (score,) = json.loads(finished.stdout.splitlines()[-1])
+    return float(score)
+
+
+def prompts(models: FakeModels) -> list[tuple[str, str]]:
+    return [(request.system, request.text) for request in models.requests]
+
+
+@pytest.mark.parametrize("name", entries())
+def test_a_class_scores_and_asks_as_the_bare_library(name: str, tmp_path: Path) -> None:
+    entry = entries()[name]
+    with serve_models(answer=judged(entry.scale)) as models:
+        result = asyncio.run(ours(models, name, entry))
+        asked = prompts(models)
+    with serve_models(answer=judged(entry.scale)) as models:
+        raw = bare(models, name, entry, tmp_path)
+        assert asked == prompts(models)
+    low, high = entry.scale
+    assert (result.raw_score, result.score) == (raw, (raw - low) / (high - low))
+    assert result.reasoning.startswith("because")
+    if entry.reads_calls:
+        assert "lookup" in "".join(asked[0])
+
+
+def test_the_table_of_the_page_lists_every_class() -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    table = "\n".join(_table())
+    start, end = text.index("| metric |"), text.index("\n\n", text.index("| metric |"))
+    if os.environ.get("UPDATE_GOLDEN"):
+        DOCS.write_text(text[:start] + table + text[end:], encoding="utf-8")
+    else:
+        assert text[start:end] == table, f"the table of {DOCS.name} differs; UPDATE_GOLDEN=1 writes it anew"
+
+
+def _table() -> Iterator[str]:
+    yield "| metric | reads | options | judge's scale |"
+    yield "|---|---|---|---|"
+    refused: dict[str, list[str]] = {}
+    for name in sorted(evaluator_names()):
+        found = find_evaluator(name)
+        if not isinstance(found, AzureEntry):
+            refused.setdefault(str(found), []).append(f"`{name}`")
+            continue
+        read = [each for each in found.inputs if each in TEXTS] + ["tool calls"] * found.reads_calls
+        given = ", ".join(f"`{each.name}`" + " (required)" * each.required for each in found.options.values())
+        yield f"| `{name}` | {', '.join(read)} | {given} | {found.scale[0]} to {found.scale[1]} |"
+    for reason, names in sorted(refused.items()):
+        yield f"| {', '.join(names)} | refused: {reason} | | |"
+
+
+@pytest.fixture
+def suite(project: Project, models: FakeModels) -> Callable[..., None]:
+    """Write a suite with the given metrics, a judge of OpenAI, and one recorded answer."""
+
+    def write(*metrics: Mapping[str, Any], answer: str = TEXTS["response"], **row: Any) -> None:
+        judge = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url, "api_key": KEY}
+        given = [{"type": "azure", **each} for each in metrics]
+        case = {"name": "one", "input": TEXTS["query"], "ground_truth": TEXTS["ground_truth"]}
+        project.suite([case], evaluations={"model": judge, "metrics": given})
+        project.policy(target="recorded:answers.jsonl")
+        project.answers([{"case": "one", "response": answer, **row}])
+
+    return write
+
+
+@pytest.mark.proves("AzureClassMetric: type", "ClassMetric: metric options threshold model")
+@pytest.mark.models(answer=judged((1, 1)))
+def test_a_run_grades_with_any_judge_and_a_replay_asks_nobody(project: Project, models: FakeModels, suite: Any) -> None:
+    tools = {"metric": "ToolCallAccuracyEvaluator", "options": {"tool_definitions": TOOLS}}
+    called = [{"name": "lookup", "args": {"city": "Oslo"}, "result": "3"}]
+    suite({"metric": "ResponseCompletenessEvaluator"}, {**tools, "threshold": 0.25}, tool_invocations=called)
+    finished, record = project.evaluate("--record", "tape")
+    assert finished.code == 1, finished.stderr
+    found = evaluations(record)
+    assert [(each.evaluator_name, each.score, each.criteria.threshold) for each in found] == [
+        ("ResponseCompletenessEvaluator", 0, 0.5),
+        ("ToolCallAccuracyEvaluator", 0, 0.25),
+    ]
+    asked = len(models.requests)
+    assert asked == 2
+    again = project.evaluate("--replay", "tape")[1]
+    assert len(models.requests) == asked
+    assert [each.score for each in evaluations(again)] == [0, 0]
+
+
+@pytest.mark.models(answer=judged((1, 1)))
+def test_unknown_or_missing_calls_are_an_error(project: Project, models: FakeModels, suite: Any) -> None:
+    tools = {"metric": "ToolCallAccuracyEvaluator", "options": {"tool_definitions": TOOLS}, "threshold": 0.0}
+    suite(tools)
+    finished, record = project.evaluate()
+    assert finished.code == 3
+    assert "tool_invocations" in str(evaluations(record)[0].error)
+    suite(tools, tool_invocations=[])
+    finished, record = project.evaluate()
+    assert finished.code == 3
+    assert "gave no score" in str(evaluations(record)[0].error)
+    assert models.requests == []
+
+
+@pytest.mark.models(answer=judged((5, 5)))
+def test_an_empty_answer_and_a_score_off_the_scale_never_pass(project: Project, models: FakeModels, suite: Any) -> None:
+    suite({"metric": "TaskAdherenceEvaluator"}, tool_invocations=[])
+    finished, record = project.evaluate()
+    assert finished.code == 3
+    assert "score: it must be a number from 0 to 1" in str(evaluations(record)[0].error)
+    asked = len(models.requests)
+    suite({"metric": "RelevanceEvaluator"}, answer=" ")
+    finished, record = project.evaluate()
+    assert (finished.code, evaluations(record)[0].score) == (1, 0)
+    assert len(models.requests) == asked
+
+
+@pytest.mark.parametrize(
+    ("settings", "place", "message"),
+    [
+        ({"metric": "RelevanceEvaluater"}, "metric", 'is not a metric of Azure AI Evaluation, did you mean "Relevance'),
+        ({"metric": "ViolenceEvaluator"}, "metric", "a service of Azure computes it; write {type: deepeval, metric: "),
+        ({"metric": "QAEvaluator"}, "metric", "it gives several scores; name its evaluators one by one"),
+        ({"metric": "ToolCallAccuracyEvaluator"}, "options.tool_definitions", "is missing (required)"),
+        ({"metric": "RelevanceEvaluator", "options": {"tools": []}}, "options.tools", "unknown key"),
+    ],
+)
+def test_a_wrong_class_or_option_is_refused_at_its_line(
+    project: Project, suite: Any, settings: dict[str, Any], place: str, message: str
+) -> None:
+    suite(settings)
+    finished = project.run("validate")
+    assert finished.code == 2
+    assert f"evaluations.metrics[0].{place}: " in finished.stderr
+    assert message in finished.stderr
