@@ -18,7 +18,9 @@ from holodeck_action.metrics.base import (
     RetryConfig,
 )
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.exchange import Exchange
 from holodeck_action.metrics.params import UNREPORTED
+from holodeck_action.record.facts import items_or_none
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import FormatModel, NonBlank, Number
 from holodeck_action.suite.model.metric_base import Metric, Role
@@ -84,6 +86,11 @@ class CodeMetric(Metric):
 
     def _lowest_score(self) -> float:
         return 0.0 if self.scale is None else self.scale.min
+
+    @property
+    def reads_turns(self) -> bool:
+        """Graders may look at the turns before theirs."""
+        return True
 
     @property
     def measure(self) -> str:
@@ -174,7 +181,8 @@ class CodeGraderEvaluator(BaseEvaluator):
         """Call the grader.
 
         Args:
-            **kwargs: the parameters of `PARAM_SPEC`, and the turn's `turn_index`, `test_case_name` and `turn_config`.
+            **kwargs: the parameters of `PARAM_SPEC`, and the turn's `turn_index`, `test_case_name`, `turn_config` and
+                `turns`.
         """
         retrieval_context, calls = kwargs.get("retrieval_context"), kwargs.get("tool_invocations")
         context = {
@@ -186,6 +194,7 @@ class CodeGraderEvaluator(BaseEvaluator):
             "turn_index": kwargs.get("turn_index", 0),
             "test_case_name": kwargs.get("test_case_name"),
             "turn_config": dict(kwargs.get("turn_config", {})),
+            "earlier_turns": [_turn_data(at, turn) for at, turn in enumerate(kwargs.get("turns", ())[:-1])],
         }
         try:
             if self._code is None:
@@ -316,6 +325,17 @@ class _ScaledScore(NamedTuple):
     raw: float | None = None
     passed: bool | None = None
     threshold: float | None = None
+
+
+def _turn_data(index: int, turn: Exchange) -> dict[str, Any]:
+    calls, texts = items_or_none(turn.calls), items_or_none(turn.texts)
+    return {
+        "turn_input": turn.input,
+        "agent_response": turn.response,
+        "tool_invocations": None if calls is None else [_as_json(call) for call in calls],
+        "retrieval_context": None if texts is None else list(texts),
+        "turn_index": index,
+    }
 
 
 def _as_json(invocation: ToolInvocation) -> dict[str, Any]:

@@ -39,6 +39,7 @@ class GraderContext:
         turn_index: 0-based index of the turn; 0 in single-turn cases.
         test_case_name: the case's name; None if it has no name.
         turn_config: a copy of the turn's free-form settings.
+        earlier_turns: the turns before this one, in order; each has its input, answer, tool calls and texts.
     """
 
     turn_input: str
@@ -49,6 +50,7 @@ class GraderContext:
     turn_index: int = 0
     test_case_name: str | None = None
     turn_config: dict[str, Any] = field(default_factory=dict)
+    earlier_turns: tuple[GraderContext, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: 
     Args:
         call: calls the grader with its context and returns its result.
         payload: fields of `GraderContext` as JSON values; `tool_invocations` is null if the calls are not known.
+            Turns in `earlier_turns` have their index instead of name and settings.
         max_bytes: maximum size of reason and details together, in bytes.
 
     Returns:
@@ -129,7 +132,7 @@ def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: 
     try:
         returned = scalar_of(call(context))
     finally:
-        if "looked" in context.__dict__:
+        if any("looked" in each.__dict__ for each in (context, *context.earlier_turns)):
             raise CallError(UNREPORTED_CALLS, "the target does not report tool calls")
     plain = PlainConverter(max_bytes)
     if isinstance(returned, (bool, int, float, str)):
@@ -181,10 +184,11 @@ def _build_context(payload: Mapping[str, Any]) -> GraderContext:
     return kind(
         turn_input=payload["turn_input"],
         agent_response=payload["agent_response"],
-        ground_truth=payload["ground_truth"],
+        ground_truth=payload.get("ground_truth"),
         tool_invocations=tuple(ToolInvocation(**invocation) for invocation in calls or ()),
         retrieval_context=None if retrieval_context is None else tuple(retrieval_context),
         turn_index=payload["turn_index"],
-        test_case_name=payload["test_case_name"],
-        turn_config=payload["turn_config"],
+        test_case_name=payload.get("test_case_name"),
+        turn_config=payload.get("turn_config", {}),
+        earlier_turns=tuple(map(_build_context, payload.get("earlier_turns", ()))),
     )

@@ -310,6 +310,35 @@ def test_a_single_turn_case_shows_its_tool_calls_and_its_name(tmp_path: Path) ->
     assert run(tmp_path, work).passed is True
 
 
+def test_a_grader_sees_the_turns_before_and_may_not_read_calls_that_are_unknown(project: Project) -> None:
+    project.write(
+        "checks.py",
+        """
+def remembers(ctx):
+    if not ctx.earlier_turns:
+        return True
+    first, *rest = ctx.earlier_turns
+    return (first.turn_input, first.agent_response, first.turn_index, len(rest)) == ("I am Ann.", "Hi!", 0, 0)
+
+
+def looks(ctx):
+    return all(turn.tool_invocations == () for turn in ctx.earlier_turns)
+""",
+    )
+    graders = [{"type": "code", "grader": f"checks:{name}"} for name in ("remembers", "looks")]
+    project.suite([{"name": "talk", "turns": [{"input": "I am Ann."}, {"input": "Who am I?"}]}], graders)
+    project.policy(target="recorded:answers.jsonl")
+    second = {"case": "talk", "turn": 1, "response": "Ann.", "tool_invocations": []}
+    project.answers([{"case": "talk", "turn": 0, "response": "Hi!"}, second])
+    finished, record = project.evaluate()
+    assert finished.code == 3
+    found = [each for turn in record.cases[0].trials[0].turns for each in turn.evaluations or ()]
+    assert [each.score for each in found] == [True, True, True, None]
+    assert "checks:looks reads tool calls" in str(found[-1].error)
+    project.answers([{"case": "talk", "turn": 0, "response": "Hi!", "tool_invocations": []}, second])
+    assert project.evaluate()[0].code == 0
+
+
 @pytest.mark.parametrize(
     "forged",
     [
