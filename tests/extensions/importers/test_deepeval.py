@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import yaml
 
 from tests.commands.project import Project
 from tests.extensions.importers.accounts import account
+from tests.llm.judging import asked_keys
 from tests.llm.models import KEY, Answer, FakeModels
 
 HERE = Path(__file__).parent / "deepeval"
@@ -123,10 +125,10 @@ def test_judged_metrics_keep_their_settings(project: Project) -> None:
         ("ContextualPrecisionMetric", "contextual_precision", "metric"),
         ("ContextualRecallMetric", "contextual_recall", "metric"),
         ("ContextualRelevancyMetric", "contextual_relevancy", "metric"),
-        ("ToxicityMetric", "toxicity", "similar"),
-        ("SummarizationMetric", "summarization", "similar"),
+        ("ToxicityMetric", "ToxicityMetric", "metric"),
+        ("SummarizationMetric", "SummarizationMetric", "metric"),
         ("HallucinationMetric", "", "missing"),
-        ("BiasMetric", "", "missing"),
+        ("BiasMetric", "BiasMetric", "metric"),
     ]
     [case] = suite(project)["test_cases"]
     assert case["retrieval_context"] == ["We open at nine."]
@@ -174,12 +176,17 @@ def test_what_only_running_the_code_tells_is_told_with_its_line(project: Project
     assert not [case for case in suite(project)["test_cases"] if "not_imported" in str(case)]
 
 
-def test_conversations_become_turns(project: Project) -> None:
-    rows = imported(project, "conversations.py", code=1)
-    assert rows == [(16, "ConversationCompletenessMetric", "", "missing")]
+def test_conversations_become_turns_that_deepeval_grades(project: Project) -> None:
+    rows = imported(project, "conversations.py")
+    assert rows == [(16, "ConversationCompletenessMetric", "ConversationCompletenessMetric", "metric")]
     [case] = suite(project)["test_cases"]
     assert [turn["input"] for turn in case["turns"]] == ["Where is A-17?", "And when does it arrive?"]
-    assert set(verdicts(project, 1).values()) == {"failed"}
+    wishes = {"intentions": ["to know where it is"], "verdict": "no", "reason": "it was not told"}
+    with FakeModels(keys=[KEY]) as models:
+        models.answer(lambda request: Answer(json.dumps({key: wishes[key] for key in asked_keys(request)})))
+        found = verdicts(project, 1, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=models.openai_url)
+        assert len(models.requests) == 3
+    assert set(found.values()) == {"failed"}
 
 
 @pytest.mark.parametrize(("name", "cases"), [("goldens.json", 2), ("goldens.csv", 1)])

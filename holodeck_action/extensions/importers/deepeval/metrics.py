@@ -28,28 +28,17 @@ _PARAMS = {
 }
 _UNIMPORTANT = frozenset(("async_mode", "verbose_mode", "flaky", "include_reason", "truths_extraction_limit"))
 """Arguments with little or no effect on the verdict."""
-_CONVERSATION = "no metric grades a conversation in this way; use geval on its last turn, or agent metrics"
+_LIBRARY = "deepeval.metrics"
 HINTS: Mapping[str, str] = {
-    "HallucinationMetric": "use factual_accuracy, or faithfulness with a retrieval_context",
-    "BiasMetric": "use geval with your own criteria",
-    "TaskCompletionMetric": "it judges a trace; use agent, or trajectory_accuracy",
-    "JsonCorrectnessMetric": "use response_format, or a code grader",
-    "ArgumentCorrectnessMetric": "use expected_tools with args",
-    "PromptAlignmentMetric": "use geval with the instructions as criteria",
-    "RoleAdherenceMetric": _CONVERSATION,
-    "KnowledgeRetentionMetric": _CONVERSATION,
-    "ConversationCompletenessMetric": _CONVERSATION,
-    "ConversationalGEval": _CONVERSATION,
-    "TurnRelevancyMetric": _CONVERSATION,
-    "ConversationRelevancyMetric": _CONVERSATION,
-    "ConversationalDAGMetric": _CONVERSATION,
+    "HallucinationMetric": "it needs a context: use type deepeval with files on the case, or faithfulness",
+    "RoleAdherenceMetric": "write {type: deepeval, metric: RoleAdherenceMetric, options: {chatbot_role: …}}",
+    "ConversationalDAGMetric": "decide in a code grader",
     "DAGMetric": "decide in a code grader",
     "RagasMetric": "list the metrics of retrieved texts one by one",
-    "PIILeakageMetric": "use a code grader, or geval",
-    "MisuseMetric": "use geval with your own criteria",
-    "NonAdviceMetric": "use geval with your own criteria",
-    "RoleViolationMetric": "use geval with your own criteria",
 }
+_TURNED = frozenset(("BiasMetric", "MisuseMetric", "ToxicityMetric"))
+"""Metrics whose lower scores were the better ones before DeepEval 4.3."""
+_NAMES = re.compile("[A-Z][A-Za-z]*Metric|ConversationalGEval")
 
 
 class MetricCounterpart(Counterpart, frozen=True):
@@ -91,12 +80,8 @@ def convert_metric(file: PythonFile, bound: Bound, told: str, stem: str, expecte
             return MetricCounterpart(Outcome.GRADER, check=Check(stem, told, "equals_trimmed", expected.strip()))
         if name == "PatternMatchMetric":
             return _convert_pattern(given, told, stem)
-        if name == "ToxicityMetric":
-            made = {"type": "toxicity", "threshold": _threshold(given, 0.5, strict=0.0), **_judge(given)}
-            return MetricCounterpart(Outcome.SIMILAR, "toxicity", made, note="asks its judge in another way")
-        if name == "SummarizationMetric":
-            made = {"type": "summarization", "threshold": _threshold(given, 0.5), **_judge(given)}
-            return MetricCounterpart(Outcome.SIMILAR, "summarization", made, note="asks its judge in another way")
+        if name not in HINTS and _NAMES.fullmatch(name) and file.imports(name, _LIBRARY):
+            return _convert_class(name, given)
         raise UnfitError(HINTS.get(name, f"{name or 'it'} is not known; use geval, or write a code grader"))
     except UnfitError as error:
         return MetricCounterpart(Outcome.MISSING, note=str(error))
@@ -172,6 +157,20 @@ def _check_arguments(given: Mapping[str, Any], *allowed: str) -> None:
 def _same_metric(name: str, made: Mapping[str, Any], given: Mapping[str, Any], *allowed: str) -> MetricCounterpart:
     _check_arguments(given, *allowed)
     return MetricCounterpart(Outcome.METRIC, name, made, note=_judge_note(given))
+
+
+def _convert_class(name: str, given: Mapping[str, Any]) -> MetricCounterpart:
+    """Return the metric of `type: deepeval` for a class."""
+    options = {key: value for key, value in given.items() if key not in ("threshold", "model")}
+    made: dict[str, Any] = {"type": "deepeval", "metric": name}
+    if "threshold" in given:
+        made["threshold"] = _threshold({"threshold": given["threshold"]}, 0.5)
+    if options:
+        made["options"] = options
+    notes = [_judge_note(given)]
+    if name in _TURNED and "threshold" in given:
+        notes.append("since DeepEval 4.3 high scores are good: check the threshold")
+    return MetricCounterpart(Outcome.METRIC, name, made | _judge(given), note="; ".join(filter(None, notes)))
 
 
 def _convert_geval(given: Mapping[str, Any], call: ast.Call) -> MetricCounterpart:

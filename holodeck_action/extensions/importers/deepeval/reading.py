@@ -112,8 +112,21 @@ class PythonFile:
         self.calls = [node for node in nodes if isinstance(node, ast.Call)]
         self._functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
         self.classes = {node.name for node in nodes if isinstance(node, ast.ClassDef)}
+        self._imports = {
+            (alias.asname or alias.name, node.module)
+            for node in nodes
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
         self._contents: dict[Scope, _Content] = {}
         self._steps = 0
+
+    def imports(self, name: str, package: str) -> bool:
+        """Return whether the file imports a name from a package or a module in it."""
+        return any(
+            found == name and module is not None and f"{module}.".startswith(f"{package}.")
+            for found, module in self._imports
+        )
 
     def _content(self, scope: Scope) -> _Content:
         if scope not in self._contents:
