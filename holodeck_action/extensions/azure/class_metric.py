@@ -40,6 +40,7 @@ class AzureClassMetric(ClassMetric):
         """Create the evaluator of the metric."""
         from holodeck_action.extensions.azure.class_evaluator import AzureClassEvaluator
 
+        self.require_entry()
         return building.judged_evaluator(
             self,
             AzureClassEvaluator,

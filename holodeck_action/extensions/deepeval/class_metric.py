@@ -99,10 +99,10 @@ class DeepEvalClassMetric(ClassMetric):
         from holodeck_action.extensions.deepeval.class_evaluator import ClassEvaluator
         from holodeck_action.extensions.deepeval.conversation import ConversationEvaluator
 
-        assert self.ENTRY is not None
-        kind = ConversationEvaluator if self.ENTRY.of_conversation else ClassEvaluator
+        entry = self.require_entry()
+        kind = ConversationEvaluator if entry.of_conversation else ClassEvaluator
         options = {**self.option_values, **({} if self._schema is None else {SCHEMA_OPTION: self._schema})}
         settings: dict[str, Any] = {"metric": self.metric, "options": options, "threshold": self.pass_mark}
-        if self.ENTRY.has_judge:
+        if entry.has_judge:
             return building.judged_evaluator(self, kind, **settings)
         return kind(**settings, **building.options)

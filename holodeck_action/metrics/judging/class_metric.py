@@ -11,7 +11,10 @@ from msgspec import Struct
 from pydantic import Field, WithJsonSchema, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
+from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.class_signatures import Parameter
+from holodeck_action.seam import registry
+from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.model.base import FormatModel, NonBlank, UnitInterval
 from holodeck_action.suite.model.metric_base import NOTHING, JudgeCalls, JudgedMetric, Metric, Role
@@ -140,9 +143,18 @@ class ClassMetric(JudgedMetric):
             explained = self.option_values.get("include_reason", True)
             yield JudgeCalls(self, self.ENTRY.judge_calls + (self.ENTRY.reason_calls if explained else 0))
 
-    def settings_problem(self) -> str | None:
-        """Return why the class cannot be read; None if it was read."""
-        return None if self.ENTRY is not None else f"needs {self.TITLE}, which says what {self.metric} needs"
+    def require_entry(self) -> Any:
+        """Return the `ClassEntry` of the class.
+
+        Raises:
+            EvaluationError: the library is not installed (code `not_installed`).
+        """
+        if self.ENTRY is None:
+            way = way_to_get(registry.libraries()[self.library or ""].extra)
+            raise EvaluationError(
+                f"{self.metric} needs {self.TITLE}, which is not installed; {way}", code="not_installed"
+            )
+        return self.ENTRY
 
 
 @cache

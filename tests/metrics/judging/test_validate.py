@@ -74,6 +74,8 @@ def test_a_judge_that_could_never_grade_is_an_error_as_in_a_run(
     [
         (tone("one"), "deepeval", "judges"),
         ({"type": "deepeval_tool_correctness", "threshold": 0.5}, "deepeval", "judges"),
+        ({"type": "deepeval", "metric": "MisuseMetric"}, "deepeval", "judges"),
+        ({"type": "azure", "metric": "ToolCallAccuracyEvaluator"}, "azure", "azure"),
         ({"type": "standard", "metric": "relevance", "threshold": 0.5}, "azure.ai.evaluation", "azure"),
     ],
 )
