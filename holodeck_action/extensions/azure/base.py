@@ -65,7 +65,7 @@ class ModelConfig(BaseModel):
 
 SUPPORTED_PROVIDERS = ("azure_openai",)
 LOWEST, HIGHEST = 1, 5
-"""The library's scale."""
+"""The lowest and the highest raw score of Azure AI Evaluation."""
 
 
 class FivePointResult(EvaluationResult):

@@ -24,12 +24,12 @@ class AzureMetric(StandardMetric):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The ground truth, for similarity only."""
+        """The inputs that the metric needs from the case: the ground truth for similarity, none for the others."""
         return GROUND_TRUTH if self.metric == "similarity" else NOTHING
 
     @property
     def pass_mark(self) -> float | None:
-        """The threshold as a score from 0 to 1 (in the suite it is from 1 to 5 if `scale` is 5)."""
+        """The threshold as a score from 0 to 1; with `scale: 5`, the suite gives it from 1 to 5."""
         if self.threshold is None or self.scale != HIGHEST:
             return super().pass_mark
         return max(0.0, (self.threshold - LOWEST) / (HIGHEST - LOWEST))

@@ -173,7 +173,8 @@ class Cluster:
             self._answer_callbacks.pop(token, None)
 
     async def _submit_trial(self, case_id: str, index: int, token: str, attempt: int) -> bytes | str:
-        """Run a trial on a worker; return it as JSON, or the URL of a worker without a session (empty if unknown)."""
+        """Run a trial on a worker and return it as JSON; if the worker has no session, return its URL (empty if
+        unknown)."""
         assert self._client is not None
         key, workers = f"holodeck_trial-{token}-{attempt}", list(self._ready)
         future = self._client.submit(
@@ -387,7 +388,8 @@ class Cluster:
         self._changed.set()
 
     async def _distribute_places(self) -> None:
-        """Redistribute request slots under account limits among workers, on changes and before leases expire."""
+        """Redistribute among workers the request slots that account limits allow, on changes and before leases
+        expire."""
         pending: dict[str, dict[str, Any]] = {}
         while True:
             with suppress(TimeoutError):

@@ -199,7 +199,8 @@ class Session(WorkerPlugin):  # type: ignore[misc]
 
     @asynccontextmanager
     async def _report_answer(self, token: str) -> AsyncIterator[None]:
-        """Return a context for the agent's work on a trial; its end is reported to the coordinator."""
+        """Enclose the agent's work on a trial; at the end of the block, the coordinator learns that the agent
+        has answered."""
         yield
         self._answered.append(token)
         self._changed.set()

@@ -104,7 +104,7 @@ _JUDGE: ContextVar[LibraryJudge] = ContextVar("_JUDGE")
 
 _MARKER = "[DEEPEVAL:"
 _HARMLESS = "[\u200bDEEPEVAL:"
-"""DeepEval loads files that its markers name; with a zero-width space a marker stays text."""
+"""Replaces the start of a DeepEval marker: with the zero-width space, DeepEval does not load the file that it names."""
 
 _SUMMARY_LENGTH = 200
 
@@ -382,7 +382,7 @@ def _test_case_fields(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unwrap_error(error: Exception) -> Exception:
-    """Return the original error if it is ours and DeepEval wrapped it because of its wording; else the error itself."""
+    """Return the cause of an error if DeepEval wrapped an error of this package in it, else the error itself."""
     cause = error.__cause__
     return cause if isinstance(cause, ModelCallError | EvaluationError) else error
 

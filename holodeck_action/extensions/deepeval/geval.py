@@ -29,7 +29,7 @@ _HIGHEST = 10
 
 
 class GEvalEvaluator(DeepEvalBaseEvaluator):
-    """Grades an answer by criteria from 0 to 10, scaled to 0..1.
+    """Grades an answer from 0 to 10 by user-defined criteria; the score is scaled to 0..1.
 
     If the judge gives log probabilities, the score is the mean of the possible scores, weighted by their probabilities;
     `log_probability_weighted` in the metadata tells whether it was computed so.

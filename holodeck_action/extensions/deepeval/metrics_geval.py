@@ -78,7 +78,7 @@ class GEvalMetric(JudgedMetric):
         return "deepeval"
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
-        """Yield the judge call of one evaluation, which includes whether the judge also writes the steps."""
+        """Yield the judge call of one evaluation; it states whether the judge also writes the steps."""
         yield JudgeCalls(self, 1, writes_steps=self.evaluation_steps is None)
 
     def evaluator(self, building: BuildContext) -> BaseEvaluator:

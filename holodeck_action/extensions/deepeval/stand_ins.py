@@ -45,7 +45,7 @@ class _Finder(MetaPathFinder, Loader):
 
 @contextmanager
 def stand_ins(*packages: str) -> Iterator[list[str]]:
-    """Replace packages that are not imported yet within the block; yield a list of the stand-ins that get imported."""
+    """Within the block, replace packages that are not imported yet; yield a list of the stand-ins that get imported."""
     finder = _Finder(name for name in packages if name not in sys.modules)
     sys.meta_path.insert(0, finder)
     try:

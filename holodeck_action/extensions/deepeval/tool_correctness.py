@@ -22,7 +22,7 @@ from holodeck_action.suite.model.metric_base import TOOLS, Metric, Role
 from holodeck_action.suite.values import ExpectedTool
 
 _MOST_PAIRS = 1_000_000
-"""Limit of pairs, since DeepEval compares every expected call with every call made."""
+"""Limit of pairs of an expected call and a call made: DeepEval compares all of them."""
 _LONGEST_REASON = 4_000
 _BEFORE, _AFTER = "Tool Calling Reason: ", "\n\t Tool Selection Reason:"
 _POINTERS = (" See details above.", " See more details above.")

@@ -16,7 +16,7 @@ from holodeck_action.text.foreign import read_file
 _MOST_FILES = 20_000
 _MOST_BYTES = 1_000_000
 _EXCLUDED = frozenset({"node_modules", "site-packages", "build", "dist", "tests", "test", "__pycache__"})
-"""Folders without agents of the repository."""
+"""Names of folders that are not searched for agents."""
 
 
 class FoundAgent(Struct, frozen=True, order=True):

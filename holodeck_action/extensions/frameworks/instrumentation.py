@@ -64,7 +64,7 @@ def filter_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tool_results(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes with a conversation's messages, reduced to results of tools."""
+    """Return the attributes that contain a conversation's messages, reduced to the messages with results of tools."""
     found: dict[str, Any] = {}
     for name in attributes:
         if name.startswith(("llm.input_messages.", "gen_ai.prompt.")) and name.endswith(".tool_call_id"):

@@ -192,7 +192,7 @@ class BaseEvaluator:
 
 
 class JudgedEvaluator(BaseEvaluator):
-    """An evaluator whose metrics are graded by models; its models are used by metrics that have none."""
+    """An evaluator whose metrics are graded by models; metrics without models use the evaluator's."""
 
     def __init__(
         self,

@@ -42,7 +42,8 @@ class BaseMetric:
         return Member(name or self.name, self.evaluator, neutral=neutral, weight=weight, asserts=self.asserts)
 
     def with_grading(self, grading: Grading) -> BaseMetric:
-        """Return the metric with an evaluator's options for those that are None; unchanged if no model grades.
+        """Return the metric with an evaluator's options in place of options that are None; unchanged if no
+        model grades.
 
         Raises:
             ValueError: an option cannot apply to the metric.
@@ -134,12 +135,12 @@ def to_metric(given: BaseMetric | BaseEvaluator) -> BaseMetric:
 
 
 def make_building(grading: Grading) -> BuildContext:
-    """Return the `BuildContext` for evaluators that call these models."""
+    """Return the `BuildContext` for evaluators that call the models of `grading`."""
     return BuildContext({"timeout": None}, grading.build_judged, _refuse_members)
 
 
 def build_evaluator(config: Metric, grading: Grading) -> BaseEvaluator:
-    """Return the evaluator for a metric's configuration, which calls these models."""
+    """Return the evaluator for a metric's configuration; it calls the models of `grading`."""
     found = config.evaluator(make_building(grading))
     assert isinstance(found, BaseEvaluator)
     return found

@@ -1,4 +1,4 @@
-"""Reads the results that a run is compared with from a data branch.
+"""Reads from a data branch the results with which a run is compared.
 
 The branch has no commit in common with the branches of the code. `holodeck_action.extensions.history.history_layout`
 defines its paths, and `holodeck_action.extensions.history.branch_history` adds runs.

@@ -23,7 +23,7 @@ from holodeck_action.text.foreign import RefusedFileError, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 _MOST_RUNS = 50
-"""More than a trend shows, because some runs do not count."""
+"""Number of earlier runs that are saved: more than a trend shows, because some runs do not count."""
 _MOST_BYTES = 8 * 1024 * 1024
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 OBJECTS = ("namedScores", "namedScoreWeights", "tokensUsed", "assertion")
-"""Fields of a verdict that are objects where it has them."""
+"""Fields of a verdict that must be objects if they are present."""
 SNAKE = {"pass_": "pass", "named_scores": "namedScores", "component_results": "componentResults"}
 """Other names that Python may use for fields of a verdict."""
 

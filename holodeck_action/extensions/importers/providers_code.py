@@ -1,4 +1,4 @@
-"""Code that calls promptfoo's providers that are programs or Python functions, and the provider `echo`.
+"""Calls providers of promptfoo: programs, Python functions and `echo`.
 
 `import` copies the functions that a suite needs into the suite's agent file.
 """

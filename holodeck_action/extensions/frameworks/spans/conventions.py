@@ -75,7 +75,7 @@ _PROVIDERS = {
     "cohere": "cohere",
     "perplexity": "perplexity",
 }
-"""Names of providers for price look-ups."""
+"""The provider's name for price look-ups, by the provider's name in spans."""
 HIDDEN = "__REDACTED__"
 """The text by which OpenInference replaces hidden values."""
 _DOCUMENT = re.compile(r"(?:retrieval\.documents|reranker\.output_documents)\.(\d+)\.document\.(id|content|score)")

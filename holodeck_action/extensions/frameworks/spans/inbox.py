@@ -83,7 +83,7 @@ class Inbox:
         self._arrived.set()
 
     def _belongs_to_turn(self, span: Span) -> bool:
-        """Return whether a span belongs to the turn's own trace, or to another of its traces after the turn's start."""
+        """Return whether a span is in the trace that the turn began, or started later in another trace of the turn."""
         return span.trace == self._trace or (span.start_ns >= self.since and (self._own or span.trace in self.traces))
 
     def arrived_spans(self) -> TurnSpans:

@@ -85,7 +85,7 @@ class SpanReader:
 
 
 class _FilledReply(Struct, frozen=True):
-    """A completed reply; `silent` if the spans contain no data for it, and not `usable` if the data does not fit."""
+    """A completed reply; `silent`: the spans contain no data for it; `usable`: their data, if any, is valid in it."""
 
     reply: Reply
     silent: bool
