@@ -187,16 +187,18 @@ def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
                     continue
                 evaluations = [count + more for count, more in zip(evaluations, times, strict=True)]
                 for at, asked in enumerate(spec.config.judge_calls()):
-                    models, others = _judge_models(item.grading.suite, asked)
+                    models, second, others = _judge_models(item.grading.suite, asked)
                     fallbacks |= others
                     embedded = asked.config.embedding
                     text = None if embedded is None else embedded.text
                     fixed = empty if embedded is None else expected if text is None else text_tokens(text)
-                    for model in models:
+                    # The second judge is called for any number of answers, from none to all.
+                    called = [(model, times) for model in models] + [(model, (0, times[1])) for model in second]
+                    for model, often in called:
                         longest = _verdict_tokens(model) if embedded is None else 0
                         key = _label(model), longest
                         tally = tallies.setdefault(key, _Tally(model, longest))
-                        tally.add(times, asked.calls, (asked.calls * fixed, asked.calls * (fixed + answer)))
+                        tally.add(often, asked.calls, (asked.calls * fixed, asked.calls * (fixed + answer)))
                         if asked.writes_steps:
                             writers[key].add((spec.config.model_dump_json(), at))
     if not tallies:
@@ -206,16 +208,18 @@ def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
     return JudgingEstimate(Range(*evaluations), tuple(tallies[key].estimate() for key in sorted(tallies)), fallbacks)
 
 
-def _judge_models(suite: Suite, asked: JudgeCalls) -> tuple[list[LLMProvider], bool]:
-    """Return the models to call, one for each judge, and whether fallback models may be called."""
+def _judge_models(suite: Suite, asked: JudgeCalls) -> tuple[list[LLMProvider], list[LLMProvider], bool]:
+    """Return the models to call, one for each judge, the second judge if there is one, and whether fallback models may
+    be called."""
     if asked.config.embedding is not None:
-        return [embedding_reference(suite.agent, asked.config.embedding.model)], False
+        return [embedding_reference(suite.agent, asked.config.embedding.model)], [], False
     evaluations = suite.agent.evaluations
     default = (evaluations.model if evaluations is not None else None) or suite.agent.model
     panel = panel_of(suite.policy.judges, asked.config)
     if panel is None:
-        return [asked.config.own_model or default], False
-    return [model or default for model in panel.models], bool(panel.fallbacks)
+        return [asked.config.own_model or default], [], False
+    second = [] if panel.second is None else [panel.second]
+    return [model or default for model in panel.models], second, bool(panel.fallbacks)
 
 
 def _label(model: LLMProvider) -> str:

@@ -7,6 +7,8 @@ import importlib.util
 import json
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec import Struct
+
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, EmbeddingPlan, resolve_embedding
@@ -21,6 +23,22 @@ from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.suite.panels import Panel, panel_of
 from holodeck_action.suite.values import Suite
+
+
+class Seated(Struct, frozen=True):
+    """The panel of a metric with the judges that can be called.
+
+    Attributes:
+        panel: the settings.
+        judges: the judges, one for each seat.
+        fallbacks: the judges that replace one without a verdict, in order.
+        second: the judge for answers in doubt; None if there is none.
+    """
+
+    panel: Panel
+    judges: list[JudgeModel]
+    fallbacks: list[JudgeModel]
+    second: JudgeModel | None
 
 
 class Judges:
@@ -90,8 +108,8 @@ class Judges:
             self._embedders[name] = Embedder(_embedding_plan(self._suite, name, self._environ), self._clients)
         return self._embedders[name]
 
-    def panel(self, config: Metric) -> tuple[Panel, list[JudgeModel], list[JudgeModel]] | None:
-        """Return a metric's panel, its judges, and their fallbacks; None if the metric has a single judge.
+    def panel(self, config: Metric) -> Seated | None:
+        """Return a metric's panel with its judges; None if the metric has a single judge.
 
         Raises:
             ModelConfigError: a key is missing, or a URL is invalid.
@@ -99,8 +117,13 @@ class Judges:
         panel = panel_of(self._suite.policy.judges, config)
         if panel is None:
             return None
-        judges, others = _panel_plans(self._suite, panel, self._environ)
-        return panel, [self._judge_of(plan) for plan in judges], [self._judge_of(plan) for plan in others]
+        judges, others, second = _panel_plans(self._suite, panel, self._environ)
+        return Seated(
+            panel,
+            [self._judge_of(plan) for plan in judges],
+            [self._judge_of(plan) for plan in others],
+            None if second is None else self._judge_of(second),
+        )
 
     def _judge_of(self, plan: ModelPlan) -> JudgeModel:
         key = (plan.account, plan.name, plan.api_version, json.dumps(dict(plan.settings), sort_keys=True, default=str))
@@ -204,7 +227,7 @@ def plans_of(suite: Suite, config: Metric, environ: Mapping[str, str]) -> tuple[
             f"min_successful_judges is {panel.min_successful}, but {panel.origin} name {len(panel.models)} "
             f"judge{'s' if len(panel.models) > 1 else ''}: name more models, or ask for fewer"
         )
-    judges, fallbacks = _panel_plans(suite, panel, environ)
+    judges, fallbacks, second = _panel_plans(suite, panel, environ)
     if fallbacks:
         # If another target answers, its key may be missing.
         tested = judge_plan(suite.agent.model, Keyless(environ), where="model")
@@ -214,7 +237,7 @@ def plans_of(suite: Suite, config: Metric, environ: Mapping[str, str]) -> tuple[
                     f"fallback_models of {panel.origin} name the model under test ({plan.title}), which must not "
                     "be its own judge: name another one"
                 )
-    return (*judges, *fallbacks)
+    return (*judges, *fallbacks, *(() if second is None else (second,)))
 
 
 def _embedding_plan(suite: Suite, name: str, environ: Mapping[str, str]) -> EmbeddingPlan:
@@ -223,7 +246,7 @@ def _embedding_plan(suite: Suite, name: str, environ: Mapping[str, str]) -> Embe
 
 def _panel_plans(
     suite: Suite, panel: Panel, environ: Mapping[str, str]
-) -> tuple[tuple[ModelPlan, ...], tuple[ModelPlan, ...]]:
+) -> tuple[tuple[ModelPlan, ...], tuple[ModelPlan, ...], ModelPlan | None]:
     judges = tuple(
         plan_of(suite, model, environ, where=f"models[{at}] of {panel.origin}") for at, model in enumerate(panel.models)
     )
@@ -231,7 +254,8 @@ def _panel_plans(
         judge_plan(model, environ, where=f"fallback_models[{at}] of {panel.origin}")
         for at, model in enumerate(panel.fallbacks)
     )
-    return judges, fallbacks
+    second = None if panel.second is None else judge_plan(panel.second, environ, where=f"escalate.to of {panel.origin}")
+    return judges, fallbacks, second
 
 
 def _same_model(one: ModelPlan, other: ModelPlan) -> bool:

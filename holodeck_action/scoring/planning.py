@@ -14,7 +14,7 @@ from holodeck_action.suite.values import MetricSpec
 
 if TYPE_CHECKING:
     from holodeck_action.llm.embeddings import Embedder
-    from holodeck_action.scoring.judges import Judges
+    from holodeck_action.scoring.judges import Judges, Seated
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.workers.pool import WorkerPool
 
@@ -137,11 +137,23 @@ def _build_judged(config: Metric, make: OfJudge, judges: Judges | None, options:
             return make(judges.judge_for(config.own_model), options)
     except ModelConfigError as error:
         raise EvaluationError(str(error), code="no_judge") from error
+    if found.second is None:
+        return _build_panel(found, make, options)
+    from holodeck_action.metrics.judging.escalation import EscalatingEvaluator
+
+    limit = options["timeout"]
+    half = {**options, "timeout": None if limit is None else limit / 2}
+    alone = len(found.judges) == 1 and not found.fallbacks
+    first = make(found.judges[0], half) if alone else _build_panel(found, make, half)
+    return EscalatingEvaluator(first, make(found.second, half), limit)
+
+
+def _build_panel(found: Seated, make: OfJudge, options: dict[str, Any]) -> BaseEvaluator:
     from holodeck_action.metrics.judging.panel import PanelEvaluator, build_seats
 
-    panel, models, fallbacks = found
+    panel = found.panel
     return PanelEvaluator(
-        build_seats(models, fallbacks, lambda judge: make(judge, {**options, "timeout": None})),
+        build_seats(found.judges, found.fallbacks, lambda judge: make(judge, {**options, "timeout": None})),
         aggregation=panel.aggregation,
         min_successful=panel.min_successful,
         max_concurrent=panel.max_concurrent,

@@ -20,6 +20,7 @@ class Panel(Struct, frozen=True):
         fallbacks: models that replace a judge that returns no verdict, in this order.
         aggregation: how the verdicts are combined.
         min_successful: minimum number of verdicts; with fewer, the evaluation fails.
+        second: the judge for answers that the panel leaves in doubt; None if there is none.
         max_concurrent: maximum number of concurrent calls for one answer; None if there is no limit.
         origin: `judges of the policy file` or `the metric's judges`, for messages.
     """
@@ -28,8 +29,15 @@ class Panel(Struct, frozen=True):
     fallbacks: tuple[LLMProvider, ...]
     aggregation: Aggregation
     min_successful: int
+    second: LLMProvider | None
     max_concurrent: int | None
     origin: str
+
+    @property
+    def description(self) -> list[object]:
+        """What identifies the way in which the judges decide, without the models."""
+        found: list[object] = [len(self.models), self.aggregation, self.min_successful]
+        return found if self.second is None else [*found, "escalate"]
 
 
 def panel_of(defaults: Judges, config: Metric) -> Panel | None:
@@ -45,13 +53,15 @@ def panel_of(defaults: Judges, config: Metric) -> Panel | None:
     settings = defaults
     if own is not None:
         settings = defaults.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
-    if not settings.models and not settings.fallback_models and settings.min_successful_judges == 1:
+    alone = not settings.models and not settings.fallback_models and settings.min_successful_judges == 1
+    if alone and settings.escalate is None:
         return None
     return Panel(
         models=settings.models or (config.own_model,),
         fallbacks=settings.fallback_models,
         aggregation=settings.aggregation,
         min_successful=settings.min_successful_judges,
+        second=None if settings.escalate is None else settings.escalate.to,
         max_concurrent=settings.max_concurrent_judges,
         origin="judges of the policy file" if own is None else "the metric's judges",
     )

@@ -23,6 +23,7 @@ BLOCKS = (
             "min_successful_judges": Values(("2",), "0", "0 is out of range (allowed: 1 or more)"),
             "max_concurrent_judges": count(1),
             "fallback_models": MODELS,
+            "escalate": Values(("{to: {provider: openai, name: m}}",), "3", "must be a mapping"),
         },
     ),
     policy(

@@ -249,7 +249,7 @@ class PresetMetric(JudgedMetric):
     def graded_part(self, part: PresetPart) -> GradedPart:
         """Return the judges of a part: only its own model if it sets one, else the preset's model or panel."""
         if part.model is not None:
-            alone = Judges(models=(), fallback_models=(), min_successful_judges=1)
+            alone = Judges(models=(), fallback_models=(), min_successful_judges=1, escalate=None)
             return GradedPart(model=part.model, judges=alone, scored=part.SCORED)
         return GradedPart(model=self.model, judges=self.judges, scored=part.SCORED)
 

@@ -134,7 +134,7 @@ class PanelEvaluator(BaseEvaluator):
                         found = _read_verdict(juror, await _evaluate_by(juror, limit, given), failures)
                     except (EvaluationError, TimeoutError) as error:
                         traced.fail(_code_of(error))
-                        if isinstance(error, EvaluationError) and _affects_all_judges(error):
+                        if isinstance(error, EvaluationError) and affects_all_judges(error):
                             return error
                         failures.append((juror, error))
                     else:
@@ -275,7 +275,8 @@ def _common_steps(steps: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | 
     return steps[0] if all(other == steps[0] for other in steps) else None
 
 
-def _affects_all_judges(error: EvaluationError) -> bool:
+def affects_all_judges(error: EvaluationError) -> bool:
+    """Return whether every judge would get this error, for example because an input is missing."""
     call = _causing_call(error)
     return error.code in _OF_THE_INPUT or (call is not None and call.code in _OF_THE_RUN)
 
@@ -297,7 +298,7 @@ def _error_of(failures: Sequence[tuple[Juror, Exception]]) -> dict[str, str] | N
         return None
     return {
         "code": _code_of(failures[0][1]),
-        "message": "; ".join(cut(f"{juror.label}: {_message_of(error)}", _SHOWN) for juror, error in failures),
+        "message": "; ".join(cut(f"{juror.label}: {error_message(error)}", _SHOWN) for juror, error in failures),
     }
 
 
@@ -308,7 +309,8 @@ def _code_of(error: Exception) -> str:
     return error.code if isinstance(error, EvaluationError) else "timeout"
 
 
-def _message_of(error: Exception) -> str:
+def error_message(error: Exception) -> str:
+    """Return the message of a judge's failure, without the names of wrapping errors."""
     call = _causing_call(error)
     return call.message if call is not None else str(error) or describe(error)
 

@@ -14,6 +14,14 @@ Aggregation = Literal["majority_vote", "median", "mean", "min", "max"]
 _AtLeastOne = Annotated[Integer, Field(ge=1)]
 
 
+class Escalation(FormatModel):
+    """`escalate` of `judges`: a second judge, for answers that the first one leaves in doubt."""
+
+    to: LLMProvider
+    """The judge that decides when the first one fails the answer, passes it within 0.1 of the threshold, or gives no
+    verdict. Example: `{provider: openai, name: gpt-4o}`."""
+
+
 class Judges(FormatModel):
     """`judges` of a metric: a panel. Its settings replace those of the policy file, one by one."""
 
@@ -28,6 +36,8 @@ class Judges(FormatModel):
     """Judges called at the same time for one answer; all when absent. Example: `2`."""
     fallback_models: tuple[LLMProvider, ...] = ()
     """Called one after the other when a judge gives no verdict. Example: `[{provider: openai, name: gpt-4o-mini}]`."""
+    escalate: Escalation | None = None
+    """A second judge for answers in doubt. Example: `{to: {provider: openai, name: gpt-4o}}`."""
 
 
 class SuiteJudges(Judges):

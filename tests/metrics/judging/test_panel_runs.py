@@ -352,3 +352,51 @@ def test_a_budget_that_is_used_up_is_no_judges_trouble(panel: Panel) -> None:
     assert record.stopped is not None
     assert "budget" in record.stopped
     assert panel.models.requests == []
+
+
+@pytest.mark.proves("Judges: escalate", "Escalation: to")
+def test_a_second_judge_decides_where_the_first_leaves_doubt(panel: Panel) -> None:
+    cases = [{"name": f"case {number}", "input": f"question {number}"} for number in range(5)]
+    panel.scores = {A: [9, 6, 5, 3, 8], B: [2, 7, 9, 6, 1]}
+    judges = {"models": panel.references(A), "escalate": {"to": panel.reference(B)}}
+    panel.suite(panel.metric(threshold=0.5), {"judges": judges, "limits": {"concurrency": 1}}, cases)
+    planned = panel.project.run("run", "--dry-run", OPENAI_API_KEY=KEY).stdout
+    assert f"5 calls of openai/{A}" in planned
+    assert f"0 to 5 calls of openai/{B}" in planned
+    finished, record = panel.run("--record", "tape")
+    found = evaluations(record)
+    # 9 and 8 pass clearly; 6 is within 0.1 of 5, 5 is on it, and 3 fails.
+    assert [each.score for each in found] == [0.9, 0.2, 0.7, 0.9, 0.8]
+    assert [each.metadata["judge"] for each in found] == [f"openai/{name}" for name in (A, B, B, B, A)]
+    firsts = [each.metadata.get("escalated_from") for each in found]
+    assert [None if first is None else (first["score"], first["passed"]) for first in firsts] == [
+        None,
+        (0.6, True),
+        (0.5, True),
+        (0.3, False),
+        None,
+    ]
+    assert finished.code == 1
+    assert (len(panel.asked(A)), len(panel.asked(B))) == (5, 3)
+    again = panel.run("--replay", "tape")[1]
+    assert [each.score for each in evaluations(again)] == [each.score for each in found]
+    assert len(panel.asked(B)) == 3
+
+
+def test_a_second_judge_decides_when_the_first_gives_no_verdict(panel: Panel) -> None:
+    panel.down, panel.scores = {A}, {B: 8, C: 9, D: 9}
+    panel.suite(panel.metric(judges={"models": panel.references(A), "escalate": {"to": panel.reference(B)}}))
+    finished, record = panel.run()
+    (found,) = evaluations(record)
+    assert (finished.code, found.score) == (0, 0.8)
+    assert "is overloaded" in found.metadata["escalated_from"]["error"]
+    # A panel comes first, too.
+    panel.scores[C] = 2
+    judges = {"models": panel.references(C, D), "escalate": {"to": panel.reference(B)}}
+    panel.suite(panel.metric(judges=judges))
+    (found,) = evaluations(panel.run()[1])
+    assert (found.score, found.metadata["judge"]) == (0.8, f"openai/{B}")
+    assert len(found.metadata["escalated_from"]["panel"]["verdicts"]) == 2
+    panel.down.add(B)
+    finished, record = panel.run()
+    assert finished.code == 3
