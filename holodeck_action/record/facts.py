@@ -49,9 +49,9 @@ class Unknown(_NoTruth, frozen=True):
 
 
 Fact: TypeAlias = Known[T] | Nothing | Unknown
-"""A value that can be known to be none."""
+"""A value that is known, known to be absent, or unknown."""
 Measured: TypeAlias = Known[T] | Unknown
-"""A number, which is zero rather than none."""
+"""A number that is known or unknown; a known absence is zero."""
 
 
 def within_bounds(number: Sum | None) -> Sum | None:

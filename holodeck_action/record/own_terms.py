@@ -58,7 +58,7 @@ class OwnCase(Struct, frozen=True):
 
 
 class OwnTerms(Struct, frozen=True):
-    """A suite's own terms, which the record otherwise has only from the head's suite.
+    """The terms of a base suite, stored because the rest of the record has those of the head's suite.
 
     Attributes:
         gates: gates of the suite.

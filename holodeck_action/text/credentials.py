@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 from holodeck_action.text.randomness import is_random
 
 SHORTEST_PART = 8
-"""Characters: shorter parts of a secret, such as lines of a key file, are not hidden on their own."""
+"""Least length of a part of a secret, such as a line of a key file, that is hidden on its own."""
 SHORTEST_TOKEN = 20
-"""Characters: shorter parts of a URL are not taken for a token."""
+"""Least length of a part of a URL that is taken for a token."""
 
 _USERINFO = re.compile(r"[a-z][a-z0-9+.-]{1,30}://([^\s/?#\"'<>]{1,2000})@", re.IGNORECASE)
 _URL = re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s\"'<>]+", re.IGNORECASE)

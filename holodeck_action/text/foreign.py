@@ -39,7 +39,7 @@ class ForeignError(ValueError):
 
 
 class RefusedFileError(OSError):
-    """A file that is refused. `clause` is written after the file's name; `strerror` is the same clause after `it`."""
+    """A file that is refused. `clause` is written after the file's name; `strerror` is a clause whose subject is `it`."""
 
     def __init__(self, clause: str) -> None:
         super().__init__(errno.EACCES, f"it {clause}")
@@ -65,7 +65,7 @@ class Foreign:
 
     @classmethod
     def of_text(cls, text: str, most: int | None = None) -> Foreign:
-        """Wrap a string from another process, which cut it to `most` characters; None if it was not cut."""
+        """Wrap a string that another process cut to `most` characters; None if it sent the whole string."""
         return cls(replace_surrogates(text).encode(), unfinished=most is not None and len(text) >= most)
 
     def __repr__(self) -> str:

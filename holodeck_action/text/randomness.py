@@ -1,7 +1,7 @@
 """Random values, which a few consecutive letters and digits identify in any text.
 
-The number of characters needed is the value's width, and each such sequence of it is a row. The width is 8 if it mixes
-letters and digits, 10 for a hexadecimal number, 12 for digits alone. The chance that a given row occurs at a given
+The value's width is the number of letters and digits that are needed; a row is any sequence of that length in the
+value. The width is 8 if the value mixes letters and digits, 10 for a hexadecimal number, 12 for digits alone. The chance that a given row occurs at a given
 position of a text is below 1 in 10^12. This does not hold for words, for prefixes that a provider gives to all its
 keys, or for the fixed letters of a key file. A value that consists of words to a quarter or more is not random, and
 rows with too much of such common text are not used.
@@ -18,7 +18,7 @@ from holodeck_action.text.words import words_in
 MIXED, HEXADECIMAL, DIGITS = 8, 10, 12
 """Letters and digits in a row that identify a random value, by its alphabet."""
 _OWN = 4
-"""Letters and digits of a row that must not be part of a shared prefix or format."""
+"""Least number of letters and digits of a row outside shared prefixes and formats."""
 _VARIETY = 3
 """Least number of different letters and digits in a row."""
 _WORDS_SHARE = 0.25

@@ -41,16 +41,16 @@ _KEPT_FIELDS = frozenset(
     )
 )
 _OWN_KEYS = frozenset(("context", "metadata", "settings"))
-"""Fields with a mapping whose keys are ours; its values may hold secrets."""
+"""Fields whose value is a mapping with keys of this program: only its values may hold secrets."""
 _WITHOUT_TEXT = frozenset((type(None), bool, int, float))
 _KNOWN_LONGEST, _KNOWN_MOST = 40, 4_000
 """Length and number of texts without secrets that are remembered, since names of fields recur."""
 _DIGITS = 8
-"""Digits from which a number may be a secret."""
+"""Least number of digits of a number that may be a secret."""
 _LONGEST_ID = 60
-"""Length from which a case id may be cut from a longer name."""
+"""A case id of at least this length may have been cut from a longer name."""
 _PIECE = 8
-"""Letters and digits at the cut end of a case id that identify a secret."""
+"""Number of letters and digits at the cut end of a case id that are enough to identify a secret."""
 _FEW = 4
 _RARITY = {sign: rank for rank, sign in enumerate("zqxj0123456789kvbypgfwm_-:/cu=ldrhsnioate.,'\"")}
 """Characters of English text, the rarest first; all others are rarer."""

@@ -57,7 +57,7 @@ _HOST = re.compile(rf"(?:[a-z0-9-]{{1,63}}\.){{1,8}}[a-z]{{2,24}}\.?{_PORT}|loca
 _ADDRESS = re.compile(rf"[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}{_PORT}|\[?[0-9a-f:]*::[0-9a-f:.]*\]?{_PORT}")
 _LETTERS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _WORD_SHARE = 0.6
-"""Least share of a value's letters in its longest word, if the value is one word."""
+"""A value counts as one word if its longest word has at least this share of its letters."""
 
 
 def environment_secrets(environ: Mapping[str, str]) -> frozenset[str]:
