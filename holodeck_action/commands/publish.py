@@ -50,9 +50,9 @@ MOST_BYTES = 64 * 1024 * 1024
 _MOST_ENTRIES = 10_000
 """Maximum number of files and folders to search."""
 _SHOWN = 1000
-"""Characters of a sentence about an artifact's content."""
+"""Maximum characters of a sentence about an artifact's content."""
 _PATH_SHOWN = 300
-"""Characters of a path."""
+"""Maximum characters of a path in messages."""
 
 
 def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller) -> int:

@@ -16,7 +16,7 @@ from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collecti
 from holodeck_action.text.plain import one_line
 
 _SHOWN = 1000
-"""Characters of a line."""
+"""Maximum characters of a printed line."""
 
 
 def validate_suites(given: Mapping[str, Any], caller: Caller) -> int:

@@ -39,7 +39,7 @@ class ForeignError(ValueError):
 
 
 class RefusedFileError(OSError):
-    """A file that is refused. `clause` is written after the file's name; `strerror` is a clause whose subject is `it`."""
+    """A file that is refused. `clause` follows the file's name; `strerror` is a clause whose subject is `it`."""
 
     def __init__(self, clause: str) -> None:
         super().__init__(errno.EACCES, f"it {clause}")

@@ -1,10 +1,10 @@
 """Random values, which a few consecutive letters and digits identify in any text.
 
-The value's width is the number of letters and digits that are needed; a row is any sequence of that length in the
-value. The width is 8 if the value mixes letters and digits, 10 for a hexadecimal number, 12 for digits alone. The chance that a given row occurs at a given
-position of a text is below 1 in 10^12. This does not hold for words, for prefixes that a provider gives to all its
-keys, or for the fixed letters of a key file. A value that consists of words to a quarter or more is not random, and
-rows with too much of such common text are not used.
+The value's width is the number of letters and digits that are needed; a row is any sequence of that length in it. The
+width is 8 if the value mixes letters and digits, 10 for a hexadecimal number, 12 for digits alone. The chance that a
+given row occurs at a given position of a text is below 1 in 10^12. This does not hold for words, for prefixes that a
+provider gives to all its keys, or for the fixed letters of a key file. A value that consists of words to a quarter or
+more is not random, and rows with too much of such common text are not used.
 """
 
 from __future__ import annotations

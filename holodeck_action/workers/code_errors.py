@@ -11,7 +11,7 @@ from holodeck_action.text.plain import MARGIN, line_or_length, replace_surrogate
 LONGEST_WORDS = 2000
 """Maximum characters of an exception's text in messages."""
 SENT_WORDS = LONGEST_WORDS + MARGIN
-"""Maximum characters of it that the process sends, which does not know the secrets to remove."""
+"""Maximum characters of it that a worker sends: more than are shown, since only the run can remove secrets."""
 _LONGEST_LINE = 200
 _MAX_FRAMES = 30
 _INSTALLED = ("site-packages", "dist-packages")

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from holodeck_action.workers.pool import WorkerPool
 
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
-"""Variables that such a process sees: those that an interpreter needs to start, and no secret."""
+"""Environment variables of a limited process: those that an interpreter needs to start, and no secret."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 MEMORY_BYTES = 1 << 30
-"""Maximum bytes of its memory: even a small file may unpack to any size."""
+"""Maximum bytes of memory of a limited process: even a small file may unpack to any size."""
 
 
 def limited_pool(environ: Mapping[str, str], *, size: int, redact: Redact) -> WorkerPool:

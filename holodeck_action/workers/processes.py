@@ -33,7 +33,7 @@ _LONGEST_PAUSE_S = 0.05
 """Longest pause in seconds between checks for the end of a process."""
 
 _KERNEL_THREAD = 0x0020_0000
-"""Flag of processes that have no program."""
+"""Flag of kernel threads, which have no program (proc(5))."""
 
 
 def replace_process(arguments: Sequence[str], environ: Mapping[str, str]) -> NoReturn:

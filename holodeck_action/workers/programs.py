@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _MOST_LINKS = 40
-"""Links that the system follows (path_resolution(7))."""
+"""Maximum number of links that the system follows (path_resolution(7))."""
 
 
 def leads_into(path: str | Path, folder: str) -> bool:
