@@ -302,23 +302,3 @@ def test_what_an_answer_and_a_batch_never_say(project: Project, request: pytest.
     assert validator.is_valid(whole["answer"])
     whole["valid"] = lambda **changes: validator.is_valid({**whole["answer"], **changes})
     check_that_all_hold(request, names(**whole))
-
-
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Configuration",
-    "`factual_accuracy` has `reference_sources`",
-    refused="`ground_truth` of the case, and the texts that were retrieved for it.",
-)
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Configuration",
-    "`factual_accuracy` has a `confidence_threshold`",
-    refused="`threshold` of the metric; `confidence` is in the results.",
-)
-@pytest.mark.parametrize("setting", [{"reference_sources": ["wikipedia"]}, {"confidence_threshold": 0.8}])
-def test_settings_of_factual_accuracy_without_a_counterpart(project: Project, setting: dict[str, Any]) -> None:
-    project.suite([{"name": "a", "input": "q", "ground_truth": "x"}], [{"type": "factual_accuracy", **setting}])
-    finished = project.run("validate")
-    assert finished.code == 2
-    assert next(iter(setting)) in finished.stderr

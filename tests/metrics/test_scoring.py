@@ -44,12 +44,6 @@ def score(folder: Path, metrics: Sequence[MetricSpec], response: str = "", **fie
     return score_all(folder, answer(asked, response, **given))[0]
 
 
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Configuration",
-    "`evaluators` lists the evaluators to run",
-    differs="`evaluations.metrics` of agent.yaml lists them.",
-)
 def test_every_metric_gives_one_evaluation_in_order(tmp_path: Path) -> None:
     names = ["equality", "bleu", "numeric", "rouge", "meteor", "f1_score"]
     found = score(tmp_path, [spec(name) for name in names], "60.94", ground_truth="60.94")
@@ -94,12 +88,6 @@ def test_all_rouge_scores_are_recorded(tmp_path: Path) -> None:
     assert judge_evaluation(longest).outcome == "passed"
 
 
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Configuration",
-    "`evaluator_configs` has the settings of each evaluator",
-    differs="An entry of `evaluations.metrics` has its own settings.",
-)
 def test_entries_of_one_kind_keep_their_own_settings(tmp_path: Path) -> None:
     lax, strict = spec("numeric", absolute_tolerance=1.0), spec("numeric")
     found = score(tmp_path, [lax, strict, lax], "10.5", ground_truth="10")
@@ -340,12 +328,6 @@ def test_without_retry_on_failure_nothing_is_tried_again(tmp_path: Path) -> None
     assert calls.read_text(encoding="utf-8") == "x"
 
 
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Configuration",
-    "`retry_config` retries failed evaluations",
-    differs="`retry_on_failure` of a metric says how often; the pauses are fixed.",
-)
 def test_retry_on_failure_tries_a_transient_failure_again(tmp_path: Path) -> None:
     (tmp_path / "graders.py").write_text(
         "import pathlib\n"

@@ -72,12 +72,6 @@ def everything(project: Project) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.claims(
-    "honeyhive-evaluation-data-models",
-    "Evaluation Configuration",
-    "evaluations may run in parallel",
-    differs="`--concurrency` says how many conversations run at a time.",
-)
 def test_concurrency_changes_neither_record_nor_verdict_nor_report(project: Project) -> None:
     everything(project)
     finished, one = project.evaluate("--concurrency", "1")

@@ -110,11 +110,17 @@ class DimensionMetric(AskingMetric):
         references = self._references(given)
         texts |= {title: text for found in references.values() for title, text in found.items()}
         texts["Answer of the assistant"] = answer
-        found = await ask_verdict(judge, self._question(references, fence_texts(texts)), self.verdict_type)
+        found = self.settled(
+            await ask_verdict(judge, self._question(references, fence_texts(texts)), self.verdict_type)
+        )
         more: dict[str, Any] = {"judge": judge.label}
         if references:
             more["references"] = list(references)
         return self.result(found.score, found.explanation(), more | found.facts(), confidence=found.confidence)
+
+    def settled(self, found: DimensionVerdict) -> DimensionVerdict:
+        """Return the verdict after the metric's settings are applied to the judge's; by default the judge's."""
+        return found
 
     def _question(self, references: Mapping[str, Mapping[str, str]], texts: str) -> str:
         return self.QUESTION.format(material=MATERIAL, texts=texts, confidence=CONFIDENCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from holodeck_action.metrics.base import EvalParam, ParamSpec
 from holodeck_action.metrics.judging.dimensions import (
@@ -16,6 +16,7 @@ from holodeck_action.metrics.judging.dimensions import (
     Share,
     Text,
 )
+from holodeck_action.suite.model.base import NonBlank, UnitInterval
 from holodeck_action.suite.model.metric_base import Role
 
 _FACTUAL_ACCURACY = """\
@@ -43,6 +44,7 @@ the reference texts, else the works you know it from; empty when there are none)
 "hallucination_detected", true or false; and {confidence}."""
 
 _BY_REFERENCE = "the reference texts below say so or it follows from them; the request itself is no reference"
+_BY_SOURCES = "{sources} say so or it follows from what they say, as far as you know that for certain"
 _BY_KNOWLEDGE = "it agrees with what is generally known, as far as you know it for certain"
 
 
@@ -89,6 +91,16 @@ class FactualAccuracyVerdict(DimensionVerdict):
             raise ValueError("hallucination_detected is true, but no claim and no citation has the verdict no")
         return self
 
+    def surer_than(self, least: float) -> Self:
+        """Return the verdict in which claims of a lower or unknown confidence do not hold."""
+        claims = [
+            claim
+            if claim.verdict == "no" or (claim.confidence is not None and claim.confidence >= least)
+            else claim.model_copy(update={"verdict": "no", "reason": f"{claim.reason} (confidence below {least:g})"})
+            for claim in self.claims
+        ]
+        return self.model_copy(update={"claims": claims})
+
     @property
     def score(self) -> float | None:
         """The proportion of true claims; None if there are no claims."""
@@ -130,7 +142,21 @@ class FactualAccuracyMetric(DimensionMetric):
     EMPTY: ClassVar[Mapping[str, Any]] = {"claims": [], "citations": [], "hallucination_detected": False}
 
     type: Annotated[Literal["factual_accuracy"], Role.KIND] = "factual_accuracy"
+    reference_sources: Annotated[list[NonBlank], Field(min_length=1)] | None = None
+    """Works that claims are checked against, as far as the judge knows them, when the case has no reference texts.
+    Example: `[Wikipedia]`."""
+    min_confidence: UnitInterval | None = None
+    """A claim of which the judge is less sure, or does not say how sure it is, does not hold. Example: `0.8`."""
+
+    def settled(self, found: DimensionVerdict) -> DimensionVerdict:
+        """Return the verdict after `min_confidence` is applied."""
+        if self.min_confidence is None:
+            return found
+        assert isinstance(found, FactualAccuracyVerdict)
+        return found.surer_than(self.min_confidence)
 
     def _question(self, references: Mapping[str, Mapping[str, str]], texts: str) -> str:
         basis = _BY_REFERENCE if references else _BY_KNOWLEDGE
+        if not references and self.reference_sources:
+            basis = _BY_SOURCES.format(sources=", ".join(self.reference_sources))
         return self.QUESTION.format(material=MATERIAL, texts=texts, confidence=CONFIDENCE, basis=basis)

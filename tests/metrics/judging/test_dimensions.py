@@ -263,6 +263,23 @@ def test_claims_are_held_against_what_is_given(models: FakeModels) -> None:
     assert "generally known" in models.requests[1].text
 
 
+@pytest.mark.proves("FactualAccuracyMetric: reference_sources min_confidence")
+def test_sources_are_named_without_references_and_unsure_claims_do_not_hold(models: FakeModels) -> None:
+    models.answer(lambda request: Answer(told("factual_accuracy")))
+    sources = ["Wikipedia", "the shop's {rules}"]
+    found = evaluate(models, "factual_accuracy", reference_sources=sources)
+    assert "Wikipedia, the shop's {rules} say so" in models.requests[0].text
+    assert found.score == pytest.approx(2 / 3)
+    evaluate(models, "factual_accuracy", {"expected_output": "the truth"}, reference_sources=sources)
+    assert "Wikipedia" not in models.requests[1].text
+    # One of the two true claims has a confidence, 0.9.
+    for least, share in ((0.9, 1 / 3), (0.95, 0.0)):
+        found = evaluate(models, "factual_accuracy", min_confidence=least)
+        assert found.score == pytest.approx(share)
+        assert [claim["verified"] for claim in found["factual_claims"]] == [share > 0, False, False]
+    assert "confidence below 0.95" in found["factual_claims"][2]["reason"]
+
+
 def test_quality_is_compared_with_an_expected_output_and_toxicity_needs_no_request(models: FakeModels) -> None:
     models.answer(lambda request: Answer(told("quality")))
     assert evaluate(models, "quality", {"ground_truth": "In the north."})["references"] == ["expected_output"]

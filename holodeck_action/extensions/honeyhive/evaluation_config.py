@@ -1,0 +1,84 @@
+"""HoneyHive's `EvaluationConfig`, as metrics (HoneyHive evaluation data models, Evaluation Configuration)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from holodeck_action.metrics.composite import CompositeMetric
+from holodeck_action.metrics.registry import built_in
+from holodeck_action.suite.messages import did_you_mean
+from holodeck_action.suite.model.base import FormatModel, NonBlank
+from holodeck_action.suite.model.metric_base import Metric
+
+EVALUATORS = ("quality", "factual_accuracy", "toxicity", "relevance", "length")
+"""HoneyHive's evaluators; each is the metric of that type."""
+_RENAMED = {"confidence_threshold": "min_confidence"}
+_PAUSES = {"initial_delay_ms": 2000, "backoff_multiplier": 2}
+"""The pauses before retries, which are fixed: 2, 4 and 8 seconds."""
+
+
+class HoneyHiveEvaluationConfig(FormatModel):
+    """The evaluators of a run, with their settings, in HoneyHive's terms.
+
+    Raises:
+        ArgumentError: an evaluator or a setting has no counterpart; the message names it.
+    """
+
+    model_config = ConfigDict(defer_build=False)
+
+    evaluators: list[NonBlank] = Field(min_length=1)
+    """Names of HoneyHive's evaluators: quality, factual_accuracy, toxicity, relevance, length."""
+    evaluator_configs: dict[str, dict[str, Any]] = Field(default={})
+    """Settings by evaluator: those of the metric, and `confidence_threshold` of factual_accuracy."""
+    parallel_execution: bool = True
+    """False: the evaluators run one after the other, as one composite metric."""
+    timeout_ms: int | None = Field(default=None, gt=0)
+    """Milliseconds that one evaluation may take."""
+    retry_config: dict[str, Any] | None = None
+    """`max_retries`, 0 to 3. `initial_delay_ms` and `backoff_multiplier` can only be 2000 and 2."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in self.evaluators:
+            if name not in EVALUATORS:
+                context = {"name": name, "close": did_you_mean(name, EVALUATORS), "all": ", ".join(EVALUATORS)}
+                raise PydanticCustomError("evaluators", "{name} is unknown{close} (allowed: {all})", context)
+        other = next((name for name in self.evaluator_configs if name not in self.evaluators), None)
+        if other is not None:
+            raise PydanticCustomError("evaluator_configs", "{name} is not among the evaluators", {"name": other})
+        for key, value in (self.retry_config or {}).items():
+            if key == "max_retries":
+                if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 3:
+                    raise PydanticCustomError("retry_config", "max_retries must be a whole number from 0 to 3")
+            elif value != _PAUSES.get(key):
+                told = f"{key} cannot be {value!r:.40}: retries wait 2, 4 and 8 seconds; leave it out"
+                raise PydanticCustomError("retry_config", "{told}", {"told": told})
+        # Refuses settings that the metrics lack.
+        self.metrics()
+        return self
+
+    def metrics(self) -> list[Metric]:
+        """Return the metrics to evaluate, in order."""
+        found = [self._metric(name) for name in self.evaluators]
+        if self.parallel_execution or len(found) == 1:
+            return found
+        return [CompositeMetric(metrics=found, parallel=False, **self._shared())]
+
+    def _metric(self, name: str) -> Metric:
+        given: Mapping[str, Any] = self.evaluator_configs.get(name, {})
+        settings = {_RENAMED.get(key, key) if name == "factual_accuracy" else key: each for key, each in given.items()}
+        alone = self._shared() if self.parallel_execution or len(self.evaluators) == 1 else {}
+        try:
+            return built_in().classes[name](**{**alone, **settings})
+        except ValueError as error:
+            told = f"{name}: {error}"
+            raise PydanticCustomError("evaluator_configs", "{told}", {"told": told}) from None
+
+    def _shared(self) -> dict[str, Any]:
+        retries = (self.retry_config or {}).get("max_retries")
+        shared = {"timeout_ms": self.timeout_ms, "retry_on_failure": retries or None}
+        return {name: value for name, value in shared.items() if value is not None}
