@@ -76,7 +76,7 @@ class Claims:
         """Lock an existing folder, and move the files of an earlier run to `previous`. Later calls do nothing.
 
         The folders that an earlier run of several suites wrote are cleared, too. A journal stays, since it can be
-            continued.
+        continued.
 
         Raises:
             FolderError: another run has locked it, or a file cannot be moved.

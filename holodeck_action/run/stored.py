@@ -154,8 +154,8 @@ class StoredTrials(Struct, frozen=True):
             index: the trial's index.
             slot: held while the trial is graded.
 
-            Returns:
-                The recorded trial with new evaluations and tool assertions. Only cancellation is raised.
+        Returns:
+            The recorded trial with new evaluations and tool assertions. Only cancellation is raised.
         """
         trial = self.stored.trials[case.id, index]
         attributes = {

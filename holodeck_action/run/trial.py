@@ -138,8 +138,8 @@ class TrialRunner(Struct, frozen=True):
             index: the trial's index, from 0.
             slot: held while the agent works, not while answers are scored.
 
-            Returns:
-                The trial, including any errors of the agent and metrics. Only cancellation is raised.
+        Returns:
+            The trial, including any errors of the agent and metrics. Only cancellation is raised.
         """
         with ExitStack() as scope:
             return await self._run(case, index, slot, scope)
