@@ -37,7 +37,7 @@ class HoneyHiveEvaluationConfig(FormatModel):
     parallel_execution: bool = True
     """False: the evaluators run one after the other, as one composite metric."""
     timeout_ms: int | None = Field(default=None, gt=0)
-    """Milliseconds that one evaluation may take."""
+    """Milliseconds that one evaluation may take: of each evaluator, or of all when they run one after the other."""
     retry_config: dict[str, Any] | None = None
     """`max_retries`, 0 to 3. `initial_delay_ms` and `backoff_multiplier` can only be 2000 and 2."""
 
@@ -47,6 +47,9 @@ class HoneyHiveEvaluationConfig(FormatModel):
             if name not in EVALUATORS:
                 context = {"name": name, "close": did_you_mean(name, EVALUATORS), "all": ", ".join(EVALUATORS)}
                 raise PydanticCustomError("evaluators", "{name} is unknown{close} (allowed: {all})", context)
+        twice = next((name for name in self.evaluators if self.evaluators.count(name) > 1), None)
+        if twice is not None:
+            raise PydanticCustomError("evaluators", "{name} is given twice; name it once", {"name": twice})
         other = next((name for name in self.evaluator_configs if name not in self.evaluators), None)
         if other is not None:
             raise PydanticCustomError("evaluator_configs", "{name} is not among the evaluators", {"name": other})
@@ -54,7 +57,11 @@ class HoneyHiveEvaluationConfig(FormatModel):
             if key == "max_retries":
                 if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 3:
                     raise PydanticCustomError("retry_config", "max_retries must be a whole number from 0 to 3")
-            elif value != _PAUSES.get(key):
+            elif key not in _PAUSES:
+                allowed = ", ".join(("max_retries", *_PAUSES))
+                context = {"key": key, "close": did_you_mean(key, ("max_retries", *_PAUSES)), "all": allowed}
+                raise PydanticCustomError("retry_config", "{key} is unknown{close} (allowed: {all})", context)
+            elif value != _PAUSES[key]:
                 told = f"{key} cannot be {value!r:.40}: retries wait 2, 4 and 8 seconds; leave it out"
                 raise PydanticCustomError("retry_config", "{told}", {"told": told})
         # Refuses settings that the metrics lack.
@@ -70,6 +77,13 @@ class HoneyHiveEvaluationConfig(FormatModel):
 
     def _metric(self, name: str) -> Metric:
         given: Mapping[str, Any] = self.evaluator_configs.get(name, {})
+        if name == "factual_accuracy" and (
+            both := next((key for key in _RENAMED if {key, _RENAMED[key]} <= {*given}), "")
+        ):
+            context = {"both": f"{both} and {_RENAMED[both]}"}
+            raise PydanticCustomError(
+                "evaluator_configs", "factual_accuracy: {both} are one setting; give one", context
+            )
         settings = {_RENAMED.get(key, key) if name == "factual_accuracy" else key: each for key, each in given.items()}
         alone = self._shared() if self.parallel_execution or len(self.evaluators) == 1 else {}
         try:

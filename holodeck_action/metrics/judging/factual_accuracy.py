@@ -60,6 +60,13 @@ class Claim(BaseModel):
     confidence: Share | None = None
     sources: list[Text] = []
 
+    def surer_than(self, least: float) -> Self:
+        """Return the claim, which does not hold if its confidence is lower or unknown."""
+        if self.verdict == "no" or (self.confidence is not None and self.confidence >= least):
+            return self
+        why = "confidence unknown" if self.confidence is None else f"confidence below {least:g}"
+        return self.model_copy(update={"verdict": "no", "reason": f"{self.reason} ({why})"})
+
     def data(self) -> dict[str, Any]:
         """Return the claim in the form of records."""
         found: dict[str, Any] = {"claim": self.claim, "verified": self.verdict == "yes", "reason": self.reason}
@@ -93,13 +100,7 @@ class FactualAccuracyVerdict(DimensionVerdict):
 
     def surer_than(self, least: float) -> Self:
         """Return the verdict in which claims of a lower or unknown confidence do not hold."""
-        claims = [
-            claim
-            if claim.verdict == "no" or (claim.confidence is not None and claim.confidence >= least)
-            else claim.model_copy(update={"verdict": "no", "reason": f"{claim.reason} (confidence below {least:g})"})
-            for claim in self.claims
-        ]
-        return self.model_copy(update={"claims": claims})
+        return self.model_copy(update={"claims": [claim.surer_than(least) for claim in self.claims]})
 
     @property
     def score(self) -> float | None:

@@ -62,6 +62,12 @@ def test_evaluators_that_run_in_turn_are_one_composite() -> None:
         ({"evaluators": ["toxicty"], "evaluator_configs": {}}, 'toxicty is unknown, did you mean "toxicity"?'),
         ({"evaluators": ["quality"]}, "evaluator_configs: factual_accuracy is not among the evaluators"),
         ({"evaluator_configs": {"toxicity": {"level": 1}}}, "toxicity: level: unknown argument"),
+        ({"retry_config": {"jitter": None}}, "jitter is unknown (allowed: max_retries, initial_delay_ms, backoff_mult"),
+        ({"evaluators": ["toxicity"] * 2, "evaluator_configs": {}}, "toxicity is given twice; name it once"),
+        (
+            {"evaluator_configs": {"factual_accuracy": {"confidence_threshold": 0.8, "min_confidence": 0.2}}},
+            "factual_accuracy: confidence_threshold and min_confidence are one setting; give one",
+        ),
         ({"timeout_ms": 0}, "timeout_ms: 0 is out of range"),
         ({"speed": 1}, "speed: unknown argument"),
     ],

@@ -277,7 +277,9 @@ def test_sources_are_named_without_references_and_unsure_claims_do_not_hold(mode
         found = evaluate(models, "factual_accuracy", min_confidence=least)
         assert found.score == pytest.approx(share)
         assert [claim["verified"] for claim in found["factual_claims"]] == [share > 0, False, False]
-    assert "confidence below 0.95" in found["factual_claims"][2]["reason"]
+    reasons = [claim["reason"] for claim in found["factual_claims"]]
+    assert "(confidence below 0.95)" in reasons[0]
+    assert "(confidence unknown)" in reasons[2]
 
 
 def test_quality_is_compared_with_an_expected_output_and_toxicity_needs_no_request(models: FakeModels) -> None:
