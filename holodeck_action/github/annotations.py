@@ -25,17 +25,17 @@ _HEADS = ("pull_request.head.repo.full_name", "workflow_run.head_repository.full
 
 
 class FolderPlace(Struct, frozen=True):
-    """A folder's path in the repository, empty for the root; None if it has no path there, with the reason in one
-    sentence."""
+    """A folder's path in the workflow's repository, empty for the root. If the folder is elsewhere, `folder` is None,
+    and `reason` is a sentence that explains it."""
 
     folder: str | None
     reason: str
 
 
 def locate_folder(folder: Path, environ: Mapping[str, str]) -> FolderPlace:
-    """Return a suite's folder in the workflow's repository; outside of a workflow, in the suite's own repository.
+    """Return a suite's path in the workflow's repository; outside of a workflow, in the repository that contains it.
 
-    The checkout of another repository may have files at the same paths, so it is told apart by the URL of its `origin`.
+    The checkout of another repository may have files at the same paths; it is recognised by the URL of its `origin`.
     A nested repository without an origin counts as another repository.
     """
     found = folder_in_repository(folder)
@@ -82,7 +82,7 @@ _NO_REPOSITORY = (
 Level = Literal["failure", "warning", "notice"]
 
 MOST = 1000
-"""Maximum number of annotations of a check run: 20 requests of 50; only this many annotations get `details`."""
+"""Maximum number of annotations of a check run (20 requests of 50), and of annotations that have `details`."""
 
 TITLE_LIMIT = 255
 """Maximum characters of a title (OpenAPI description of check runs); also our limit of its bytes."""
@@ -93,7 +93,7 @@ DETAILS_LIMIT = 16_000
 
 
 class Annotation(Struct, frozen=True):
-    """A message at a line.
+    """A message that is shown at a line of a file.
 
     Attributes:
         path: path of the file, relative to the root of the repository.
@@ -103,7 +103,7 @@ class Annotation(Struct, frozen=True):
         title: one line of at most `TITLE_LIMIT` characters and bytes.
         message: lines of at most `MESSAGE_LIMIT` characters.
         details: input, answer and tool calls, at most `DETAILS_LIMIT` bytes; may be empty.
-        key: hash of suite, case, turn and, for an annotation of one metric, metric; the same in every run.
+        key: hash of suite, case and turn, and of the metric if the annotation is about one; the same in every run.
     """
 
     path: str

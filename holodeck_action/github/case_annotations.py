@@ -44,8 +44,8 @@ _Order = tuple[int, float, int]
 class _Finding(Struct, frozen=True):
     """The content of an annotation.
 
-    `metrics` are the verdicts that it reports, `others` are further problems. `cases` is the number of cases that share
-    the annotation, `case` the first of them; `titles` has some of them.
+    `metrics` are the metrics' verdicts that it reports, `others` its other problems. `cases` is the number of cases
+    that share the annotation, `case` is the first of these cases, and `titles` are the titles of some of them.
     """
 
     report: Report
@@ -73,7 +73,7 @@ def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
     suites. Each failing metric that is configured on its case is annotated at its own line. A failing turn is annotated
     too, unless these metrics explain its failure completely. Cases of a suite with the same error share one annotation,
     and so do cases that were not run.
-    Quarantined cases that pass, and suites outside of a repository, have none.
+    Quarantined cases that pass, and suites outside of a repository, have no annotations.
     """
     # A finding keeps its case in memory: only those with details are kept.
     kept: list[tuple[_Order, _Finding]] = []
@@ -99,8 +99,8 @@ def passing_keys(reports: Sequence[Report]) -> frozenset[str]:
 
 
 class _Parts(Struct, frozen=True):
-    """A turn's problems: `apart` are metrics with their own annotations and positions, the rest is for the turn's
-    annotation."""
+    """A turn's problems: each metric in `apart` gets an annotation at its own line, the turn's annotation reports all
+    other problems."""
 
     apart: tuple[tuple[MetricVerdict, int, SourceMark, str], ...]
     rest: tuple[MetricVerdict, ...]
@@ -113,9 +113,9 @@ class _Parts(Struct, frozen=True):
 
 
 class _Suite:
-    """A suite's report, with the positions of its cases, which show whether a metric is configured on a case itself.
+    """A suite's report with the positions of its cases, to find out whether a metric is configured on a case itself.
 
-    Such a metric is between the case's first line and its last value, or, if that is unknown, before the next case.
+    Such a metric is between the case's first line and last value; if the latter is unknown, before the next case.
     """
 
     def __init__(self, report: Report) -> None:
@@ -152,7 +152,7 @@ class _Suite:
             yield _Finding(self._report, case, None, "skipped", case.source, path, (), (case.reason,), key, skipped)
 
     def _without_errors(self, case: CaseView, errors: dict[tuple[str, ...], _Finding]) -> Iterator[_Finding]:
-        """Yield the findings of a case that are not in error; add the others to `errors`, by cause."""
+        """Yield the findings of a case that are not errors; add the errors to `errors`, by their cause."""
         causes: set[tuple[str, ...]] = set()
         for finding in self._case_findings(case):
             if finding.outcome != "error":

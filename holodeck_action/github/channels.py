@@ -18,7 +18,7 @@ from holodeck_action.text.code_spans import cell
 from holodeck_action.text.plain import one_line
 
 LOOKS_S = (1.0, 4.0)
-"""Pauses in seconds before each check whether an unconfirmed write took effect, which GitHub may show late."""
+"""Seconds to wait before each check of whether an unconfirmed write took effect; GitHub may show it late."""
 TRIES = 2
 """Maximum number of attempts to write: one retry if GitHub gave no answer and does not show the first write."""
 
@@ -51,7 +51,7 @@ class Skipped(Struct, frozen=True):
     Attributes:
         reason: one sentence; for a missing permission, it includes the line of the workflow that grants it.
         asked: whether publishing was requested but impossible, so that `require-publish` fails; False if there was
-            nothing to publish, such as for a mode that publishes only failures.
+            nothing to publish, such as after a passed run if only failures are published.
     """
 
     reason: str
@@ -94,7 +94,7 @@ class Access(Struct, frozen=True):
     Attributes:
         api: the client for GitHub's API.
         why: one sentence on why the token probably cannot write; empty if it probably can.
-        app: whether the token is the job's own or a GitHub App's, so that a bot is the author of its comments.
+        app: whether the token belongs to the job or a GitHub App, so that a bot is the author of comments.
         pause: waits for a number of seconds.
     """
 
@@ -106,7 +106,7 @@ class Access(Struct, frozen=True):
     def own_items(self, items: Sequence[Comment], what: str) -> list[tuple[Comment, Ownership]]:
         """Return the items that this action wrote, in order; a marker alone is no proof, as anyone can write it.
 
-        GraphQL tells whether an item is ours. If it does not answer, items by a bot are ours if the token is an app's.
+        GraphQL reports which items are ours. If it does not answer, and `app` is True, all items by bots count as ours.
 
         Args:
             items: comments or reviews with our marker.

@@ -28,7 +28,7 @@ _TRIES = 3
 _STARTED = "The evaluation is running"
 _RUNNING = "The result will appear here."
 _PERSONAL = re.compile(r"gh[pou]_|github_pat_|[0-9a-f]{40}\Z")
-"""Tokens of users: classic, OAuth, user-to-server, fine-grained, and classic tokens from before 2021."""
+"""Matches tokens of users: classic, OAuth, user-to-server, fine-grained, and classic tokens from before 2021."""
 
 
 def token_can_check(token: str) -> str | None:
@@ -96,8 +96,8 @@ def start_check(
 
 
 def find_started(github: Access, sha: str, name: str, external_id: str) -> CheckRun | Outcome:
-    """Return the check run of an interrupted `start_check`, such as in a cancelled job; if not found, the channel's
-    outcome."""
+    """Return the check run whose `start_check` was interrupted, such as by cancelling the job; if it is not found, the
+    channel's outcome."""
     stopped = "the step was stopped while the check run was being created"
     try:
         made = _find_made(github, sha, _one_line(name, NAME_LIMIT), external_id)

@@ -175,7 +175,7 @@ class _Event(Struct, frozen=True):
 
     @property
     def read_only_reason(self) -> str:
-        """Why the token is read-only because of Dependabot; an empty string if it is not."""
+        """One sentence if the token is read-only because Dependabot started the run; else an empty string."""
         actor = self.environ.get("GITHUB_ACTOR") or self.payload.get("sender.login")
         if actor != _DEPENDABOT or self.name not in _DEPENDABOT_READS:
             return ""
@@ -306,7 +306,7 @@ def _dispatch_target(event: _Event) -> Target:
 
 
 def _parse_number(value: object) -> int | None:
-    """Return the number in an input, a string or, if the workflow declares it so, a number; None if it is not valid."""
+    """Return an input, which is a string or (if the workflow declares so) a number, as a number; None if invalid."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = int(value)
     return value if isinstance(value, int) and is_number(value) else None

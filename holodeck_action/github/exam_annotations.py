@@ -1,4 +1,4 @@
-"""Annotations of terms that differ from the base's, such as less strict ones."""
+"""Annotations of requirements for passing that differ from the base's, such as a lower threshold."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from holodeck_action.reports.report_views import Report
 from holodeck_action.text.plain import one_line, short_line
 
 _MOST = 50
-"""Maximum number of annotations of one suite; each change has one, at its first line."""
+"""Maximum number of changed requirements that are annotated per suite, each at its first line."""
 
 
 def annotate_exam(reports: Sequence[Report]) -> tuple[Annotation, ...]:
-    """Return an annotation for each change of the terms that has a line in the run's own files."""
+    """Return an annotation for each changed requirement that has a line in a file of the run, not only of the base."""
     return tuple(made for report in reports for made in _report_annotations(report))
 
 

@@ -19,7 +19,7 @@ class FoundPulls(Struct, frozen=True):
     Attributes:
         sha: the commit of the check run; None if it is unknown.
         pulls: the pull requests to write to, sorted by number.
-        reason: why there are no pull requests, in one sentence; empty if there are.
+        reason: why there are no pull requests, in one sentence; empty if there are some.
     """
 
     sha: str | None

@@ -62,7 +62,7 @@ class Findings(Struct, frozen=True):
 
 
 BEGUN = "HOLODECK_ACTION_CHECK"
-"""Variable with `Publisher.begun` if the program starts again within a step."""
+"""Environment variable that passes on `Publisher.begun` if the program restarts itself within a step."""
 
 
 class Publication(Struct, frozen=True):
@@ -200,7 +200,7 @@ class Publisher:
         first: str = "",
         before: Outcome | None = None,
     ) -> Outcome:
-        """Conclude the check run. If that was done `before`, only write its summary again, beginning with `first`."""
+        """Conclude the check run; if that is done (`before` is its outcome), only put `first` before its summary."""
         if not isinstance(begun, CheckRun):
             return begun
         shown = marks[:MOST]
@@ -368,7 +368,7 @@ def open_publisher(
     evaluates: bool,
     target: Target | None = None,
 ) -> Publisher:
-    """Return a publisher; nothing is called yet.
+    """Return a publisher, without calling GitHub.
 
     Args:
         surfaces: the options of the command.

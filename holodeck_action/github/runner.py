@@ -39,7 +39,7 @@ def error_command(title: str, message: str) -> str:
 
 
 def annotation_commands(annotations: Sequence[Annotation], *, reserved: int) -> tuple[str, ...]:
-    """Return the workflow commands that annotate lines without a check run: at most `PER_LEVEL` of each level.
+    """Return the workflow commands that annotate lines if there is no check run: at most `PER_LEVEL` of each level.
 
     Args:
         annotations: the annotations, worst first; if some do not fit, the level's last command gives their number.
@@ -84,7 +84,7 @@ def mask_commands(secrets: Iterable[str], shortest: int) -> tuple[str, ...]:
 
 
 def fold_lines(title: str, text: str) -> str:
-    """Return lines as a collapsible group with a one-line title. No line of the text may be a command."""
+    """Return lines as a collapsible group with a one-line title; no line of `text` may be a workflow command."""
     return f"::group::{_escape_data(title)}\n{text}::endgroup::\n"
 
 
@@ -118,7 +118,7 @@ class StoppedCommands:
 
 @contextmanager
 def stop_commands(stream: TextIO, new_token: Callable[[], str]) -> Iterator[StoppedCommands]:
-    """Stop commands in a log for the block.
+    """Within the block, stop the execution of workflow commands in a log.
 
     Args:
         stream: the log.

@@ -15,13 +15,13 @@ from holodeck_action.reports.stale_comment import StaleComment, stale_lines
 def first_lines(
     target: Target, at: Place, ended: Sequence[tuple[int | None, Outcome]], earlier: Mapping[int, Earlier | None]
 ) -> str:
-    """Return the first lines of check run and job summary; empty if no comment is outdated.
+    """Return the notice at the start of check run and job summary; empty if no comment is outdated.
 
     Args:
         target: the target of the run.
         at: the URLs for links.
         ended: (number, outcome) of the comment for each pull request; the number is None if no pull request was found.
-        earlier: by number of the pull request, its earlier comment; no entry if comments were not read.
+        earlier: earlier comment (None: no comment) by number of the pull request; no entry if comments were not read.
     """
     if not _may_have_comment(target):
         return ""
@@ -34,8 +34,8 @@ def first_lines(
 
 
 def unpublished_first_lines(target: Target, at: Place) -> str:
-    """Return the first lines of the job summary if nothing could be published for the pull request; empty if there is
-    none."""
+    """Return the notice at the start of the job summary if nothing could be published; empty if the event has no pull
+    request."""
     number = _pull_number(target)
     known = number is not None and _may_have_comment(target)
     return stale_lines([_stale_comment(number, UNREAD)], at, several=False) if known else ""

@@ -33,7 +33,7 @@ _UNKNOWN = "whether the comment was {} is unknown, so it was not sent again; the
 
 
 def marker(comment_id: str) -> str:
-    """Return the marker for a comment id, which is the comment's first line; different ids have different markers.
+    """Return the marker of a comment id, the first line of the comment; different ids have different markers.
 
     Args:
         comment_id: any string. Characters other than letters, digits, `.`, `_`, `/`, `:` and a single `-` are
@@ -50,7 +50,7 @@ def marker(comment_id: str) -> str:
 class CommentRequest(Struct, frozen=True):
     """The comment to write, and the conditions for writing it.
 
-    The functions take the body of our existing comment.
+    `render`, `changed`, `clash` and `worse` take the body of our existing comment.
 
     Attributes:
         mode: `always`; `changes`: an existing comment is only replaced if the result differs; `failures`: the comment

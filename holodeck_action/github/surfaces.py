@@ -17,7 +17,7 @@ _NAME_LIMIT = 100
 
 
 class Surfaces(Struct, frozen=True):
-    """The options of the command.
+    """The options of the channels on GitHub (comment, check run, review), with defaults applied.
 
     Attributes:
         comment: when the comment is written.

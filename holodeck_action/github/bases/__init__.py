@@ -1,1 +1,1 @@
-"""Results and files of the base, from GitHub and Git."""
+"""Results and files of the commit that a run is compared with (the base), from GitHub and Git."""

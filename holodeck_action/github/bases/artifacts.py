@@ -128,7 +128,7 @@ class ArtifactResults:
         return not artifact.own or artifact.run_id in self._runs or len(self._runs) < MOST_RUNS
 
     def _refusal(self, artifact: Artifact) -> str:
-        """Return why an artifact must not be used, as a description of its run; an empty string if it may be used.
+        """Describe an artifact's run, such as `a run of a fork`, if it must not be used; else return an empty string.
 
         Its run must have completed, and must have been started by an event that requires write access.
         """
@@ -144,8 +144,8 @@ class ArtifactResults:
         return "" if run.status == "completed" else "a run that has not ended"
 
     def _candidates(self, listed: str | None, ancestry: Ancestry) -> list[Artifact]:
-        """Return the artifacts of the base branch by name, the nearest commit first, and of one commit the newest
-        artifact first."""
+        """Return the base branch's artifacts named `NAME` (if `listed` is None: `NAME-…`), those of the nearest commit
+        first; of one commit, the newest first."""
         if listed not in self._lists:
             self._lists[listed] = tuple(self._list_artifacts(listed))
         found = [item for item in self._lists[listed] if self._matches(item, ancestry, exact=listed is not None)]

@@ -19,7 +19,7 @@ from holodeck_action.record.workflow_job import WorkflowJob
 from holodeck_action.text.plain import one_line
 
 OLD = timedelta(days=7)
-"""Results of this age get a notice, because the models behind an API change over time."""
+"""Age from which results get a notice, because the models behind an API change over time."""
 _TOLD = 3
 """Maximum number of notices about unusable results."""
 _SHOWN = 300
@@ -47,7 +47,7 @@ class SuitePlace(Struct, frozen=True):
     asker: WorkflowJob
 
     def matches(self, record: Record) -> bool:
-        """Return whether a record is one of this suite."""
+        """Return whether a record belongs to this suite."""
         return record.provenance.folder == self.folder and record.suite.file == self.file
 
     def fit(self, record: Record, workflow: str = "") -> Fit:
@@ -98,7 +98,7 @@ def _difference(mine: str, theirs: str) -> int:
 
 
 class Candidate(Struct, frozen=True):
-    """Results of the suite that may become the base, with the commit of their run and its fit."""
+    """Results of the suite that may become the base, the commit of their run, and how well the run fits (`Fit`)."""
 
     results: BaseResults
     commit: str
@@ -136,8 +136,8 @@ class Search:
 
 
 class Ancestry(Struct, frozen=True):
-    """The wanted commit and its ancestors on its branch, each with its distance: the number of commits in between plus
-    1."""
+    """The wanted commit and its ancestors on its branch, each with its distance: 0 for the wanted commit, 1 for its
+    first parent."""
 
     wanted: WantedCommit
     distances: Mapping[str, int]
@@ -156,8 +156,8 @@ class Ancestry(Struct, frozen=True):
 
 
 class StoredResults(Struct, frozen=True):
-    """The results to compare with, their commit, its distance from the wanted commit in commits, and notices for the
-    reader."""
+    """The results to compare with, and their commit; `distance` is the number of commits from the wanted commit back to
+    it, `notices` are for the reader."""
 
     results: BaseResults
     commit: str
@@ -178,7 +178,7 @@ class ResultsSource(Protocol):
 
 @contextmanager
 def explain_api_errors(what: str, permission: str) -> Iterator[None]:
-    """Turn an `ApiError` in the block into a `NoResultsError` that `what` cannot be read, with the needed permission.
+    """Turn an `ApiError` in the block into the error that `what` cannot be read; if denied, it names `permission`.
 
     Raises:
         NoResultsError: the block raised an `ApiError`.

@@ -25,7 +25,7 @@ MOST_RATIO = 200
 _MOST_DIRECTORY = 4 * 1024 * 1024
 """Maximum bytes of the archive's directory, which is read as a whole."""
 _FREE = 1024 * 1024
-"""Unpacked size up to which any ratio is allowed, in bytes."""
+"""Unpacked bytes of a file up to which `MOST_RATIO` does not apply."""
 _BLOCK = 64 * 1024
 _END = struct.Struct("<4s4H2LH")
 _END_MARK, _LARGE_MARK = b"PK\x05\x06", b"PK\x06\x07"

@@ -81,8 +81,7 @@ def parse_body(text: str) -> Any:
 
 
 def error_message(response: httpx2.Response) -> str:
-    """Return the reason in an error response, which is untrusted text; the phrase of its status if it gives no
-    reason."""
+    """Return the reason that an error response gives, or else the phrase of its HTTP status; the text is untrusted."""
     try:
         data = parse_body(_error_content(response).lossy_text())
     except ShapeError:
@@ -109,7 +108,7 @@ class GraphqlRefusal(Struct, frozen=True):
 
 
 def graphql_refusal(answer: Any) -> GraphqlRefusal | None:
-    """Return the first error in a GraphQL response; None if it has none, except for ids that no longer exist.
+    """Return the first error in a GraphQL response, ignoring ids that no longer exist; None if there is no error.
 
     Raises:
         ShapeError: it is not a GraphQL response.

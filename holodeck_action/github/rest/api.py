@@ -214,7 +214,7 @@ class Api:
         return self._one("GET", path, lambda data: objects.read_list(data, stored_objects.artifact, "artifacts"))
 
     def download_artifact(self, artifact_id: int, most: int, into: BinaryIO) -> None:
-        """Write the zip file of an artifact of at most `most` bytes to `into`."""
+        """Write the zip file of an artifact, at most `most` bytes, to `into`."""
         self._client.download(f"{self._root}/actions/artifacts/{artifact_id:d}/zip", most, into)
 
     def workflow_run(self, run_id: int) -> WorkflowRun:

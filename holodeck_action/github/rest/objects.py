@@ -23,8 +23,8 @@ class ApiError(Exception):
     """A call failed; the message is one sentence without secrets.
 
     Attributes:
-        kind: `denied` (401, or 403 for good), `not_found` (404, 410), `invalid` (400, 409, 422), `rate_limited` (403 or
-            429, longer than we wait), `unavailable` (5xx, timeout, connection).
+        kind: `denied` (401, other 403), `not_found` (404, 410), `invalid` (400, 409, 422), `rate_limited` (429, or 403
+            because of a rate limit, for longer than we wait), `unavailable` (5xx, timeout, connection).
         status: HTTP status; None if there was no response.
         accepted: whether GitHub may have carried out the request without confirming it: check before repeating it.
     """
@@ -171,7 +171,7 @@ def changed_file(data: Any) -> ChangedFile:
 
 
 def read_list(data: Any, read: Callable[[Any], _T], key: str | None = None) -> tuple[_T, ...]:
-    """Read a page of a list, which is the value of `key` if GitHub wraps it in an object."""
+    """Read a page of a list; if GitHub wraps the list in an object, it is the value of `key`."""
     items = data if key is None else required_field(data, key, list)
     if not isinstance(items, list):
         raise ShapeError("it is not a list")
@@ -207,8 +207,8 @@ query Ownership($ids: [ID!]!) {
 
 
 def check_body(state: CheckState, *, name: str | None = None) -> dict[str, Any]:
-    """Return the request body that sets a check run; `name` is the name of a new check run, whose output needs a
-    title."""
+    """Return the request body that sets a check run; `name` is given only for a new check run, whose output needs
+    a title."""
     output: dict[str, Any] = {}
     if state.title is not None or state.summary is not None or state.annotations:
         title = state.title if state.title is not None else name

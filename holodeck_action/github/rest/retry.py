@@ -2,7 +2,7 @@
 
 Requests are repeated in these cases (GitHub, best practices for the REST API):
 
-* rate limit exceeded (429, or 403 with such a message): GitHub did not carry out the request, so every method;
+* rate limit exceeded (429, or 403 with such a message): every method, as GitHub did not carry out the request;
 * 5xx, timeouts, broken connections: only requests that can safely be repeated, so that no comment is created twice;
 * a success with an unexpected body, such as a proxy's page: only reads. The channel checks whether a write was
   carried out;
@@ -29,7 +29,7 @@ MOST_TIMEOUTS = 1
 LONGEST_WAITS_S = 180.0
 """Limit of all waits of a publication together, in seconds, because a waiting job costs money."""
 SECONDARY_WAIT_S = 60.0
-"""First wait in seconds if GitHub gives no time; it then grows exponentially (GitHub, rate limits for the REST API)."""
+"""First wait in seconds if GitHub gives no time; later waits double (GitHub, rate limits for the REST API)."""
 
 _GIT_OBJECTS = re.compile(r"/git/(blobs|trees|commits)$")
 _APPENDS = re.compile(r"/check-runs/[0-9]+$")
