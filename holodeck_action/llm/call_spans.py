@@ -16,7 +16,7 @@ from holodeck_action.text.json_values import parse_json
 Message = dict[str, Any]
 
 _REASONS = {"tool_calls": "tool_call", "tool_use": "tool_call", "end_turn": "stop", "max_tokens": "length"}
-"""Stop reasons by the provider's name, in the terms of the conventions; any other reason is recorded unchanged."""
+"""Names of stop reasons in OpenTelemetry's conventions, by the provider's name; other names are recorded unchanged."""
 
 
 def input_messages(document: Any) -> list[Message]:

@@ -120,7 +120,7 @@ class Meter:
         """Cache keys of the calls."""
         self._sums: list[Usage] = []
         self.asked = False
-        """Whether a call of this run answered a part of an evaluation."""
+        """Whether models were called for a part of the evaluation in this run, so that not all verdicts are reused."""
         self.kept_ms: float | None = None
         """Milliseconds of the slowest verdict reused from an earlier run; None if none was reused."""
 

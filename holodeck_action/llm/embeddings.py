@@ -39,8 +39,8 @@ MOST_CHARACTERS = 100_000
 """Maximum characters of a request with more than one text; OpenAI accepts 300,000 tokens."""
 
 _GRID = 2**19
-"""The numbers of a vector are rounded to multiples of its largest number divided by `_GRID`. Sums of up to 10,000 of
-their squares are then whole numbers below 2**53, exact in any order.
+"""A vector's numbers are rounded to multiples of a step: its largest number divided by `_GRID`. Counted in steps, up to
+10,000 squares have a sum below 2**53, which is exact in any order of summation.
 """
 
 

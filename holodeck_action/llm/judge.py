@@ -21,8 +21,8 @@ TEMPERATURE = 0.0
 """
 
 _SAMPLED = frozenset(("temperature", "top_p", "max_tokens", "presence_penalty", "frequency_penalty"))
-"""Settings that are only sent to models that do not think first: other models refuse them, or the limit would cut them
-off.
+"""Default settings that are not sent to models that think before they answer: these refuse them, or would use up the
+limit `max_tokens` by thinking.
 """
 
 

@@ -51,7 +51,7 @@ _OTHER_CLOUDS = ("bedrock", "vertex", "foundry")
 
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-"""Matches the value of an `api_key` whose environment variable is not set."""
+"""Matches a reference `${NAME}` that remains in an `api_key`, because the environment variable is not set."""
 
 _REPLAYED = "replayed"
 

@@ -207,7 +207,7 @@ def _find_price(provider: str | None, model: str) -> tuple[Any, Any] | None:
 
 @lru_cache(maxsize=1024)
 def _rates(provider: str | None, model: str) -> tuple[Decimal | None, ...] | None:
-    """Return US dollars per million tokens for each of `_RATES`; None if the price depends on more."""
+    """Return US dollars per million tokens for each of `_RATES`; None if the price depends on more than these."""
     known = _find_price(provider, model)
     prices = {} if known is None or isinstance(known[1].prices, list) else vars(known[1].prices)
     found = {name: price for name, price in prices.items() if price is not None}

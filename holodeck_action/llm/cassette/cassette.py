@@ -198,7 +198,7 @@ Store = Callable[[Call, dict[str, Any]], Awaitable[Answer]]
 
 
 class Keys:
-    """The link that sets the cache key of every call. Two calls are equal if their keys are equal."""
+    """The link of the wire that sets each call's cache key. Two calls are equal if their keys are equal."""
 
     def __init__(self, store: Store, redactor: Redactor, *, kept: bool) -> None:
         """Create the link.
@@ -230,7 +230,7 @@ def _pending_key(call: Call) -> str:
 
 
 class Live:
-    """Calls the model. If there is a cache, its answer is used instead when it has one."""
+    """Answers calls from the cache, if there is one and it has the answer; else calls the model."""
 
     def __init__(
         self, next_link: Link, cache: Entries | None, ttl_s: float | None, now: Callable[[], datetime]

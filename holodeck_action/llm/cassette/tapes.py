@@ -76,7 +76,7 @@ class Documents(Protocol):
         ...
 
     def close(self) -> None:
-        """Finish writing; a storage that is kept in order is sorted now."""
+        """Finish writing, and sort the documents if the storage keeps them in order."""
         ...
 
 

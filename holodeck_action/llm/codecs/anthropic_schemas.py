@@ -45,7 +45,7 @@ def answer_schema(schema: Mapping[str, Any]) -> Schema:
 
 class _Plain(Walk):
     def visit(self, node: Schema) -> Schema:
-        """Remove keywords that the service does not need from a schema."""
+        """Remove from a schema the keywords that the service does not need."""
         node.pop("title", None)
         node.pop("$schema", None)
         return node

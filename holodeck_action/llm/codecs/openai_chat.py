@@ -181,7 +181,7 @@ class OpenAIChat:
 
     def _add_empty_thoughts(self, messages: Sequence[dict[str, Any]]) -> None:
         """If some messages have thoughts, add an empty thought to each message of the current turn that calls tools
-        without one; some services require this.
+        and has no thought; some services require this.
         """
         names = {*_THOUGHT_FIELDS, *filter(None, [self.known.thought_field])}
         told = {name for message in messages if message["role"] == "assistant" for name in names & message.keys()}

@@ -26,7 +26,7 @@ class Walk:
 
     Attributes:
         strict: whether the schema is converted for strict mode; None to decide during the walk.
-        can_be_strict: whether the walk found nothing that strict mode does not support.
+        can_be_strict: whether strict mode supports everything that the walk found so far.
     """
 
     inlines = False
@@ -166,7 +166,7 @@ class Walk:
 
 
 def definition_name(reference: str) -> str:
-    """Return the name of the definition that a reference points to; any other reference unchanged."""
+    """Return the name of the definition that a reference points to; return any other reference unchanged."""
     if not reference.startswith(_DEFINITION):
         return reference
     return reference.removeprefix(_DEFINITION).replace("~1", "/").replace("~0", "~")

@@ -194,7 +194,7 @@ class Budget:
 
 
 class BudgetLink:
-    """The link that makes a call only if the budget has room for it.
+    """The link of the wire that makes a call only if the budget has room for it.
 
     In the chain it comes after cassettes and de-duplication, so that it receives only paid calls, and before the
     retries, so that one reservation covers all attempts of a call.
@@ -265,7 +265,7 @@ class BudgetLink:
 
 
 class LossCounter:
-    """The link directly above the network that counts requests without an answer."""
+    """The link of the wire that counts requests without an answer; the next link is the network."""
 
     def __init__(self, next_link: Link) -> None:
         self._next = next_link
@@ -297,7 +297,7 @@ def text_tokens(text: str) -> int:
 
 
 def format_dollars(value: float) -> str:
-    """Format US dollars with two decimals, or with up to four (six below one cent) if these are not zero."""
+    """Format US dollars with two decimals, or with up to four (six below one cent) if the further ones are not zero."""
     text = f"{value:.{4 if value >= 0.01 else 6}f}".rstrip("0")
     whole, _, part = text.partition(".")
     return f"${int(whole):,}.{part:0<2}"

@@ -20,7 +20,7 @@ IN_A_ROW = 24
 MOST_TRIES = 4
 """Maximum number of calls sent at the same time while the gate is shut."""
 ENOUGH = 3
-"""Minimum number of refusals before calls no longer wait for an account."""
+"""Minimum number of refusals before calls stop waiting for an account."""
 
 
 def backoff_s(times: int) -> float:
@@ -29,7 +29,7 @@ def backoff_s(times: int) -> float:
 
 
 class Gate:
-    """The gate of one account; times are monotonic seconds."""
+    """Holds back calls to one account while it refuses all of them; times are monotonic seconds."""
 
     def __init__(self, longest_s: float) -> None:
         """Create an open gate.

@@ -124,7 +124,7 @@ class Leases:
 
 
 class LeasedLimit(AccountLimit):
-    """The link that delays an account's requests until the worker has slots for them."""
+    """The link of the wire that delays an account's requests until the worker has slots for them."""
 
     def __init__(self, lease: Lease, *given: Any, **more: Any) -> None:
         """Create the link; `AccountLimit` describes the arguments after the lease."""

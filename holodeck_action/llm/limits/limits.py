@@ -24,8 +24,8 @@ from holodeck_action.llm.rate_headers import stated_rate
 GROWTH = 2
 """Increase of the window per answer before the first refusal; the window thus triples with each round of answers."""
 DECREASE = 0.85
-"""Factor by which a refusal lowers the ceiling, since the account accepts more requests only when earlier ones have
-ended.
+"""Fraction of its ceiling to which a refusal shrinks the window, since the account accepts more requests only when
+earlier ones have ended.
 """
 HOLD = 8.0
 """Seconds for which a ceiling is kept, per second of Retry-After; a refused call waits at least as long as Retry-After.
@@ -33,8 +33,8 @@ HOLD = 8.0
 HOLD_MOST_S = 120.0
 """Maximum seconds for which a ceiling is kept."""
 FEW = 4
-"""Refusals do not shrink the window below the number of requests that were just answered concurrently, up to this
-number.
+"""Refusals do not shrink the window below this number, or below the number of requests that were just answered
+concurrently if that is smaller.
 """
 FORGETTING = 0.98
 """Factor by which the maximum of concurrent answers decays with every answer."""
@@ -172,7 +172,7 @@ USUAL_WEIGHT = 0.1
 
 
 class AccountLimit:
-    """The link that limits the concurrency and rate of one account's requests."""
+    """The link of the wire that limits the concurrency and rate of one account's requests."""
 
     def __init__(
         self,

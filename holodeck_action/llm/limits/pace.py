@@ -3,8 +3,8 @@ the rate.
 
 A rate limit refuses several requests in a row, even if no more are in progress than were answered concurrently before.
 From then on each second has at most as many requests as the account accepted within a second, at the same intervals. If
-these are refused too, the account refills evenly (a token bucket), and requests are sent evenly. The rate grows faster
-the longer there is no refusal. If as many requests are refused at a lower rate, the refusals have another cause.
+these are refused too, the account seems to refill evenly (a token bucket), and requests are sent evenly. The rate grows
+faster the longer there is no refusal. If as many requests are refused at a lower rate, the rate is not the cause.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ SPAN_S = 1.0
 ROW = 3
 """Number of refusals in a row after which the rate is limited."""
 BELOW = 0.97
-"""Factor of the accepted rate at which requests are sent, because they arrive at slightly different intervals."""
+"""Requests are sent at this fraction of the accepted rate, because they arrive at slightly different intervals."""
 GROWTH = 0.02
-"""Increase in requests per second with each answer right after a refusal; doubled with each second without one."""
+"""Increase in requests per second with each answer; it doubles with each second that has passed since a refusal."""
 FASTEST_DOUBLINGS = 12.0
 GROWN = 1.1
 """Factor by which a rate must have grown to be considered much higher."""
@@ -30,7 +30,7 @@ MUCH = 0.3
 WRONG_S = 10.0
 """If a rate is found wrong twice within these seconds, the rate is no longer limited."""
 UNRELATED_S = 60.0
-"""Seconds without a limited rate after a limit that did not reduce refusals."""
+"""Seconds for which the rate stays unlimited after a limit that did not reduce refusals."""
 FORGETTING = 0.98
 """Factor by which the maximum of concurrent answers decays with every answer."""
 CLOSER = 5
