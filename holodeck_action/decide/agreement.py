@@ -289,7 +289,7 @@ def corrected_rate(passes: int, n: int, table: Confusion) -> Estimate:
     """Estimate the pass rate by human labels from the judge's pass rate p: (p + sp − 1)/(se + sp − 1), clamped to 0..1.
 
     Source: Rogan & Gladen 1978. The interval follows Lang & Reiczigel 2014, who add z²/2 passes and fails to the
-        judge's verdicts and one of each to the samples of sensitivity and specificity, and shift the centre by
+    judge's verdicts and one of each to the samples of sensitivity and specificity, and shift the centre by
     2z²·[π·se(1−se)/nₛₑ − (1−π)·sp(1−sp)/nₛₚ]. The interval assumes that the three rates are independent, so only a
     small part of the judged answers should be labelled.
 

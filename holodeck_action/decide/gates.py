@@ -5,9 +5,8 @@ evaluations that `min_completeness` tolerates are left out of the numbers. Each 
 judges that gate.
 
 A gate on one metric checks the mean of its scores, one end of the mean's 95 % confidence interval, or the 10 % quantile
-of the scores, counted from the worst. A lower bound requires high
-scores, an upper bound low ones. They mirror each other: an upper bound of b on scores x is a lower bound of 1 − b on 1
-− x.
+of the scores, counted from the worst. A lower bound requires high scores, an upper bound low ones. They mirror each
+other: an upper bound of b on scores x is a lower bound of 1 − b on 1 − x.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ class Checkout(Struct, frozen=True):
         """Open a regular file for reading.
 
         Every part of the resolved path is opened separately without following links, so that the checked file is the
-            opened one.
+        opened one.
 
         Args:
             name: path of the file; a relative path starts in the checkout's folder.

@@ -112,7 +112,7 @@ def score_interval(lost: float, gained: float, n: float) -> tuple[float, float]:
     """Return Tango's 95 % score interval of (gained − lost)/n; ±z²/(n + z²) if both are 0.
 
     For graded scores it is conservative: since d² ≤ |d|, their variance is at most the one assumed. Source: Tango 1998,
-        §3.
+    §3.
 
     Args:
         lost: number of cases that passed before and fail now; for graded scores, the sum of the losses.
