@@ -199,7 +199,7 @@ def _convert(name: str, hint: Any, value: Any) -> Any:
 
 
 class _Schema:
-    """Stands for the pydantic model that DeepEval validates an answer with."""
+    """Takes the place of the pydantic model with which DeepEval validates an answer."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema

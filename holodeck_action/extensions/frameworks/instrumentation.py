@@ -19,7 +19,7 @@ from holodeck_action.workers.code_errors import SENT_WORDS, CallError
 from holodeck_action.workers.frames import MOST_SPAN_BYTES
 
 MOST_SPANS = 10_000
-"""Largest number of spans that are kept of a turn."""
+"""Maximum number of spans kept per turn."""
 _LONGEST_MESSAGES = 1_000_000
 """Longest conversation that is searched for results of tools, in characters."""
 _RESPONSE = "tool_call_response"

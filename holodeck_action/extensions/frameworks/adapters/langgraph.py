@@ -9,7 +9,7 @@ from typing import Any
 from holodeck_action.extensions.frameworks.adapters.replies import parse_arguments, to_json_value
 
 CONFIG: Mapping[str, Any] = {"configurable": {}}
-"""What a function that makes a graph from a `RunnableConfig` receives, as `langgraph.json` allows."""
+"""The `RunnableConfig` passed to a function that creates a graph, as `langgraph.json` allows."""
 
 
 def adapter(graph: Any) -> Callable[..., Any]:

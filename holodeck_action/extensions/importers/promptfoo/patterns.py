@@ -106,7 +106,7 @@ class _Parser:
         self._unsure: set[int] = set()
         """Parts that need not take part in a match."""
         self._named: list[int] = []
-        """Groups that are referred to."""
+        """Groups that the pattern refers to."""
         self.splits = False
         """Whether the pattern might match a half of a character beyond U+FFFF, or between its halves.
 
