@@ -30,10 +30,10 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from holodeck_action.llm.model_facts import EFFORTS, KnownModel, longest_prefix
 
 MODULE = Path(__file__).parents[1] / "holodeck_action" / "llm" / "known_models.py"
-INTRO = '''"""What is known about models by their names: the profiles of pydantic-ai {version}; `make models` renews it.
+INTRO = '''"""Features of models by name, from the profiles of pydantic-ai {version}; `make models` renews this file.
 
-By provider: what several models take, see `KnownModel`, and how their names begin. The longest beginning counts, and a
-`$` means the end of a name.
+Each provider has pairs of features (`KnownModel`) and the prefixes of the names of the models that have them. The
+longest matching prefix counts; `$` means the end of a name.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""What is known about models by their names: the profiles of pydantic-ai 2.68.0; `make models` renews it.
+"""Features of models by name, from the profiles of pydantic-ai 2.68.0; `make models` renews this file.
 
-By provider: what several models take, see `KnownModel`, and how their names begin. The longest beginning counts, and a
-`$` means the end of a name.
+Each provider has pairs of features (`KnownModel`) and the prefixes of the names of the models that have them. The
+longest matching prefix counts; `$` means the end of a name.
 """
 
 from typing import Any

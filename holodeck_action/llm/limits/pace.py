@@ -19,7 +19,7 @@ ROW = 3
 BELOW = 0.97
 """Requests are sent at this fraction of the accepted rate, because they arrive at slightly different intervals."""
 GROWTH = 0.02
-"""Increase in requests per second with each answer; it doubles with each second that has passed since a refusal."""
+"""Increase in requests per second with each answer; it doubles with each second since the rate was last set."""
 FASTEST_DOUBLINGS = 12.0
 GROWN = 1.1
 """Factor by which a rate must have grown to be considered much higher."""
