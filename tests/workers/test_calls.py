@@ -44,6 +44,7 @@ def test_the_context_has_every_documented_field(tmp_path: Path) -> None:
         "turn_index": 2,
         "test_case_name": "counting",
         "turn_config": {"unit": "€", "seen": True},
+        "earlier_turns": [],
     }
 
 
