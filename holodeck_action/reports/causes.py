@@ -39,6 +39,7 @@ class Cause(Struct, frozen=True):
         standing: status of all cases compared with the base.
         outcome: outcome of all cases: `failed`, `error` or `skipped`.
         reason: the reason; `…` replaces values that differ between the cases.
+        example: the reason of the first case with its values; empty if no value is replaced.
         actor: the party that has to act on an error; None if the cases are not in error.
         cases: the cases in the order of the suite.
     """
@@ -46,6 +47,7 @@ class Cause(Struct, frozen=True):
     standing: Standing
     outcome: str
     reason: str
+    example: str
     actor: Actor | None
     cases: CaseViews
 
@@ -95,7 +97,14 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
             groups[found.standing, case.outcome, problems, _metric_names(found.metrics)].append(found)
     view = _view_at(report)
     causes = [
-        Cause(part[0].standing, part[0].outcome, _reason_text(part, trait), part[0].actor, _case_views(part, view))
+        Cause(
+            part[0].standing,
+            part[0].outcome,
+            _reason_text(part, trait),
+            _example_text(part),
+            part[0].actor,
+            _case_views(part, view),
+        )
         for group in groups.values()
         for trait, part in split_by_trait(group, report.passing)
     ]
@@ -185,6 +194,14 @@ def _reason_text(part: Sequence[_Explanation], trait: Trait | None) -> str:
         by_name[metric.name].append(metric)
     reason = "; ".join(dict.fromkeys([*texts, *map(_scores_text, by_name.values())]))
     return reason if trait is None else f"{reason} ({trait_text(trait)})"
+
+
+def _example_text(part: Sequence[_Explanation]) -> str:
+    """Return the problems of the first case if the problems of another case have other values."""
+    first = part[0].problems
+    if all(found.problems == first for found in part):
+        return ""
+    return "; ".join(dict.fromkeys(problem.text for problem in first))
 
 
 def _common_text(problems: Sequence[_Problem]) -> str:

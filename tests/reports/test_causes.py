@@ -12,6 +12,7 @@ from holodeck_action.record.evaluation import ErrorInfo
 from holodeck_action.record.record import BaseRun, CaseRecord, Record, RecordedBaseline, ToolAssertion
 from holodeck_action.reports.causes import Cause, causes_of
 from holodeck_action.reports.report_building import build_report
+from holodeck_action.reports.terminal.console import console_report
 from holodeck_action.suite.model.policy import Baseline
 from tests.record.records import case_of, evaluation, record, turn
 from tests.reports.shown import report_of
@@ -138,3 +139,13 @@ def compared(base: Record, head: Record) -> tuple[Cause, ...]:
     recorded = RecordedBaseline(Baseline(source="artifact"), BaseRun("artifact", None, None, 0, (), "main"))
     made = replace(head, baseline=recorded, run=replace(head.run, base_digest="d"))
     return causes_of(build_report(made, decide(made, Terms(base=base))))
+
+
+def test_an_error_with_other_values_in_each_case_is_shown_with_those_of_the_first() -> None:
+    different = [broken(f'no tool "{name}"') for name in ("find", "buy", "sell")]
+    report = report_of(record(*different))
+    [cause] = causes_of(report)
+    assert (cause.reason, cause.example) == ("no tool …", 'no tool "find"')
+    assert '    no tool …\n    for example: no tool "find"\n' in "".join(console_report(report))
+    [cause] = causes_of(report_of(record(*different[:1] * 3)))
+    assert (cause.reason, cause.example) == ('no tool "find"', "")

@@ -189,6 +189,8 @@ def _cases_on_base(comparison: Comparison | None) -> dict[str, CaseChange]:
 def _same_error_lines(cause: Cause, folder: str) -> Iterator[str]:
     yield f"{_CASE_SIGNS[cause.outcome]} {len(cause.cases):,} cases  [{cause.outcome}]"
     yield f"    {one_line(cause.reason, 1000)}"
+    if cause.example:
+        yield f"    for example: {one_line(cause.example, 1000)}"
     if cause.actor is not None:
         yield f"    {ACTIONS[cause.actor]}"
     for case in cause.cases[:_SAME_ERROR_SHOWN]:
