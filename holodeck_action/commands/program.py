@@ -43,7 +43,7 @@ class LastingStream(io.TextIOWrapper):
 
     @property
     def failure(self) -> OSError | None:
-        """The error that lost output written before the last flush; None if no output was lost.
+        """The error because of which output was lost before the last flush; None if no output was lost.
 
         A closed pipe is not a failure: its reader has stopped reading on purpose.
         """

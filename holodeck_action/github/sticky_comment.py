@@ -86,7 +86,7 @@ UNREAD = Earlier(None, certain=False)
 
 
 class CommentResult(Struct, frozen=True):
-    """The outcome of the comment, and the earlier comment that remains; None if no earlier comment remains."""
+    """The outcome of the comment, and an earlier comment that may not have been replaced; None if there is none."""
 
     outcome: Outcome
     earlier: Earlier | None = None

@@ -119,7 +119,7 @@ def is_retryable(answer: Answer) -> bool:
 
 
 def is_congested(answer: Answer) -> bool:
-    """Return whether the request was refused because the account sent too many requests."""
+    """Return whether the request was refused because of too many requests, of this account (429) or of all (529)."""
     return answer.status in CONGESTED and error_name(answer) not in _UNPAID
 
 

@@ -376,7 +376,7 @@ def with_python(loaded: LoadedSuite, around: Surroundings, target: AnyTarget | N
 
 
 async def check_callables(loaded: LoadedSuite, references: Iterable[str], *, spans: bool = False) -> dict[str, str]:
-    """Import callables in a worker process; return an error message by reference for each that cannot be called.
+    """Import callables in a worker process; return the error message of each that cannot be called, by its reference.
 
     If `spans` is true, also check that the process can collect spans.
     """

@@ -75,8 +75,8 @@ def overlays_by_case(
     """Match the overlays with their cases.
 
     Returns:
-        The overlays by index of their case, the overlays as written by index of their case, and a problem for each
-        overlay that does not match exactly one case.
+        The overlays and, as they stand in the file, the same overlays, both by the index of their case; and the
+        problems: overlays that do not match exactly one case, and invalid numbers of trials.
     """
     found, problems = _match_entries(policy.cases.items(), cases, document, lambda key: ("cases", key), at_key=True)
     raw = {index: document.root["cases"][key] for index, (key, _) in found.items()}

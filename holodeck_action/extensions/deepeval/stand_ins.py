@@ -1,6 +1,7 @@
 """Stand-ins for packages that DeepEval imports for its own clients, which are never used here.
 
-The real packages take more than half of DeepEval's import time. After the block they can be imported again.
+The real packages take more than half of DeepEval's import time. After a `with stand_ins(…)` block they can be
+imported again.
 """
 
 from __future__ import annotations

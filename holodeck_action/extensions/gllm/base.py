@@ -25,7 +25,7 @@ AnyMetric = BaseMetric | Evaluator
 
 
 class MetricsAggregator:
-    """Aggregates results of metrics: success if all succeed, and the mean score (of 1 − score if low is good)."""
+    """Aggregates results of metrics: success if all succeed, and the mean score, of 1 − score where low is good."""
 
     def aggregate(self, parts: Sequence[Part]) -> dict[str, Any]:
         """Return `aggregate_explanation`, `aggregate_success` and `aggregate_score`."""

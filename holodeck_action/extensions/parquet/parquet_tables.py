@@ -83,8 +83,8 @@ def write_tables(path: Path, record: Record, disk: Disk = DISK) -> None:
     """Write a record as a folder of Parquet tables; an existing folder is replaced if it contains only such tables.
 
     Raises:
-        OSError: the folder cannot be written, a value does not fit into its column, or the path exists and is anything
-            else. Nothing is replaced then.
+        OSError: the folder cannot be written, a value does not fit into its column, or the path exists and is not
+            a folder with only such tables. Nothing is replaced then.
     """
     if path.is_symlink() or (path.exists() and not (path.is_dir() and _holds_only_tables(path))):
         raise FileExistsError(errno.EEXIST, "another file or folder has this name")

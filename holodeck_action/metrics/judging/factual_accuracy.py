@@ -68,7 +68,7 @@ class Claim(BaseModel):
         return self.model_copy(update={"verdict": "no", "reason": f"{self.reason} ({why})"})
 
     def data(self) -> dict[str, Any]:
-        """Return the claim in the form of records."""
+        """Return the claim as an entry of `factual_claims` in the record."""
         found: dict[str, Any] = {"claim": self.claim, "verified": self.verdict == "yes", "reason": self.reason}
         found["sources"] = self.sources
         further = {"correct_value": self.correct_value, "confidence": self.confidence}

@@ -159,7 +159,7 @@ class Joined(Struct, frozen=True):
 
 
 def join_pairs(text: str) -> Joined | None:
-    """Join the escaped surrogate pairs of a YAML text; None if there are none, or too many different spellings."""
+    """Join the escaped surrogate pairs (UTF-16) of a YAML text; None if there are none, or too many spellings."""
     if _WRITTEN_MARK.search(text) is not None:
         return None
     numbers: dict[str, int] = {}
