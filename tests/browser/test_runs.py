@@ -54,7 +54,7 @@ def test_a_run_is_a_column_and_differences_come_first(reader: Reader, tmp_path: 
     until(page, lambda found: "…" in "".join(column(found, "new")), False)
     assert [name.split(" ")[0] for name in heads(page)[4:7]] == ["new", "better", "other"]
     assert cells(page, 0)[:3] == ["refund", "gift card", "voucher"]
-    assert column(page, "Differs")[:4] == ["verdict", "verdict", "verdict", "–"]
+    assert column(page, "Differs")[:4] == ["worse than better", "better than better", "not in every run", "–"]
     assert column(page, "better")[2] == "This run does not have the case."
     assert column(page, "other")[2].strip() == "Other <b>words</b>."
     assert [label.get_attribute("aria-label") for label in page.locator(".row[aria-rowindex='2'] .run svg").all()] == [

@@ -7,7 +7,7 @@ import type { Column, Sort } from "./choosing";
 import { values } from "./choosing";
 import type { Excerpt } from "./excerpts";
 import { excerptOf } from "./excerpts";
-import { count, duration, letterWord, number, percent, usd, visible } from "./format";
+import { count, duration, letterWord, percent, usd, visible } from "./format";
 import { Mark } from "./icons";
 import type { Page } from "./page";
 import { useShared } from "./state";
@@ -16,7 +16,7 @@ import { useShared } from "./state";
 const ROW = 44;
 const BEYOND = 8;
 /** Metrics with a column before a reader chooses. */
-const METRICS = 4;
+const METRICS = 3;
 
 /**
  * A column: `sort` is the order in which a click on its head brings the rows, `least` its width in pixels, and `share`
@@ -30,17 +30,18 @@ function columnsOf(page: Page): TableColumn[] {
   const { head, index } = page;
   const known = (column: Column): boolean => values(index, column).some((value) => value !== null);
   const text = (name: Exclude<keyof Excerpt, "others">, title: string): TableColumn => ({
-    name, head: title, sort: null, class: "words", least: 160, share: 2,
+    name, head: title, sort: null, class: "words", least: 130, share: 2,
     cell: (_, excerpt) => (excerpt === undefined ? "…" : excerpt[name] === null ? "–" : visible(excerpt[name]) || "(empty)"),
   });
   const amount = (name: "latency_ms" | "tokens" | "cost_usd", title: string, shown: (value: number | null) => string): TableColumn[] =>
-    known(name) ? [{ name, head: title, sort: name, class: "n", least: 84, share: 0, cell: (row) => shown(index[name][row]!) }] : [];
+    known(name) ? [{ name, head: title, sort: name, class: "n", least: 76, share: 0, cell: (row) => shown(index[name][row]!) }] : [];
   const differs: TableColumn = {
-    name: "differs", head: "Differs", sort: "differences", class: "", least: 84, share: 0, cell: (row) => index.difference[row] ?? "–",
+    name: "differs", head: "Differs", sort: "differences", class: "words", least: 130, share: 0.5,
+    cell: (row) => differences(page, row) || (index.difference[row] ?? "–"),
   };
   return [
     {
-      name: "title", head: "Case", sort: "title", class: "title", least: 190, share: 1.4,
+      name: "title", head: "Case", sort: "title", class: "title", least: 170, share: 1,
       cell: (row) => (
         <>
           {!head.runs.length && <Mark outcome={index.outcome[row]!} label />}
@@ -53,6 +54,10 @@ function columnsOf(page: Page): TableColumn[] {
     text("expected", "Expected"),
     ...(head.base ? [text("base", `Answer on ${visible(head.base.name)}`)] : []),
     ...(head.runs.length ? [differs, ...head.runs.map((_, run) => runColumn(page, run))] : [text("answer", "Answer")]),
+    {
+      name: "reason", head: "Why not passed", sort: null, class: "words", least: 150, share: 3,
+      cell: (row) => (index.outcome[row] === "passed" ? "" : visible(index.reason[row]!)),
+    },
     ...head.metrics.map((metric, at): TableColumn => ({
       name: `metric ${at}`,
       head: visible(head.suites.length > 1 ? `${head.suites[metric.suite]?.name}: ${metric.name}` : metric.name),
@@ -61,21 +66,31 @@ function columnsOf(page: Page): TableColumn[] {
         const letter = index.metric_outcomes[row]![at] ?? "-";
         const score = index.scores[at]![row] ?? null;
         if (letter === "-") return "–";
-        return <><Mark outcome={OF_LETTER[letter] ?? "error"} label /> {score === null ? letterWord(letter) : number(score)}</>;
+        return <><Mark outcome={OF_LETTER[letter] ?? "error"} label /> {score === null ? letterWord(letter) : score.toFixed(3)}</>;
       },
     })),
-    { name: "reason", head: "Why", sort: null, class: "words", least: 160, share: 2, cell: (row) => visible(index.reason[row]!) },
     ...amount("tokens", "Tokens", count),
     ...amount("latency_ms", "Time", duration),
     ...amount("cost_usd", "Cost", usd),
   ];
 }
 
+/** In words, the other runs in which a case passes and the page's own does not, or the other way round. */
+function differences({ head, index }: Page, row: number): string {
+  const [own, ...others] = index.runs[row] ?? [];
+  if (own == null || others.includes(null)) return "not in every run";
+  const passes = own === "passed";
+  const names = others.flatMap((outcome, at) => (
+    (outcome === "passed") === passes ? [] : [visible(head.runs[at + 1]!.name)]
+  ));
+  return names.length ? `${passes ? "better" : "worse"} than ${names.join(", ")}` : "";
+}
+
 /** A run of a page of several: its verdict on each case, and its answer. */
 function runColumn(page: Page, run: number): TableColumn {
   const { name, pass_rate } = page.head.runs[run]!;
   return {
-    name: `run ${run}`, head: `${visible(name)} (${percent(pass_rate)})`, sort: `run ${run}`, class: "words run", least: 180, share: 2,
+    name: `run ${run}`, head: `${visible(name)} (${percent(pass_rate)} passed)`, sort: `run ${run}`, class: "words run", least: 180, share: 2,
     cell: (row, excerpt) => {
       const outcome = page.index.runs[row]?.[run] ?? null;
       if (outcome === null) return <i class="soft">This run does not have the case.</i>;
@@ -92,8 +107,8 @@ function runColumn(page: Page, run: number): TableColumn {
 }
 
 /**
- * The columns before a reader chooses: of the metrics those that fail most often, and not the reason. Of several runs,
- * columns that tell of the page's own run alone are left out, too.
+ * The columns before a reader chooses: of the metrics those that fail most often. Of several runs, columns that tell of
+ * the page's own run alone are left out.
  */
 function firstOf(page: Page, all: readonly TableColumn[]): string[] {
   const metrics = page.head.metrics.map((metric, at) => ({ metric, at }));
@@ -101,7 +116,7 @@ function firstOf(page: Page, all: readonly TableColumn[]): string[] {
   const shown = new Set(metrics.slice(0, METRICS).map(({ at }) => `metric ${at}`));
   const names = all.map(({ name }) => name);
   if (page.head.runs.length) return names.filter((name) => !/^(reason|metric .*|tokens|latency_ms|cost_usd)$/.test(name));
-  return names.filter((name) => name !== "reason" && (shown.has(name) || !name.startsWith("metric ")));
+  return names.filter((name) => shown.has(name) || !name.startsWith("metric "));
 }
 
 export function CaseTable(props: {
