@@ -1,6 +1,9 @@
-"""One turn of a conversation, as metrics of whole conversations read it."""
+"""One turn of a conversation, as metrics read it, and the text of a conversation for a judge."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -9,7 +12,7 @@ from holodeck_action.record.record import ToolInvocation
 
 
 class Exchange(Struct, frozen=True):
-    """What was said in one turn of a conversation.
+    """The input, the answer and the tool calls of one turn of a conversation.
 
     Attributes:
         input: the question.
@@ -22,3 +25,19 @@ class Exchange(Struct, frozen=True):
     response: str
     calls: Fact[tuple[ToolInvocation, ...]] = Unknown()
     texts: Fact[tuple[str, ...]] = Unknown()
+
+
+def conversation_text(exchanges: Sequence[Exchange]) -> str:
+    """Return all questions and answers up to the last question; of one turn, only its question.
+
+    The text is a JSON list of messages with `role` and `content`, so that no message can pass for several.
+    """
+    *earlier, last = exchanges
+    if not earlier:
+        return last.input
+    said = [
+        message
+        for each in earlier
+        for message in ({"role": "user", "content": each.input}, {"role": "assistant", "content": each.response})
+    ]
+    return json.dumps([*said, {"role": "user", "content": last.input}], ensure_ascii=False, indent=1)
